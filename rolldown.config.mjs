@@ -1,6 +1,7 @@
 /**
- * The command line, compiled, is put together into few files: loading 200 small ones takes longer than all the rest of its start. The
- * library stays one file for each source, as programs that bundle it, and people that step through it, want it.
+ * The command line, compiled, is put together into few files: loading 200 small ones takes longer
+ * than all the rest of its start. The library stays one file for each source, as programs that
+ * bundle it, and people that step through it, want it.
  */
 import { defineConfig } from "rolldown";
 

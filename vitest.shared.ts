@@ -1,5 +1,17 @@
-/** What the three test configurations share: vitest.config.ts, vitest.stores.config.ts and vitest.faults.config.ts. */
-import { accessSync, chmodSync, constants, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
+/**
+ * What the three test configurations share: vitest.config.ts, vitest.stores.config.ts and
+ * vitest.faults.config.ts.
+ */
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
@@ -21,8 +33,9 @@ const RAM_DISK = "/dev/shm";
 const MOST_BYTES = 4 * 2 ** 30;
 
 /**
- * Makes the directory of this run's stores, which is removed when the run ends: in memory, where there is room, because tests wait for thousands
- * of syncs. Campaigns of faults use a disk. The name is short, because messages cut long paths.
+ * Makes the directory of this run's stores, which is removed when the run ends: in memory, where
+ * there is room, because tests wait for thousands of syncs. Campaigns of faults use a disk. The
+ * name is short, because messages cut long paths.
  */
 export function runDirectory(on: "memory" | "disk"): string {
   const directory = mkdtempSync(join(on === "memory" && hasRoom() ? RAM_DISK : tmpdir(), "hf-"));
@@ -44,11 +57,21 @@ function hasRoom(): boolean {
 
 export const isFault = ({ file }: TestFile): boolean => file.startsWith("test/faults/");
 
-/** Runs the test files that are wanted. A worker loads the library once for all files that change nothing for their process. */
-export function testsThat(isWanted: (file: TestFile) => boolean, env: Readonly<Record<string, string>> = {}): ViteUserConfig {
+/**
+ * Runs the test files that are wanted. A worker loads the library once for all files that change
+ * nothing for their process.
+ */
+export function testsThat(
+  isWanted: (file: TestFile) => boolean,
+  env: Readonly<Record<string, string>> = {},
+): ViteUserConfig {
   const wanted = testFiles.filter(isWanted);
-  const filesOf = (isolate: boolean) => wanted.filter(({ text }) => EXCHANGES.test(text) === isolate).map(({ file }) => file);
-  const project = (name: string, isolate: boolean) => ({ extends: true as const, test: { name, isolate, include: filesOf(isolate) } });
+  const filesOf = (isolate: boolean) =>
+    wanted.filter(({ text }) => EXCHANGES.test(text) === isolate).map(({ file }) => file);
+  const project = (name: string, isolate: boolean) => ({
+    extends: true as const,
+    test: { name, isolate, include: filesOf(isolate) },
+  });
   return defineConfig({
     test: {
       globalSetup: ["test/support/global-setup.ts"],

@@ -1,6 +1,7 @@
 /**
- * Compare two builds in one run: `node bench/compare.mjs ../other/dist [--rounds=40]`. Each round does the same work with either build, in
- * turns, and the table shows the medians. Ratios below 1 mean that this build is faster.
+ * Compare two builds in one run: `node bench/compare.mjs ../other/dist [--rounds=40]`. Each round
+ * does the same work with either build, in turns, and the table shows the medians. Ratios below 1
+ * mean that this build is faster.
  */
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -8,7 +9,9 @@ import { median, now, prose, scratch } from "./measure.mjs";
 
 const [other, ...rest] = process.argv.slice(2);
 if (other === undefined) throw new Error("Name the dist folder of the other build.");
-const rounds = Number(rest.find((word) => word.startsWith("--rounds="))?.slice("--rounds=".length) ?? 40);
+const rounds = Number(
+  rest.find((word) => word.startsWith("--rounds="))?.slice("--rounds=".length) ?? 40,
+);
 const directory = scratch();
 const builds = {
   this: await import("../dist/index.js"),
@@ -41,12 +44,20 @@ const bot = (turns) => ({
   model: async ({ messages }) =>
     messages.at(-1).role === "tool" && messages.length % (2 * turns) === 0
       ? { content: "done" }
-      : { content: "", toolCalls: [{ id: `c${messages.length}`, name: "look", arguments: { at: messages.length } }] },
+      : {
+          content: "",
+          toolCalls: [
+            { id: `c${messages.length}`, name: "look", arguments: { at: messages.length } },
+          ],
+        },
   tools: { look: { mode: "repeatable", run: () => ({ found: true }) } },
   limits: { steps: turns },
 });
 
-/** What one round does. `prepare` is done once for each build; the time of `work` is divided by `per`. */
+/**
+ * What one round does. `prepare` is done once for each build; the time of `work` is divided by
+ * `per`.
+ */
 const cases = {
   save: {
     per: 200,
@@ -84,14 +95,26 @@ const cases = {
     prepare: (hold) => filled(hold, "lists", MESSAGES),
     work: times(10, (hold) => hold.checkpoints.list("lists", { limit: 100 })),
   },
-  events: { per: 1, prepare: (hold) => filled(hold, "told", MESSAGES), work: (hold) => all(hold.events("told", { live: false })) },
-  export: { per: 1, prepare: (hold) => filled(hold, "moved", MESSAGES), work: (hold) => all(hold.export({ session: "moved" })) },
+  events: {
+    per: 1,
+    prepare: (hold) => filled(hold, "told", MESSAGES),
+    work: (hold) => all(hold.events("told", { live: false })),
+  },
+  export: {
+    per: 1,
+    prepare: (hold) => filled(hold, "moved", MESSAGES),
+    work: (hold) => all(hold.export({ session: "moved" })),
+  },
   "search without an index": {
     per: 1,
     prepare: (hold) => filled(hold, "found", MESSAGES),
     work: (hold) => hold.sessions.search("customer", { sessionId: "found" }),
   },
-  verify: { per: 1, prepare: (hold) => filled(hold, "sound", 50), work: (hold) => hold.verify({ sessionId: "sound" }) },
+  verify: {
+    per: 1,
+    prepare: (hold) => filled(hold, "sound", 50),
+    work: (hold) => hold.verify({ sessionId: "sound" }),
+  },
 };
 
 function times(count, work) {
@@ -105,8 +128,14 @@ for (const store of ["memory:", "sqlite", "dir"])
   for (const [name, one] of Object.entries(cases)) {
     const sides = {};
     for (const [side, { open }] of Object.entries(builds)) {
-      const place = join(directory, `${side}-${name.replaceAll(" ", "-")}-${store.replace(":", "")}`);
-      const hold = await open({ "memory:": "memory:", sqlite: `${place}.db`, dir: `dir:${place}` }[store], { search: false });
+      const place = join(
+        directory,
+        `${side}-${name.replaceAll(" ", "-")}-${store.replace(":", "")}`,
+      );
+      const hold = await open(
+        { "memory:": "memory:", sqlite: `${place}.db`, dir: `dir:${place}` }[store],
+        { search: false },
+      );
       sides[side] = { hold, made: await one.prepare(hold), took: [], cpu: [] };
     }
     for (let round = 0; round < rounds; round++)

@@ -1,4 +1,7 @@
-/** Small tools for measuring: times in microseconds, medians, and text that looks like what agents say. */
+/**
+ * Small tools for measuring: times in microseconds, medians, and text that looks like what agents
+ * say.
+ */
 import { hash } from "node:crypto";
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -32,7 +35,9 @@ const random = () => {
   return seed / 2 ** 32;
 };
 
-/** Prose of about so many characters: lengths vary by a fifth to either side, as real messages do. */
+/**
+ * Prose of about so many characters: lengths vary by a fifth to either side, as real messages do.
+ */
 export function prose(about) {
   const length = Math.round(about * (0.8 + random() * 0.4));
   let text = "";
@@ -47,7 +52,10 @@ export const step = (about = 1000) => [
   { role: "assistant", content: prose(about) },
 ];
 
-/** A table with one row in it per insert, in a file of its own, with the pragmas of a store: what the disk allows. */
+/**
+ * A table with one row in it per insert, in a file of its own, with the pragmas of a store: what
+ * the disk allows.
+ */
 export function bareTable(path) {
   const db = openDriver(path);
   db.exec(
@@ -58,7 +66,10 @@ export function bareTable(path) {
   return { insert: (body) => insert.run(body), close: () => db.close() };
 }
 
-/** Many steps, quickly: checkpoints that are not waited for one by one share their commits. Answers the bytes of the raw JSON. */
+/**
+ * Many steps, quickly: checkpoints that are not waited for one by one share their commits. Answers
+ * the bytes of the raw JSON.
+ */
 export async function fill(session, steps, about) {
   let raw = 0;
   for (let done = 0; done < steps; ) {
@@ -75,8 +86,9 @@ export async function fill(session, steps, about) {
 }
 
 /**
- * Saves through the public surface against what the bare thing does with the same bytes, in turns. The first ones, `warm`, are not
- * counted: files grow, and the engine compiles what it sees often. `form` makes of the JSON text what `bare` takes.
+ * Saves through the public surface against what the bare thing does with the same bytes, in turns.
+ * The first ones, `warm`, are not counted: files grow, and the engine compiles what it sees often.
+ * `form` makes of the JSON text what `bare` takes.
  */
 export async function timeSaves(session, bare, { rounds, warm, form = (text) => text }) {
   // Made before anything is measured: what is thrown away in making them is nobody's cost.
@@ -108,7 +120,10 @@ export async function timeSaves(session, bare, { rounds, warm, form = (text) => 
   return { p50: at(0.5), p99: at(0.99), rawBytes };
 }
 
-/** A checkpoint of 1,000 messages, loaded and verified, against JSON.parse plus SHA-256 of the same bytes, in turns. */
+/**
+ * A checkpoint of 1,000 messages, loaded and verified, against JSON.parse plus SHA-256 of the same
+ * bytes, in turns.
+ */
 export async function timeLoads(hold, rounds) {
   const session = await hold.session("a thousand messages");
   await fill(session, 500);
@@ -116,7 +131,9 @@ export async function timeLoads(hold, rounds) {
   await session.close();
   const { messages } = await hold.checkpoints.state(id);
   if (messages.length !== 1000) throw new Error(`expected 1000 messages, got ${messages.length}`);
-  const bytes = Buffer.from(JSON.stringify(messages.map(({ role, content }) => ({ role, content }))));
+  const bytes = Buffer.from(
+    JSON.stringify(messages.map(({ role, content }) => ({ role, content }))),
+  );
   const ours = [];
   const theirs = [];
   for (let i = 0; i < rounds + 20; i++) {
@@ -132,7 +149,10 @@ export async function timeLoads(hold, rounds) {
       ours.push(loadUs);
     }
   }
-  return { value: median(ours) / median(theirs), note: `${(median(ours) / 1000).toFixed(2)} / ${(median(theirs) / 1000).toFixed(2)} ms` };
+  return {
+    value: median(ours) / median(theirs),
+    note: `${(median(ours) / 1000).toFixed(2)} / ${(median(theirs) / 1000).toFixed(2)} ms`,
+  };
 }
 
 export const fileBytes = (path) => statSync(path).size;

@@ -1,5 +1,6 @@
 /**
- * An agent that survives, without a key: its model is a script. Run it, stop it with Ctrl-C (or kill -9) while it counts, and run it again:
+ * An agent that survives, without a key: its model is a script. Run it, stop it with Ctrl-C (or
+ * kill -9) while it counts, and run it again:
  *
  *   node examples/boxes.mjs
  */
@@ -8,7 +9,10 @@ import { open } from "holdfast";
 import { scriptedModel } from "holdfast/testing";
 
 const hold = await open("example.db");
-const call = (n) => ({ content: `I pack box ${n}.`, toolCalls: [{ id: `box-${n}`, name: "pack", arguments: { box: n } }] });
+const call = (n) => ({
+  content: `I pack box ${n}.`,
+  toolCalls: [{ id: `box-${n}`, name: "pack", arguments: { box: n } }],
+});
 
 const packer = hold.agent({
   name: "packer",
@@ -27,5 +31,8 @@ const packer = hold.agent({
 });
 
 const done = await packer.run("boxes", "Pack three boxes.");
-console.log(done.status === "completed" ? done.output : done, done.replayed ? "(from the record)" : "");
+console.log(
+  done.status === "completed" ? done.output : done,
+  done.replayed ? "(from the record)" : "",
+);
 await hold.close();

@@ -1,8 +1,10 @@
 /**
- * The long campaign: the code of test/faults with larger numbers, and then the tests of `--short` with the seed of this run. Build first.
+ * The long campaign: the code of test/faults with larger numbers, and then the tests of `--short`
+ * with the seed of this run. Build first.
  *
- * With `--short`: only the tests of test/faults, and all runs of those tests that make some of them in `npm test`, with fixed seeds. It takes
- * less than ten minutes on two cores. More words go to vitest: `npm run faults -- --short test/faults/kills`.
+ * With `--short`: only the tests of test/faults, and all runs of those tests that make some of them
+ * in `npm test`, with fixed seeds. It takes less than ten minutes on two cores. More words go to
+ * vitest: `npm run faults -- --short test/faults/kills`.
  *
  *   HOLDFAST_KILLS         kills at random instants                         10000
  *   HOLDFAST_AGENT_KILLS   kills around the calls of an agent               10000

@@ -1,4 +1,6 @@
-/** Read facts about the code base: files, folders, imports, the store port, public names, and prose. */
+/**
+ * Read facts about the code base: files, folders, imports, the store port, public names, and prose.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { parseAst } from "rolldown/parseAst";
@@ -15,12 +17,20 @@ export const sourcesIn = (directory) =>
 /** The folder a file is in; a file at the top is a folder of its own. */
 export const folderOf = (file) => (file.includes("/") ? dirname(file) : file);
 
-/** Every import and re-export. `to` is a path below the same directory, or the name of a package. */
+/**
+ * Every import and re-export. `to` is a path below the same directory, or the name of a package.
+ */
 export const importsOf = (sources) =>
   sources.flatMap(({ file, text }) =>
-    [...text.matchAll(/^(?:import|export)[^;]*?from "([^"]+)";|^import "([^"]+)";|import\("([^"]+)"\)/gms)].map((match) => {
+    [
+      ...text.matchAll(
+        /^(?:import|export)[^;]*?from "([^"]+)";|^import "([^"]+)";|import\("([^"]+)"\)/gms,
+      ),
+    ].map((match) => {
       const target = match[1] ?? match[2] ?? match[3] ?? "";
-      const to = target.startsWith(".") ? relative(".", join(dirname(file), target)).replace(/\.js$/, ".ts") : target;
+      const to = target.startsWith(".")
+        ? relative(".", join(dirname(file), target)).replace(/\.js$/, ".ts")
+        : target;
       return { from: file, to };
     }),
   );
@@ -64,11 +74,15 @@ const featureOf = (file) => /^features\/[^/]+/.exec(file)?.[0];
 
 /** Imports from one feature to another. */
 export const featureImports = (imports) =>
-  imports.filter(({ from, to }) => featureOf(from) && featureOf(to) && featureOf(from) !== featureOf(to));
+  imports.filter(
+    ({ from, to }) => featureOf(from) && featureOf(to) && featureOf(from) !== featureOf(to),
+  );
 
 /** Files above the store that call the port's `saves`. */
 export const callersOfSaves = (sources) =>
-  sources.filter(({ file, text }) => !/^(store|testing)\//.test(file) && /\.saves\(/.test(text)).map(({ file }) => file);
+  sources
+    .filter(({ file, text }) => !/^(store|testing)\//.test(file) && /\.saves\(/.test(text))
+    .map(({ file }) => file);
 
 /** How many methods a store must have, and how many it may have. */
 export function portWidth(text) {
@@ -87,7 +101,8 @@ export function exportsOf(text) {
     if (!node.type.startsWith("Export")) continue;
     for (const { exportKind } of node.specifiers ?? [])
       found[node.exportKind === "type" || exportKind === "type" ? "types" : "values"] += 1;
-    if (node.declaration) found[/^TS(Interface|TypeAlias)/.test(node.declaration.type) ? "types" : "values"] += 1;
+    if (node.declaration)
+      found[/^TS(Interface|TypeAlias)/.test(node.declaration.type) ? "types" : "values"] += 1;
   }
   return found;
 }

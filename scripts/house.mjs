@@ -38,7 +38,8 @@ const pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].concat(
 );
 const tests = sourcesIn(join(root, "test"));
 const testFolders = new Map();
-for (const { file } of tests) testFolders.set(folderOf(file), (testFolders.get(folderOf(file)) ?? 0) + 1);
+for (const { file } of tests)
+  testFolders.set(folderOf(file), (testFolders.get(folderOf(file)) ?? 0) + 1);
 const largest = (map) => [...map].sort(([, a], [, b]) => b - a);
 
 const house = {
@@ -47,10 +48,17 @@ const house = {
   testFiles: tests.length,
   testLines: tests.reduce((sum, { text }) => sum + linesIn(text), 0),
   folders: [...folders].map(([folder, { files, lines }]) => ({ folder, files, lines })),
-  largestFolders: largest(new Map([...folders].map(([folder, { files }]) => [folder, files]))).slice(0, MOST),
+  largestFolders: largest(
+    new Map([...folders].map(([folder, { files }]) => [folder, files])),
+  ).slice(0, MOST),
   largestTestFolders: largest(testFolders).slice(0, 5),
-  longestFiles: largest(new Map(sources.map(({ file, text }) => [file, linesIn(text)]))).slice(0, MOST),
-  longestLine: Math.max(...sources.flatMap(({ text }) => text.split("\n").map(({ length }) => length))),
+  longestFiles: largest(new Map(sources.map(({ file, text }) => [file, linesIn(text)]))).slice(
+    0,
+    MOST,
+  ),
+  longestLine: Math.max(
+    ...sources.flatMap(({ text }) => text.split("\n").map(({ length }) => length)),
+  ),
   folderCycles: cyclesIn(folderEdges(imports, (file) => known.has(file))),
   featureImports: featureImports(imports).map(({ from, to }) => `${from} → ${to}`),
   callersOfSaves: callersOfSaves(sources),
@@ -74,18 +82,28 @@ const house = {
 if (process.argv.includes("--json")) console.log(JSON.stringify(house, null, 2));
 else {
   const list = (entries) => (entries.length === 0 ? "none" : entries.join("\n  "));
-  console.log(`${house.files} files, ${house.lines} lines in src; ${house.testFiles} files, ${house.testLines} lines in test`);
+  console.log(
+    `${house.files} files, ${house.lines} lines in src; ${house.testFiles} files, ${house.testLines} lines in test`,
+  );
   console.log(`longest line in src: ${house.longestLine}`);
   console.table(house.folders);
-  console.log(`largest folders\n  ${list(house.largestFolders.map(([folder, files]) => `${files}  ${folder}`))}`);
-  console.log(`largest test folders\n  ${list(house.largestTestFolders.map(([folder, files]) => `${files}  ${folder}`))}`);
-  console.log(`longest files\n  ${list(house.longestFiles.map(([file, lines]) => `${lines}  ${file}`))}`);
+  console.log(
+    `largest folders\n  ${list(house.largestFolders.map(([folder, files]) => `${files}  ${folder}`))}`,
+  );
+  console.log(
+    `largest test folders\n  ${list(house.largestTestFolders.map(([folder, files]) => `${files}  ${folder}`))}`,
+  );
+  console.log(
+    `longest files\n  ${list(house.longestFiles.map(([file, lines]) => `${lines}  ${file}`))}`,
+  );
   console.log(`folder cycles: ${house.folderCycles.length}`);
   for (const circle of house.folderCycles) console.log(`  ${circle.join(", ")}`);
   console.log(`imports between features: ${house.featureImports.length}`);
   for (const line of house.featureImports) console.log(`  ${line}`);
   console.log(`callers of saves: ${house.callersOfSaves.length}\n  ${list(house.callersOfSaves)}`);
-  console.log(`store port: ${house.port.required} required methods, ${house.port.optional} optional`);
+  console.log(
+    `store port: ${house.port.required} required methods, ${house.port.optional} optional`,
+  );
   console.log(`public names: ${house.publicNames.values} values, ${house.publicNames.types} types`);
   console.table(house.prose);
   console.log(`avoid-list words in src: ${house.avoidedInSource}`);

@@ -22,7 +22,11 @@ import type { ForkOptions, Session } from "./engine/lifecycle/session.js";
 import { drawId, idAndOptions, idOrDrawn } from "./engine/lifecycle/session-ids.js";
 import type { SessionOptions } from "./engine/lifecycle/session-options.js";
 import { type SessionSummary, summaryOf } from "./engine/lifecycle/session-summary.js";
-import { adoptFromOutside, type OutsideOptions, rewindFromOutside } from "./engine/lifecycle/steering.js";
+import {
+  adoptFromOutside,
+  type OutsideOptions,
+  rewindFromOutside,
+} from "./engine/lifecycle/steering.js";
 import { abortController } from "./engine/util/aborting.js";
 import { noSession, notFound } from "./engine/util/not-found.js";
 import type { KeyOption } from "./engine/util/options.js";
@@ -38,7 +42,12 @@ import { Runs } from "./features/runs/runs.js";
 import { Worker, type WorkerOptions } from "./features/runs/workers/worker.js";
 import { Search } from "./features/search/search.js";
 import { type ExportFilter, type ExportOptions, exportRows } from "./features/transfer/export.js";
-import { type ExportedRows, type ImportOptions, type ImportReport, importRows } from "./features/transfer/import.js";
+import {
+  type ExportedRows,
+  type ImportOptions,
+  type ImportReport,
+  importRows,
+} from "./features/transfer/import.js";
 import type { Backup, BackupProgress } from "./store/port/copies.js";
 import type { Counts } from "./store/port/info.js";
 import type { Store } from "./store/port.js";
@@ -78,8 +87,21 @@ export class Holdfast implements AsyncDisposable {
   readonly #closing = abortController();
 
   /** Made by `open`, not by hand. */
-  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, { telemetry, redact, indexed = true }: Extras = {}) {
-    this.#ground = new Ground(store, machine, clock, leaseMs, telemetry, redact && new Redactor(redact));
+  constructor(
+    store: Store,
+    machine: Machine,
+    clock: Clock,
+    leaseMs: number,
+    { telemetry, redact, indexed = true }: Extras = {},
+  ) {
+    this.#ground = new Ground(
+      store,
+      machine,
+      clock,
+      leaseMs,
+      telemetry,
+      redact && new Redactor(redact),
+    );
     this.#ground.released = (id, left) => takeInWhatIsLeft(this.#ground, id, left);
     this.#runs = new Runs(this.#ground);
     this.#signals = new Signals(this.#ground);
@@ -104,10 +126,13 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /**
-   * Opens a session for work, making it where there is none, and holds its lease until it is closed. Without an id it makes a new one, whose
-   * id is drawn: `session.id`.
+   * Opens a session for work, making it where there is none, and holds its lease until it is
+   * closed. Without an id it makes a new one, whose id is drawn: `session.id`.
    */
-  session<S extends object = Record<string, Json>>(id: string, o?: SessionOptions): Promise<Session<S>>;
+  session<S extends object = Record<string, Json>>(
+    id: string,
+    o?: SessionOptions,
+  ): Promise<Session<S>>;
   session<S extends object = Record<string, Json>>(o: SessionOptions): Promise<Session<S>>;
   session<S extends object = Record<string, Json>>(): Promise<Session<S>>;
   async session<S extends object>(...given: readonly unknown[]): Promise<Session<S>> {
@@ -115,7 +140,10 @@ export class Holdfast implements AsyncDisposable {
     return openSession<S>(this.#ground, id, o);
   }
 
-  /** Make a session that begins at a checkpoint. Nothing is copied, and the session is not open. Without an id, it gets a new one. */
+  /**
+   * Make a session that begins at a checkpoint. Nothing is copied, and the session is not open.
+   * Without an id, it gets a new one.
+   */
   async fork(at: string, o?: ForkOptions & KeyOption): Promise<SessionSummary> {
     this.#ground.usable();
     const fields = options(o, "fork", ["id", "effects", "key"]);
@@ -131,38 +159,60 @@ export class Holdfast implements AsyncDisposable {
         const { head, label } = await fork(this.#ground, place, id, policy, receipt);
         return summaryOf(head, label);
       },
-      async (made) => (await this.sessions.get(made)) ?? Promise.reject(noSession(made as SessionId)),
+      async (made) =>
+        (await this.sessions.get(made)) ?? Promise.reject(noSession(made as SessionId)),
     );
   }
 
   /**
-   * Puts a session that nobody holds back to one of its checkpoints, on a new line. What came after is kept, on the old one. Answers what
-   * had been done by then, as `session.rewind` does.
+   * Puts a session that nobody holds back to one of its checkpoints, on a new line. What came after
+   * is kept, on the old one. Answers what had been done by then, as `session.rewind` does.
    */
   rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<Rewound> {
     return rewindFromOutside(this.#ground, id, at, o);
   }
 
-  /** Makes the line of one of a session's checkpoints, which it has left by rewinding, its main one again, at its end. */
+  /**
+   * Makes the line of one of a session's checkpoints, which it has left by rewinding, its main one
+   * again, at its end.
+   */
   adopt(id: string, at: string, o?: Omit<OutsideOptions, "key">): Promise<void> {
     return adoptFromOutside(this.#ground, id, at, o);
   }
 
-  /** What happened in a session, from the beginning or a cursor on, and then live, from any process. Ends when the session is deleted. */
+  /**
+   * What happened in a session, from the beginning or a cursor on, and then live, from any process.
+   * Ends when the session is deleted.
+   */
   events(id: string, o?: EventOptions): AsyncIterable<SessionEvent> {
     return follow(this.#ground, id, o, this.#closing.signal);
   }
 
-  /** Stops a session, whoever holds it. A holder learns of it at its next save or heartbeat; where there is none, it is done here. */
+  /**
+   * Stops a session, whoever holds it. A holder learns of it at its next save or heartbeat; where
+   * there is none, it is done here.
+   */
   async cancel(id: string, reason = "cancelled"): Promise<void> {
     await cancelSession(this.#ground, sessionId(id), checkText(reason, "reason", MAX_REASON));
   }
 
-  /** Gives a value to whatever in a session waits for it by name (`ctx.wait`), or will. The same key is the same signal. */
-  async signal(id: string, name: string, value: Json, o?: { readonly key?: string }): Promise<void> {
+  /**
+   * Gives a value to whatever in a session waits for it by name (`ctx.wait`), or will. The same key
+   * is the same signal.
+   */
+  async signal(
+    id: string,
+    name: string,
+    value: Json,
+    o?: { readonly key?: string },
+  ): Promise<void> {
     const { key } = options(o, "signal", ["key"]);
     const session = sessionId(id);
-    const doc = { kind: "signal", name: checkName(name, "signal name"), value: encode(value, "signal").value } as const;
+    const doc = {
+      kind: "signal",
+      name: checkName(name, "signal name"),
+      value: encode(value, "signal").value,
+    } as const;
     await this.#signals.send(session, doc, key === undefined ? undefined : checkName(key, "key"));
   }
 
@@ -175,8 +225,8 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /**
-   * Tools by which an agent keeps and looks up its own memory, for `hold.agent({ tools })`, the AI SDK, or any other loop. `holdfast mcp`
-   * serves the same.
+   * Tools by which an agent keeps and looks up its own memory, for `hold.agent({ tools })`, the AI
+   * SDK, or any other loop. `holdfast mcp` serves the same.
    */
   tools<const O extends ToolsOptions = {}>(o?: O): ToolsFor<O> {
     this.#ground.usable();
@@ -189,7 +239,8 @@ export class Holdfast implements AsyncDisposable {
       rewind: this.rewind.bind(this),
       stats: this.stats.bind(this),
       blob: this.blob.bind(this),
-      newestSession: async (agent: string, before: number) => (await this.#ground.store.sessions({ agent, before, limit: 1 }))[0]?.id,
+      newestSession: async (agent: string, before: number) =>
+        (await this.#ground.store.sessions({ agent, before, limit: 1 }))[0]?.id,
       sessionNumber: async (agent: string, id: string) => {
         const row = await this.#ground.store.session(id);
         return row?.head.agent === agent ? row.no : undefined;
@@ -203,29 +254,33 @@ export class Holdfast implements AsyncDisposable {
   /** The bytes of a file part, verified. */
   async blob(digest: string): Promise<Uint8Array | undefined> {
     if (!isDigest(digest)) throw invalid("digest", "it is not the digest of a file part");
-    return (await this.#ground.store.blob(digest)) === undefined ? undefined : this.#ground.journal.blob(digest);
+    return (await this.#ground.store.blob(digest)) === undefined
+      ? undefined
+      : this.#ground.journal.blob(digest);
   }
 
   /**
-   * A session, an agent's sessions or all of them as one stream of text, a row of JSON at a time: verified on the way out, each session as
-   * it was at one moment, with all its lines and what it shares with others. Nothing is held up meanwhile.
+   * A session, an agent's sessions or all of them as one stream of text, a row of JSON at a time:
+   * verified on the way out, each session as it was at one moment, with all its lines and what it
+   * shares with others. Nothing is held up meanwhile.
    */
   export(what?: ExportFilter, o?: ExportOptions): AsyncIterable<string> {
     return exportRows(this.#ground, what, o);
   }
 
   /**
-   * Takes in what `export` gave, in any store. Run twice, or after it was interrupted, it goes on where it was; a session is seen once it
-   * is whole. Sessions keep their ids, checkpoints, forks and digests. One that cannot be taken in is named among the conflicts.
+   * Takes in what `export` gave, in any store. Run twice, or after it was interrupted, it goes on
+   * where it was; a session is seen once it is whole. Sessions keep their ids, checkpoints, forks
+   * and digests. One that cannot be taken in is named among the conflicts.
    */
   import(rows: ExportedRows, o?: ImportOptions): Promise<ImportReport> {
     return importRows(this.#ground, rows, o);
   }
 
   /**
-   * Writes a copy of the whole store, of all tenants, to a file, as it is at one moment and while others go on. `restoreBackup` puts it in
-   * place; opened by itself it is a store of its own. Only for stores in one SQLite file, opened without a tenant: others say what to do
-   * instead.
+   * Writes a copy of the whole store, of all tenants, to a file, as it is at one moment and while
+   * others go on. `restoreBackup` puts it in place; opened by itself it is a store of its own. Only
+   * for stores in one SQLite file, opened without a tenant: others say what to do instead.
    */
   async backup(path: string, given?: BackupRequest): Promise<BackupReport> {
     const o = options(given, "backup", ["onProgress", "signal", "force"]);
@@ -239,9 +294,10 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /**
-   * Says that this store is a copy that was put back, and that the original may have gone on: what was under way opens as in doubt. For
-   * copies that Holdfast did not make itself (pg_restore, a directory, a file system's snapshot), before anything is run, and while no
-   * other process has the store open. For all tenants: only a store that was opened without one does it.
+   * Says that this store is a copy that was put back, and that the original may have gone on: what
+   * was under way opens as in doubt. For copies that Holdfast did not make itself (pg_restore, a
+   * directory, a file system's snapshot), before anything is run, and while no other process has
+   * the store open. For all tenants: only a store that was opened without one does it.
    */
   async beginIncarnation(): Promise<void> {
     const [held] = this.#ground.keeper.holders;
@@ -256,7 +312,10 @@ export class Holdfast implements AsyncDisposable {
     this.#ground.inIncarnation(await this.#ground.store.beginIncarnation());
   }
 
-  /** What the store is and stands on, who holds what, and what somebody should know of it, each with what to do. */
+  /**
+   * What the store is and stands on, who holds what, and what somebody should know of it, each with
+   * what to do.
+   */
   about(): Promise<StoreAbout> {
     return about(this.#ground, this.#indexed);
   }
@@ -272,16 +331,17 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /**
-   * Frees what nothing refers to any more: pasts of deleted sessions that no fork needs, blobs, and room in files. In small steps, so that
-   * others can write meanwhile.
+   * Frees what nothing refers to any more: pasts of deleted sessions that no fork needs, blobs, and
+   * room in files. In small steps, so that others can write meanwhile.
    */
   gc(o?: GcOptions): Promise<GcReport> {
     return gc(this.#ground, o);
   }
 
   /**
-   * Lets go of every session that is still open here, and of the store. Staged work of theirs is discarded; saved work is safe. Followers of
-   * `events` come to their end. Every later call throws CLOSED.
+   * Lets go of every session that is still open here, and of the store. Staged work of theirs is
+   * discarded; saved work is safe. Followers of `events` come to their end. Every later call throws
+   * CLOSED.
    */
   async close(): Promise<void> {
     this.#ground.closes();
@@ -292,7 +352,8 @@ export class Holdfast implements AsyncDisposable {
     this.#closing.abort();
     this.#ground.released = async () => {};
     this.#ground.watchers.wakeAll();
-    for (const holder of this.#ground.keeper.holders) await holder.close({ discard: true, aborts: true }).catch(() => {});
+    for (const holder of this.#ground.keeper.holders)
+      await holder.close({ discard: true, aborts: true }).catch(() => {});
     this.#ground.keeper.stop();
     await this.#ground.posted();
     await this.#search.close();

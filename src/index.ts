@@ -36,14 +36,23 @@ export type { RetentionPolicy, RetentionRules } from "./core/retention/policy.js
 export type { Strategy } from "./core/retention/strategy.js";
 export type { SessionStatus } from "./core/sessions/status.js";
 export type { LeftOut } from "./core/transfer/transfer.js";
-export { type ErrorCode, type ErrorDetails, errorTable, HoldfastError } from "./core/values/errors.js";
+export {
+  type ErrorCode,
+  type ErrorDetails,
+  errorTable,
+  HoldfastError,
+} from "./core/values/errors.js";
 export type { CheckpointId, SessionId } from "./core/values/ids.js";
 export type { Json, JsonObject, Storable } from "./core/values/json.js";
 export type { EffectOptions, ModelOptions } from "./engine/calls/by-hand.js";
 export type { Passed, Pending } from "./engine/calls/pending.js";
 export type { EffectPolicy } from "./engine/calls/repeats.js";
 export type { CheckRequest, Retry, Settled } from "./engine/calls/spec.js";
-export type { CheckpointFilter, CheckpointListOptions, CheckpointPage } from "./engine/journal/checkpoint-lists.js";
+export type {
+  CheckpointFilter,
+  CheckpointListOptions,
+  CheckpointPage,
+} from "./engine/journal/checkpoint-lists.js";
 export type { Clock } from "./engine/journal/ground.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./engine/journal/telemetry.js";
 export type { RewindOptions, Rewound } from "./engine/lifecycle/lines.js";
@@ -93,20 +102,41 @@ export type {
 } from "./features/runs/define/definition.js";
 export type { RunResult } from "./features/runs/define/result.js";
 export type { Worker, WorkerOptions, WorkerStats } from "./features/runs/workers/worker.js";
-export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } from "./features/search/find.js";
+export type {
+  FoundItem,
+  FoundMessage,
+  FoundTitle,
+  SearchFilter,
+  SearchPage,
+} from "./features/search/find.js";
 export type { IndexOptions, IndexProgress } from "./features/search/search.js";
 export type { AutoSnapshot, AutoSnapshotOptions } from "./features/snapshots/auto-snapshot.js";
 export type { AgentPage, AgentWithSessions } from "./features/snapshots/list-agents.js";
 export type { SnapshotPage } from "./features/snapshots/list-snapshots.js";
-export type { PrunedSnapshots, SnapshotPruneOptions } from "./features/snapshots/prune-snapshots.js";
+export type {
+  PrunedSnapshots,
+  SnapshotPruneOptions,
+} from "./features/snapshots/prune-snapshots.js";
 export type { RestoreOptions, RestoreReport, Restoring } from "./features/snapshots/restoring.js";
 export type { ExportFilter, ExportOptions, TransferProgress } from "./features/transfer/export.js";
 export type { ExportedRows, ImportOptions, ImportReport } from "./features/transfer/import.js";
 export type { Aside } from "./formats/aside.js";
 export type { TranscriptMessage } from "./formats/plain.js";
-export { type Format, fromFormat, type GivenTranscript, type Transcript, toFormat } from "./formats/transcript.js";
+export {
+  type Format,
+  fromFormat,
+  type GivenTranscript,
+  type Transcript,
+  toFormat,
+} from "./formats/transcript.js";
 export type { BackupReport, BackupRequest, Holdfast } from "./holdfast.js";
 export { type OpenOptions, open, type Restored, restoreBackup } from "./open.js";
 export type { BackupProgress } from "./store/port/copies.js";
 export type { About, Concern, Counts as Stats } from "./store/port/info.js";
-export { type StoreTool, TOOL_NAMES, type ToolName, type ToolsFor, type ToolsOptions } from "./tools/tools.js";
+export {
+  type StoreTool,
+  TOOL_NAMES,
+  type ToolName,
+  type ToolsFor,
+  type ToolsOptions,
+} from "./tools/tools.js";

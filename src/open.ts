@@ -1,4 +1,7 @@
-/** Opening a store by its address. The composition root of the library: stores, runtime and machine meet here. */
+/**
+ * Opening a store by its address. The composition root of the library: stores, runtime and machine
+ * meet here.
+ */
 import type { Redact } from "./core/redaction/redact-text.js";
 import { parseAddress } from "./core/values/address.js";
 import { HoldfastError, quote } from "./core/values/errors.js";
@@ -7,7 +10,15 @@ import { isList } from "./core/values/json.js";
 import type { Clock } from "./engine/journal/ground.js";
 import type { Telemetry } from "./engine/journal/telemetry.js";
 import { checkLeaseMs } from "./engine/lifecycle/session-options.js";
-import { callback, flag, invalid, options, pathOf, scopeOf, wholeNumber } from "./engine/util/options.js";
+import {
+  callback,
+  flag,
+  invalid,
+  options,
+  pathOf,
+  scopeOf,
+  wholeNumber,
+} from "./engine/util/options.js";
 import { type Extras, Holdfast } from "./holdfast.js";
 import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
@@ -24,29 +35,44 @@ export interface OpenOptions {
   readonly leaseMs?: number;
   /** How long a busy store is waited for before a call fails with BUSY. 5 s by default. */
   readonly busyMs?: number;
-  /** Who is told of runs, model calls, tool calls, checkpoints and resumes; `otel()` of holdfast/otel is one. */
+  /**
+   * Who is told of runs, model calls, tool calls, checkpoints and resumes; `otel()` of
+   * holdfast/otel is one.
+   */
   readonly telemetry?: Telemetry;
   /** False: no index for search is made or kept up here, and a search goes over the whole store. */
   readonly search?: boolean;
   /**
-   * Run over every text before it is stored, and gives what is stored instead; `redactions()` is one. It must leave its own words as they
-   * are: some texts pass it twice.
+   * Run over every text before it is stored, and gives what is stored instead; `redactions()` is
+   * one. It must leave its own words as they are: some texts pass it twice.
    */
   readonly redact?: Redact;
   /**
-   * False: a look that is to be quick. The trees of a large SQLite file are then not checked before anything is read from them, so that what
-   * damage hides of a list may be passed over; what is read is verified as always. `verify` checks all of it.
+   * False: a look that is to be quick. The trees of a large SQLite file are then not checked before
+   * anything is read from them, so that what damage hides of a list may be passed over; what is
+   * read is verified as always. `verify` checks all of it.
    */
   readonly checks?: boolean;
-  /** Whose sessions these are. Tenants share a place and see nothing of each other; the same id in two tenants is two sessions. */
+  /**
+   * Whose sessions these are. Tenants share a place and see nothing of each other; the same id in
+   * two tenants is two sessions.
+   */
   readonly tenant?: string;
-  /** Postgres: the schema that the tables are in, `holdfast` by default. At most 63 bytes, without `$`. */
+  /**
+   * Postgres: the schema that the tables are in, `holdfast` by default. At most 63 bytes, without
+   * `$`.
+   */
   readonly schema?: string;
   /** Postgres: how many connections at most, 10 by default. */
   readonly connections?: number;
-  /** Postgres: how many calls wait for a connection at most, 10,000 by default; one more is BUSY. */
+  /**
+   * Postgres: how many calls wait for a connection at most, 10,000 by default; one more is BUSY.
+   */
   readonly queue?: number;
-  /** Postgres: prepare statements by name. Faster; not behind a pooler that gives transactions to any connection. */
+  /**
+   * Postgres: prepare statements by name. Faster; not behind a pooler that gives transactions to
+   * any connection.
+   */
   readonly prepare?: boolean;
 }
 
@@ -54,8 +80,9 @@ const LEASE_MS = 30_000;
 const BUSY_MS = 5_000;
 
 /**
- * Opens a store: a path (SQLite, one file), `dir:` and a path (a directory of readable files), `postgres://…`, or `memory:`. Without an
- * address, the one in HOLDFAST_STORE, else `.holdfast/state.db`.
+ * Opens a store: a path (SQLite, one file), `dir:` and a path (a directory of readable files),
+ * `postgres://…`, or `memory:`. Without an address, the one in HOLDFAST_STORE, else
+ * `.holdfast/state.db`.
  */
 export async function open(address?: string, given?: OpenOptions): Promise<Holdfast> {
   const {
@@ -65,9 +92,19 @@ export async function open(address?: string, given?: OpenOptions): Promise<Holdf
     search,
     redact,
     ...forStore
-  } = options(given, "open", ["clock", "leaseMs", "telemetry", "search", "redact", ...STORE_OPTIONS]);
+  } = options(given, "open", [
+    "clock",
+    "leaseMs",
+    "telemetry",
+    "search",
+    "redact",
+    ...STORE_OPTIONS,
+  ]);
   if (!isClock(clock)) throw invalid("clock", "it must have a function now()");
-  if (telemetry !== undefined && (typeof telemetry !== "object" || telemetry === null || isList(telemetry)))
+  if (
+    telemetry !== undefined &&
+    (typeof telemetry !== "object" || telemetry === null || isList(telemetry))
+  )
     throw invalid("telemetry", `it must be an object, not ${typeName(telemetry)}`);
   const more: Extras = {
     ...(telemetry && { telemetry }),
@@ -88,10 +125,15 @@ function isClock(clock: Clock | null): clock is Clock {
 }
 
 /**
- * Puts a backup in the place of a store: where `to` is (or what `open` takes without an address). What stood there is kept beside, with
- * `force`; a store that some process has open is left alone. Sessions that were under way open as in doubt.
+ * Puts a backup in the place of a store: where `to` is (or what `open` takes without an address).
+ * What stood there is kept beside, with `force`; a store that some process has open is left alone.
+ * Sessions that were under way open as in doubt.
  */
-export async function restoreBackup(from: string, to?: string, given?: { readonly force?: boolean }): Promise<Restored> {
+export async function restoreBackup(
+  from: string,
+  to?: string,
+  given?: { readonly force?: boolean },
+): Promise<Restored> {
   const force = flag(options(given, "restoreBackup", ["force"]).force, "force") ?? false;
   const target = parseAddress(to ?? defaultAddress());
   if (target.kind !== "sqlite")
@@ -104,17 +146,33 @@ export async function restoreBackup(from: string, to?: string, given?: { readonl
 
 const defaultAddress = (): string => process.env["HOLDFAST_STORE"] || ".holdfast/state.db";
 
-const STORE_OPTIONS = ["busyMs", "checks", "tenant", "schema", "connections", "queue", "prepare"] as const;
+const STORE_OPTIONS = [
+  "busyMs",
+  "checks",
+  "tenant",
+  "schema",
+  "connections",
+  "queue",
+  "prepare",
+] as const;
 export type StoreOptions = Pick<OpenOptions, (typeof STORE_OPTIONS)[number]>;
 const OF_POSTGRES = ["schema", "connections", "queue", "prepare"] as const;
 
-/** Opens the store alone, without sessions on top: for tests of stores. The tenant with no name is one like others. */
-export async function openStore(address: string = defaultAddress(), given: StoreOptions = {}): Promise<Store> {
+/**
+ * Opens the store alone, without sessions on top: for tests of stores. The tenant with no name is
+ * one like others.
+ */
+export async function openStore(
+  address: string = defaultAddress(),
+  given: StoreOptions = {},
+): Promise<Store> {
   const parsed = parseAddress(address);
   const checked = checkStoreOptions(given);
   // Loaded by those who use them: most start with a file.
-  if (parsed.kind === "postgres") return (await import("./store/sql/postgres/postgres.js")).openPostgres(parsed, checked);
-  for (const name of OF_POSTGRES) if (checked[name] !== undefined) throw invalid(name, "only a store in Postgres has it");
+  if (parsed.kind === "postgres")
+    return (await import("./store/sql/postgres/postgres.js")).openPostgres(parsed, checked);
+  for (const name of OF_POSTGRES)
+    if (checked[name] !== undefined) throw invalid(name, "only a store in Postgres has it");
   switch (parsed.kind) {
     case "sqlite":
       return openSqlite(parsed.path, checked);
@@ -136,7 +194,9 @@ function checkStoreOptions(given: StoreOptions): StoreOptions {
     ...(isChecked === undefined ? undefined : { checks: isChecked }),
     ...(tenant === undefined ? undefined : { tenant: checkName(tenant, "tenant") }),
     ...(schema === undefined ? undefined : { schema }),
-    ...(connections === undefined ? undefined : { connections: wholeNumber(connections, "connections", 1, 1_000) }),
+    ...(connections === undefined
+      ? undefined
+      : { connections: wholeNumber(connections, "connections", 1, 1_000) }),
     ...(queue === undefined ? undefined : { queue: wholeNumber(queue, "queue", 0, 1_000_000) }),
     ...(checkedPrepare === undefined ? undefined : { prepare: checkedPrepare }),
   };

@@ -7,8 +7,9 @@ import { open } from "../../dist/index.js";
 import { bareTable, fill, median, now, prose } from "../measure.mjs";
 
 /**
- * One model call and one keyed tool call a step, both instant, against bare inserts of the same two commits: the reply with its intent, and
- * the outcome with its tool message. Taken in turns, inside the model call, which is nobody's time.
+ * One model call and one keyed tool call a step, both instant, against bare inserts of the same two
+ * commits: the reply with its intent, and the outcome with its tool message. Taken in turns, inside
+ * the model call, which is nobody's time.
  */
 export async function loopSteps({ directory, steps, at }) {
   // The engine compiles what it sees often: what is measured is what runs for long.
@@ -16,7 +17,10 @@ export async function loopSteps({ directory, steps, at }) {
   return theLoop({ directory, steps, at });
 }
 
-/** What the two commits hold beside the text of the reply and of the answer: the call and its intent; the outcome and a checkpoint. */
+/**
+ * What the two commits hold beside the text of the reply and of the answer: the call and its
+ * intent; the outcome and a checkpoint.
+ */
 const BESIDE = { reply: "i".repeat(700), outcome: "o".repeat(350) };
 
 async function theLoop({ directory, steps, at }) {
@@ -40,7 +44,10 @@ async function theLoop({ directory, steps, at }) {
       bare.insert(content + BESIDE.outcome);
       theirs.push(now() - start);
       step += 1;
-      const reply = step > most ? { content: "done" } : { content, toolCalls: [{ id: `c${step}`, name: "act", arguments: { step } }] };
+      const reply =
+        step > most
+          ? { content: "done" }
+          : { content, toolCalls: [{ id: `c${step}`, name: "act", arguments: { step } }] };
       since = now();
       return reply;
     },
@@ -93,15 +100,29 @@ export async function resume({ directory, messages, rounds }) {
     await agent.resume("long");
   }
   await hold.close();
-  return [{ name: `resuming a session of ${messages} messages, ms`, value: median(times), floor: 100, unit: true }];
+  return [
+    {
+      name: `resuming a session of ${messages} messages, ms`,
+      value: median(times),
+      floor: 100,
+      unit: true,
+    },
+  ];
 }
 
-/** Sessions of 50 messages in one process, each of which waits for its model. They were made by another: what that took is not theirs. */
+/**
+ * Sessions of 50 messages in one process, each of which waits for its model. They were made by
+ * another: what that took is not theirs.
+ */
 export async function waiting({ directory, sessions }) {
   const path = join(directory, "waiting.db");
-  execFileSync(process.execPath, [fileURLToPath(new URL("./make-sessions.mjs", import.meta.url)), path, String(sessions)], {
-    stdio: "inherit",
-  });
+  execFileSync(
+    process.execPath,
+    [fileURLToPath(new URL("./make-sessions.mjs", import.meta.url)), path, String(sessions)],
+    {
+      stdio: "inherit",
+    },
+  );
   const hold = await open(path);
   let asked = 0;
   const release = [];

@@ -1,4 +1,7 @@
-/** How long one waits for a command: the version, beside a bare Node, and a list of sessions in a store that has many. */
+/**
+ * How long one waits for a command: the version, beside a bare Node, and a list of sessions in a
+ * store that has many.
+ */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,9 +14,13 @@ const AT_ONCE = 1_000;
 async function make(store, sessions) {
   const hold = await open(store, { search: false });
   for (let i = 0; i < sessions; i += AT_ONCE) {
-    const ids = Array.from({ length: Math.min(AT_ONCE, sessions - i) }, (_, j) => `session-${i + j}`);
+    const ids = Array.from(
+      { length: Math.min(AT_ONCE, sessions - i) },
+      (_, j) => `session-${i + j}`,
+    );
     const some = await Promise.all(ids.map((id) => hold.session(id, { agent: "bench" })));
-    for (const session of some) session.append({ role: "user", content: `What is ${session.id} about?` });
+    for (const session of some)
+      session.append({ role: "user", content: `What is ${session.id} about?` });
     await Promise.all(some.map((session) => session.checkpoint()));
     await Promise.all(some.map((session) => session.close()));
   }
@@ -40,7 +47,9 @@ export async function cli({ directory, rounds, sessions }) {
     taken.query.push((now() - began) / 1000);
     await hold.close();
   }
-  const [bare, version, ls, query] = ["bare", "version", "ls", "query"].map((name) => median(taken[name]));
+  const [bare, version, ls, query] = ["bare", "version", "ls", "query"].map((name) =>
+    median(taken[name]),
+  );
   return [
     {
       name: "holdfast --version, of node -e 0",

@@ -1,5 +1,18 @@
-/** The store in a directory: a save against a bare append, its room on disk, a load, and opening among very many sessions. */
-import { closeSync, fdatasyncSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, writeFileSync, writeSync } from "node:fs";
+/**
+ * The store in a directory: a save against a bare append, its room on disk, a load, and opening
+ * among very many sessions.
+ */
+import {
+  closeSync,
+  fdatasyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { open } from "../../dist/index.js";
 import { sessionPath } from "../../dist/store/dir/files/names.js";
@@ -9,7 +22,12 @@ import { median, now, step, timeLoads, timeSaves } from "../measure.mjs";
 export async function dir({ directory, rounds, loads, sessions }) {
   // The load first: it is measured on a heap that no other has left.
   const loaded = await loading(directory, loads);
-  return [...(await saves(directory, rounds)), loaded, await atOnce(directory, 128), await opening(directory, sessions)];
+  return [
+    ...(await saves(directory, rounds)),
+    loaded,
+    await atOnce(directory, 128),
+    await opening(directory, sessions),
+  ];
 }
 
 async function saves(directory, rounds) {
@@ -20,12 +38,20 @@ async function saves(directory, rounds) {
     writeSync(bare, `${raw}\n`);
     fdatasyncSync(bare);
   };
-  const { p50, p99, rawBytes } = await timeSaves(await hold.session("bench"), append, { rounds, warm: 500 });
+  const { p50, p99, rawBytes } = await timeSaves(await hold.session("bench"), append, {
+    rounds,
+    warm: 500,
+  });
   await hold.close();
   closeSync(bare);
   const disk = bytesIn(place);
   return [
-    { name: "dir: save p50 / bare append and fdatasync p50", ...p50, floor: 1.5, note: `${p50.note}; p99 ${p99.note}` },
+    {
+      name: "dir: save p50 / bare append and fdatasync p50",
+      ...p50,
+      floor: 1.5,
+      note: `${p50.note}; p99 ${p99.note}`,
+    },
     {
       name: "dir: disk / raw JSON",
       value: disk / rawBytes,
@@ -36,13 +62,19 @@ async function saves(directory, rounds) {
 }
 
 const bytesIn = (path) =>
-  statSync(path).isFile() ? statSync(path).size : readdirSync(path).reduce((sum, name) => sum + bytesIn(join(path, name)), 0);
+  statSync(path).isFile()
+    ? statSync(path).size
+    : readdirSync(path).reduce((sum, name) => sum + bytesIn(join(path, name)), 0);
 
 async function loading(directory, rounds) {
   const hold = await open(`dir:${join(directory, "dir-load")}`);
   const measured = await timeLoads(hold, rounds);
   await hold.close();
-  return { name: "dir: load of 1,000 messages, verified / JSON.parse + SHA-256", ...measured, floor: 2.5 };
+  return {
+    name: "dir: load of 1,000 messages, verified / JSON.parse + SHA-256",
+    ...measured,
+    floor: 2.5,
+  };
 }
 
 /** Many sessions that save in one tick, each to a file of its own. */
@@ -75,19 +107,31 @@ async function atOnce(directory, sessions) {
   };
 }
 
-/** Sessions are written as the store writes them, but without a sync for each: only opening is measured. */
+/**
+ * Sessions are written as the store writes them, but without a sync for each: only opening is
+ * measured.
+ */
 async function opening(directory, sessions) {
   const place = join(directory, "dir-open");
   const first = await open(`dir:${place}`);
   await (await first.session("s-0", { agent: "bench" })).close();
   await first.close();
-  const { check: _check, ...doc } = unsealed(readFileSync(join(place, sessionPath("s-0"), "session.json"), "utf8"));
+  const { check: _check, ...doc } = unsealed(
+    readFileSync(join(place, sessionPath("s-0"), "session.json"), "utf8"),
+  );
   for (let i = 1; i < sessions; i++) {
     const id = `s-${i}`;
     const line = { ...doc.lines[0], no: i + 1, id: i.toString(32).padStart(16, "0"), owner: id };
     const path = join(place, sessionPath(id));
     mkdirSync(path, { recursive: true });
-    const made = { ...doc, id, no: i + 1, head: { ...doc.head, line: line.id }, lines: [line], lastLine: i + 1 };
+    const made = {
+      ...doc,
+      id,
+      no: i + 1,
+      head: { ...doc.head, line: line.id },
+      lines: [line],
+      lastLine: i + 1,
+    };
     writeFileSync(join(path, "session.json"), sealedText(made));
   }
   writeFileSync(join(place, "index.jsonl"), "");

@@ -1,6 +1,7 @@
 /**
- * Pruning, deleting and gc of very many checkpoints, and what a writer on the same store feels of it: its p99 meanwhile against its p99 in
- * the pauses between, in one run. Once with the writer in a process of its own, once in the same one.
+ * Pruning, deleting and gc of very many checkpoints, and what a writer on the same store feels of
+ * it: its p99 meanwhile against its p99 in the pauses between, in one run. Once with the writer in
+ * a process of its own, once in the same one.
  */
 import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
@@ -14,8 +15,16 @@ import { fill, now, quantile, step } from "../measure.mjs";
 const TURN_MS = 400;
 
 export async function gc({ directory, checkpoints, sessions }) {
-  const apart = await run(join(directory, "gc-apart.db"), { checkpoints, sessions, writer: writerApart });
-  const here = await run(join(directory, "gc-here.db"), { checkpoints, sessions, writer: writerHere });
+  const apart = await run(join(directory, "gc-apart.db"), {
+    checkpoints,
+    sessions,
+    writer: writerApart,
+  });
+  const here = await run(join(directory, "gc-here.db"), {
+    checkpoints,
+    sessions,
+    writer: writerHere,
+  });
   const of = `of ${checkpoints.toLocaleString("en")} checkpoints`;
   return [
     { name: `gc ${of}: p99 of a writer in another process`, ...apart.p99, floor: 5 },
@@ -48,17 +57,24 @@ async function run(path, { checkpoints, sessions, writer }) {
   const isBusy = ({ start, end }) => busy.some(([from, to]) => start < to && end > from);
   const during = samples.filter(isBusy).map(({ start, end }) => end - start);
   const between = samples.filter((sample) => !isBusy(sample)).map(({ start, end }) => end - start);
-  const shown = (values) => [0.5, 0.99, 0.999].map((q) => quantile(values, q).toFixed(0)).join(", ");
+  const shown = (values) =>
+    [0.5, 0.99, 0.999].map((q) => quantile(values, q).toFixed(0)).join(", ");
   return {
     p99: {
       value: quantile(during, 0.99) / quantile(between, 0.99),
       note: `p50, p99, p99.9: ${shown(during)} / ${shown(between)} µs; ${during.length} and ${between.length} saves; ${(tookMs / 1000).toFixed(1)} s with as much pause`,
     },
-    disk: { value: after / before, note: `${(after / 1e6).toFixed(1)} / ${(before / 1e6).toFixed(1)} MB` },
+    disk: {
+      value: after / before,
+      note: `${(after / 1e6).toFixed(1)} / ${(before / 1e6).toFixed(1)} MB`,
+    },
   };
 }
 
-/** Half of the sessions are pruned, the others deleted, and what they held is freed; in turns of work and rest, which are noted. */
+/**
+ * Half of the sessions are pruned, the others deleted, and what they held is freed; in turns of
+ * work and rest, which are noted.
+ */
 async function collect(hold, sessions, busy) {
   for (let i = 0; i < sessions; i++) {
     const id = `s-${i}`;
@@ -88,7 +104,11 @@ async function turn(busy, work) {
   }
 }
 
-const diskOf = (path) => [path, `${path}-wal`].reduce((sum, file) => sum + (existsSync(file) ? statSync(file).size : 0), 0);
+const diskOf = (path) =>
+  [path, `${path}-wal`].reduce(
+    (sum, file) => sum + (existsSync(file) ? statSync(file).size : 0),
+    0,
+  );
 
 async function writerHere(hold) {
   const stopping = new AbortController();
@@ -102,7 +122,9 @@ async function writerHere(hold) {
 }
 
 async function writerApart(_hold, path) {
-  const child = spawn(process.execPath, [fileURLToPath(import.meta.url), path], { stdio: ["pipe", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [fileURLToPath(import.meta.url), path], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
   let said = "";
   child.stdout.setEncoding("utf8").on("data", (text) => (said += text));
   while (!said.startsWith("ready\n")) await sleep(10);

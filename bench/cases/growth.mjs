@@ -1,4 +1,7 @@
-/** What must not grow: a rewind with the rewinds before it, and opening a fork with the sessions in the store. */
+/**
+ * What must not grow: a rewind with the rewinds before it, and opening a fork with the sessions in
+ * the store.
+ */
 import { join } from "node:path";
 import { open } from "../../dist/index.js";
 import { median, now } from "../measure.mjs";
@@ -50,7 +53,9 @@ export async function openFork({ directory, few, many, rounds }) {
   let made = 2;
   const fill = async (upTo) => {
     for (; made < upTo; made += 100) {
-      const group = await Promise.all(Array.from({ length: 100 }, (_, i) => hold.session(`s-${made + i}`)));
+      const group = await Promise.all(
+        Array.from({ length: 100 }, (_, i) => hold.session(`s-${made + i}`)),
+      );
       await Promise.all(group.map((session) => session.close()));
     }
   };

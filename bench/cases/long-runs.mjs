@@ -1,4 +1,7 @@
-/** What does not grow with the length of a run: the cost of a save, disk for each message, and a fork. */
+/**
+ * What does not grow with the length of a run: the cost of a save, disk for each message, and a
+ * fork.
+ */
 import { join } from "node:path";
 import { open } from "../../dist/index.js";
 import { bareTable, fileBytes, fill, median, now, step } from "../measure.mjs";

@@ -47,7 +47,11 @@ export async function lookups({ directory, sessions, checkpoints, rounds, about 
   const path = join(directory, "lookups.db");
   let hold = await open(path);
   for (let first = 0; first < sessions; first += 500) {
-    const group = await Promise.all(Array.from({ length: Math.min(500, sessions - first) }, (_, i) => hold.session(`s-${first + i}`)));
+    const group = await Promise.all(
+      Array.from({ length: Math.min(500, sessions - first) }, (_, i) =>
+        hold.session(`s-${first + i}`),
+      ),
+    );
     for (let n = 0; n < checkpoints; n += 10) {
       await Promise.all(
         group.flatMap((session) =>
@@ -59,7 +63,8 @@ export async function lookups({ directory, sessions, checkpoints, rounds, about 
       );
     }
     await Promise.all(group.map((session) => session.close()));
-    if (process.stderr.isTTY) process.stderr.write(`\r  filling: ${first + group.length} of ${sessions} sessions `);
+    if (process.stderr.isTTY)
+      process.stderr.write(`\r  filling: ${first + group.length} of ${sessions} sessions `);
   }
   if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");
   await hold.close();
@@ -81,7 +86,8 @@ export async function lookups({ directory, sessions, checkpoints, rounds, about 
     const start = now();
     const { items } = await hold.checkpoints.list(id(i), { limit: 20 });
     list.push(now() - start);
-    if (items.length !== Math.min(20, checkpoints)) throw new Error(`expected 20 checkpoints, got ${items.length}`);
+    if (items.length !== Math.min(20, checkpoints))
+      throw new Error(`expected 20 checkpoints, got ${items.length}`);
   }
   await hold.close();
   const among = `among ${(sessions * checkpoints).toLocaleString("en")} in ${sessions.toLocaleString("en")} sessions`;
@@ -94,6 +100,13 @@ export async function lookups({ directory, sessions, checkpoints, rounds, about 
       unit: "µs",
       note: `a hundred of them asked again and again; ${once.toFixed(1)} where each is asked once`,
     },
-    { name: `list of 20, ${among}, µs`, value: median(list), floor: 150, aim: 80, unit: "µs", note: "each asked once" },
+    {
+      name: `list of 20, ${among}, µs`,
+      value: median(list),
+      floor: 150,
+      aim: 80,
+      unit: "µs",
+      note: "each asked once",
+    },
   ];
 }

@@ -8,12 +8,18 @@ import { median, now } from "../measure.mjs";
 const bin = fileURLToPath(new URL("../../dist/bin/holdfast.js", import.meta.url));
 
 const line = (id, method, params) => `${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`;
-const HELLO = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "bench", version: "1" } };
+const HELLO = {
+  protocolVersion: "2025-11-25",
+  capabilities: {},
+  clientInfo: { name: "bench", version: "1" },
+};
 
 /** From the start of the process until it has answered its first call, on a store that is there. */
 async function start(store) {
   const began = now();
-  const child = spawn(process.execPath, [bin, "mcp", "--store", store], { stdio: ["pipe", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [bin, "mcp", "--store", store], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
   child.stdin.write(line(1, "initialize", HELLO));
   child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`);
   child.stdin.write(line(2, "tools/call", { name: "persistence_stats", arguments: {} }));

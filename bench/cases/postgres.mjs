@@ -1,4 +1,7 @@
-/** Postgres, synced: a save against a bare insert with commit, many sessions at once, long runs, and loads. */
+/**
+ * Postgres, synced: a save against a bare insert with commit, many sessions at once, long runs, and
+ * loads.
+ */
 import pg from "pg";
 import { open } from "../../dist/index.js";
 import { startPostgres } from "../../test/support/postgres.mjs";
@@ -45,10 +48,15 @@ async function saves(server, rounds) {
   return [{ name: "postgres: save p50 / bare insert with commit p50", ...p50, floor: 1.4 }];
 }
 
-/** The rate of many who save without waiting for each other, against as many bare inserts on as many connections. */
+/**
+ * The rate of many who save without waiting for each other, against as many bare inserts on as many
+ * connections.
+ */
 async function atOnce(server, { sessions: count, rounds }) {
   const hold = await open(server.url(), { connections: count });
-  const sessions = await Promise.all(Array.from({ length: count }, (_, i) => hold.session(`at once ${i}`)));
+  const sessions = await Promise.all(
+    Array.from({ length: count }, (_, i) => hold.session(`at once ${i}`)),
+  );
   const clients = await Promise.all(Array.from({ length: count }, () => connect(server)));
   const each = Array.from({ length: 40 }, () => {
     const messages = step();
@@ -57,7 +65,11 @@ async function atOnce(server, { sessions: count, rounds }) {
   const bare = () =>
     Promise.all(
       clients.map(
-        async (client) => void (await each.reduce((before, { raw }) => before.then(() => insert(client, raw)), Promise.resolve())),
+        async (client) =>
+          void (await each.reduce(
+            (before, { raw }) => before.then(() => insert(client, raw)),
+            Promise.resolve(),
+          )),
       ),
     );
   const save = async (session, { messages }) => {
@@ -65,7 +77,11 @@ async function atOnce(server, { sessions: count, rounds }) {
     await session.checkpoint();
   };
   const ours = () =>
-    Promise.all(sessions.map((session) => each.reduce((before, one) => before.then(() => save(session, one)), Promise.resolve())));
+    Promise.all(
+      sessions.map((session) =>
+        each.reduce((before, one) => before.then(() => save(session, one)), Promise.resolve()),
+      ),
+    );
   const rates = { ours: [], theirs: [] };
   for (let i = 0; i < rounds + 1; i++) {
     let start = now();
@@ -126,7 +142,13 @@ export async function postgresLoad({ rounds }) {
     const hold = await open(server.url());
     const measured = await timeLoads(hold, rounds);
     await hold.close();
-    return [{ name: "postgres: load of 1,000 messages, verified / JSON.parse + SHA-256", ...measured, floor: 3.5 }];
+    return [
+      {
+        name: "postgres: load of 1,000 messages, verified / JSON.parse + SHA-256",
+        ...measured,
+        floor: 3.5,
+      },
+    ];
   } finally {
     await server.remove();
   }

@@ -1,4 +1,7 @@
-/** Search in many messages of realistic text, against FTS5 asked directly in the same file; saves with an index; what it takes on disk. */
+/**
+ * Search in many messages of realistic text, against FTS5 asked directly in the same file; saves
+ * with an index; what it takes on disk.
+ */
 import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { open } from "../../dist/index.js";
@@ -13,12 +16,16 @@ const random = () => {
 
 /** Words as they are spread in what people write: a few are everywhere, most are rare. */
 const VOCABULARY = 40_000;
-const SYLLABLES = "ka lo me ri sun ter ban do vi pel gra shi mon tak re ful ness ing ly un pre con der for al est ma no qui zen".split(" ");
+const SYLLABLES =
+  "ka lo me ri sun ter ban do vi pel gra shi mon tak re ful ness ing ly un pre con der for al est ma no qui zen".split(
+    " ",
+  );
 const words = Array.from({ length: VOCABULARY }, (_, i) => {
   let text = "";
   // Frequent words are short.
   const parts = i < 30 ? 1 : i < 900 ? 2 : i < 20_000 ? 3 : 4;
-  for (let n = 0, rest = i; n < parts; n++, rest = Math.floor(rest / SYLLABLES.length)) text += SYLLABLES[rest % SYLLABLES.length];
+  for (let n = 0, rest = i; n < parts; n++, rest = Math.floor(rest / SYLLABLES.length))
+    text += SYLLABLES[rest % SYLLABLES.length];
   return text;
 });
 const upTo = new Float64Array(VOCABULARY);
@@ -55,7 +62,9 @@ export async function search({ directory, messages, queries, saves }) {
   const storeBytes = statSync(path).size;
   hold = await open(path);
   const begun = now();
-  await hold.sessions.index({ onProgress: ({ taken, behind }) => show(`indexing: ${taken} saves, ${behind} left`) });
+  await hold.sessions.index({
+    onProgress: ({ taken, behind }) => show(`indexing: ${taken} saves, ${behind} left`),
+  });
   const seconds = (now() - begun) / 1e6;
   show("");
   await hold.close();
@@ -78,18 +87,26 @@ const show = (text) => {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text && `  ${text}`}`);
 };
 
-/** Sessions of a hundred messages, two to a save; checkpoints that are not waited for one by one share their commits. */
+/**
+ * Sessions of a hundred messages, two to a save; checkpoints that are not waited for one by one
+ * share their commits.
+ */
 async function fillStore(hold, messages) {
   const EACH = 100;
   const AT_ONCE = 20;
   for (let made = 0, n = 0; made < messages; ) {
     const group = await Promise.all(
-      Array.from({ length: Math.min(AT_ONCE, (messages - made) / EACH) }, () => hold.session(`s${n++}`, { agent: `agent-${n % 10}` })),
+      Array.from({ length: Math.min(AT_ONCE, (messages - made) / EACH) }, () =>
+        hold.session(`s${n++}`, { agent: `agent-${n % 10}` }),
+      ),
     );
     const checkpoints = [];
     for (const session of group) {
       for (let i = 0; i < EACH; i += 2) {
-        session.append({ role: "user", content: message() }, { role: "assistant", content: message() });
+        session.append(
+          { role: "user", content: message() },
+          { role: "assistant", content: message() },
+        );
         checkpoints.push(session.checkpoint());
       }
       made += EACH;
@@ -147,7 +164,10 @@ async function timeSearches(hold, file, count) {
 
 /** A save where there is an index against one where there is none, taken in turns. */
 async function savesWithIndex(directory, rounds) {
-  const [plain, indexed] = [await open(join(directory, "plain.db"), { search: false }), await open(join(directory, "indexed.db"))];
+  const [plain, indexed] = [
+    await open(join(directory, "plain.db"), { search: false }),
+    await open(join(directory, "indexed.db")),
+  ];
   await indexed.sessions.search("anything");
   const sessions = [await plain.session("bench"), await indexed.session("bench")];
   const times = [[], []];
@@ -163,10 +183,16 @@ async function savesWithIndex(directory, rounds) {
   }
   await plain.close();
   await indexed.close();
-  const at = (part) => times.map((all) => all.toSorted((a, b) => a - b)[Math.floor(all.length * part)]);
+  const at = (part) =>
+    times.map((all) => all.toSorted((a, b) => a - b)[Math.floor(all.length * part)]);
   return [0.5, 0.99].map((part) => {
     const [without, beside] = at(part);
     const name = `save p${part * 100} where there is an index / where there is none`;
-    return { name, value: beside / without, floor: 1.05, note: `${beside.toFixed(0)} / ${without.toFixed(0)} µs` };
+    return {
+      name,
+      value: beside / without,
+      floor: 1.05,
+      note: `${beside.toFixed(0)} / ${without.toFixed(0)} µs`,
+    };
   });
 }

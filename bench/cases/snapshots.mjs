@@ -28,7 +28,8 @@ export async function snapshots({ directory, sessions, rounds }) {
       last = await hold.agents.snapshot("ann");
       took.push((now() - start) / 1000);
     }
-    if (last.sessions !== sessions) throw new Error(`the snapshot holds ${last.sessions} of ${sessions} sessions`);
+    if (last.sessions !== sessions)
+      throw new Error(`the snapshot holds ${last.sessions} of ${sessions} sessions`);
     const session = await hold.session("s0");
     session.append(...step(500));
     await session.checkpoint();

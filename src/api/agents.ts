@@ -5,12 +5,29 @@ import type { Ground } from "../engine/journal/ground.js";
 import type { AgentInput, AgentRecord } from "../engine/records/agent-record.js";
 import type { Snapshot, SnapshotOptions } from "../engine/records/snapshot-record.js";
 import type { KeyOption } from "../engine/util/options.js";
-import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "../features/snapshots/auto-snapshot.js";
+import {
+  type AutoSnapshot,
+  type AutoSnapshotOptions,
+  autoSnapshot,
+} from "../features/snapshots/auto-snapshot.js";
 import { type DeletedAgent, deleteAgent } from "../features/snapshots/delete-agent.js";
 import { deleteSnapshot } from "../features/snapshots/delete-snapshot.js";
-import { type AgentPage, type AgentWithSessions, getAgent, listAgents } from "../features/snapshots/list-agents.js";
-import { getSnapshot, listSnapshots, type SnapshotPage } from "../features/snapshots/list-snapshots.js";
-import { type PrunedSnapshots, pruneSnapshots, type SnapshotPruneOptions } from "../features/snapshots/prune-snapshots.js";
+import {
+  type AgentPage,
+  type AgentWithSessions,
+  getAgent,
+  listAgents,
+} from "../features/snapshots/list-agents.js";
+import {
+  getSnapshot,
+  listSnapshots,
+  type SnapshotPage,
+} from "../features/snapshots/list-snapshots.js";
+import {
+  type PrunedSnapshots,
+  pruneSnapshots,
+  type SnapshotPruneOptions,
+} from "../features/snapshots/prune-snapshots.js";
 import { restoreSnapshot } from "../features/snapshots/restore-snapshot.js";
 import type { RestoreOptions, RestoreReport } from "../features/snapshots/restoring.js";
 import { saveAgent, setStateKey, unsetStateKey } from "../features/snapshots/save-agent.js";
@@ -27,22 +44,26 @@ export class Agents {
   // ---- records
 
   /**
-   * Makes an agent, or changes it. What is not given stays as it is; its version is one more with each save. A record that is damaged is
-   * made anew by a save that names no version, from what is given alone.
+   * Makes an agent, or changes it. What is not given stays as it is; its version is one more with
+   * each save. A record that is damaged is made anew by a save that names no version, from what is
+   * given alone.
    */
   save(agent: AgentInput, o?: KeyOption): Promise<AgentRecord> {
     return saveAgent(this.#ground, agent, o);
   }
 
   /**
-   * Sets one key of an agent's state. The other keys stay as they are, also those that another process saves at the same time. The agent must
-   * have a record.
+   * Sets one key of an agent's state. The other keys stay as they are, also those that another
+   * process saves at the same time. The agent must have a record.
    */
   set(id: string, key: string, value: Json, o?: KeyOption): Promise<AgentRecord> {
     return setStateKey(this.#ground, id, { key, value }, o);
   }
 
-  /** Takes one key out of an agent's state, as `set` sets one. A key that is not there is none to take out, and the rest stays. */
+  /**
+   * Takes one key out of an agent's state, as `set` sets one. A key that is not there is none to
+   * take out, and the rest stays.
+   */
   unset(id: string, key: string, o?: KeyOption): Promise<AgentRecord> {
     return unsetStateKey(this.#ground, id, key, o);
   }
@@ -57,8 +78,9 @@ export class Agents {
   }
 
   /**
-   * Deletes an agent in one step: its record, its snapshots, its sessions, and those that their calls ran. What forks of other agents
-   * share with them is kept for those, and the answer names them.
+   * Deletes an agent in one step: its record, its snapshots, its sessions, and those that their
+   * calls ran. What forks of other agents share with them is kept for those, and the answer names
+   * them.
    */
   delete(id: string, o?: KeyOption): Promise<DeletedAgent> {
     return deleteAgent(this.#ground, id, o);
@@ -66,13 +88,19 @@ export class Agents {
 
   // ---- snapshots
 
-  /** Notes an agent's record and where each of its sessions stands. Needs no lease, and holds nobody up. */
+  /**
+   * Notes an agent's record and where each of its sessions stands. Needs no lease, and holds nobody
+   * up.
+   */
   snapshot(id: string, o?: SnapshotOptions): Promise<Snapshot> {
     return takeSnapshot(this.#ground, id, o);
   }
 
   /** Newest first. One that is damaged does not hide the others: it is named apart. */
-  snapshots(id: string, o?: { readonly kind?: CheckpointKind; readonly limit?: number; readonly cursor?: string }): Promise<SnapshotPage> {
+  snapshots(
+    id: string,
+    o?: { readonly kind?: CheckpointKind; readonly limit?: number; readonly cursor?: string },
+  ): Promise<SnapshotPage> {
     return listSnapshots(this.#ground, id, o);
   }
 
@@ -80,7 +108,10 @@ export class Agents {
     return getSnapshot(this.#ground, snapshotId);
   }
 
-  /** Puts an agent and its sessions back to where a snapshot found them. What was there before is a snapshot too, of kind `recovery`. */
+  /**
+   * Puts an agent and its sessions back to where a snapshot found them. What was there before is a
+   * snapshot too, of kind `recovery`.
+   */
   restore(snapshotId: string, o?: RestoreOptions): Promise<RestoreReport> {
     return restoreSnapshot(this.#ground, snapshotId, o);
   }
@@ -91,16 +122,18 @@ export class Agents {
   }
 
   /**
-   * Removes the snapshots of an agent that no rule keeps: the rules that are given, else those of its policy, or the store's (`snapshots`). The
-   * newest stays, and so does one that a restore reads just now. What only they kept is freed by `prune` and `gc`.
+   * Removes the snapshots of an agent that no rule keeps: the rules that are given, else those of
+   * its policy, or the store's (`snapshots`). The newest stays, and so does one that a restore
+   * reads just now. What only they kept is freed by `prune` and `gc`.
    */
   pruneSnapshots(id: string, o?: SnapshotPruneOptions): Promise<PrunedSnapshots> {
     return pruneSnapshots(this.#ground, id, o);
   }
 
   /**
-   * Takes a snapshot (`automatic`) every so often, where something has changed, and keeps the newest of them. It begins at once, goes on
-   * after errors, which it reports, and ends with `stop` or with the store.
+   * Takes a snapshot (`automatic`) every so often, where something has changed, and keeps the
+   * newest of them. It begins at once, goes on after errors, which it reports, and ends with `stop`
+   * or with the store.
    */
   autoSnapshot(id: string, o: AutoSnapshotOptions): AutoSnapshot {
     const automatic = autoSnapshot(this.#ground, id, o, () => this.#automatic.delete(automatic));

@@ -35,7 +35,10 @@ export interface CheckpointState extends StateThere {
   readonly checkpoint: Checkpoint;
 }
 
-/** As many lines may begin alike; a beginning of three letters stands for fewer in all but very large stores. */
+/**
+ * As many lines may begin alike; a beginning of three letters stands for fewer in all but very
+ * large stores.
+ */
 const MOST_ALIKE = 1_000;
 
 export class Checkpoints {
@@ -56,22 +59,35 @@ export class Checkpoints {
     return place && (await this.#ground.journal.checkpointAt(place))?.checkpoint;
   }
 
-  /** Tell whether there is such a checkpoint, without loading its state. One that is damaged counts as there. */
+  /**
+   * Tell whether there is such a checkpoint, without loading its state. One that is damaged counts
+   * as there.
+   */
   async has(id: string): Promise<boolean> {
     const place = this.#place(id);
     return place !== undefined && (await isThere(() => this.#ground.journal.checkpointAt(place)));
   }
 
-  /** Checkpoints that an abbreviation of their id may stand for: the beginning of a line's, and a number, as in `7k3f-12`. */
+  /**
+   * Checkpoints that an abbreviation of their id may stand for: the beginning of a line's, and a
+   * number, as in `7k3f-12`.
+   */
   async find(abbreviation: string): Promise<readonly Checkpoint[]> {
     this.#ground.usable();
-    const given = /^([0-9a-z]{1,16})-([1-9][0-9]{0,9})$/.exec(checkName(abbreviation, "checkpoint id"));
+    const given = /^([0-9a-z]{1,16})-([1-9][0-9]{0,9})$/.exec(
+      checkName(abbreviation, "checkpoint id"),
+    );
     const [, beginning = "", seq = ""] = given ?? [];
-    const { lines } = given === null ? { lines: [] } : await this.#ground.store.idsFrom(beginning, MOST_ALIKE);
+    const { lines } =
+      given === null ? { lines: [] } : await this.#ground.store.idsFrom(beginning, MOST_ALIKE);
     if (lines.length === MOST_ALIKE)
-      throw new HoldfastError("INVALID_ID", `${quote(abbreviation)} may stand for very many checkpoints. Say more of it.`, {
-        found: abbreviation,
-      });
+      throw new HoldfastError(
+        "INVALID_ID",
+        `${quote(abbreviation)} may stand for very many checkpoints. Say more of it.`,
+        {
+          found: abbreviation,
+        },
+      );
     const found: Checkpoint[] = [];
     for (const line of lines) {
       const checkpoint = await unlessDamaged(() => this.get(`${line}-${seq}`));
@@ -80,7 +96,9 @@ export class Checkpoints {
     return found;
   }
 
-  /** The newest checkpoint of a session; undefined where the session has none, or does not exist. */
+  /**
+   * The newest checkpoint of a session; undefined where the session has none, or does not exist.
+   */
   async latest(id: string): Promise<Checkpoint | undefined> {
     const present = await this.#ground.journal.present(sessionId(id));
     return present && this.#ground.journal.latest(present.tail, present.line, present.head.id);
@@ -92,9 +110,10 @@ export class Checkpoints {
   }
 
   /**
-   * Lists checkpoints, newest first. With a session's id: along its past, and with `lines: "all"` also on lines it has left by rewinding.
-   * With a filter: those of an agent's sessions, or with `{}` those of all. The sessions come in the order of `sessions.list`, and each
-   * checkpoint comes once, with the session that owns it.
+   * Lists checkpoints, newest first. With a session's id: along its past, and with `lines: "all"`
+   * also on lines it has left by rewinding. With a filter: those of an agent's sessions, or with
+   * `{}` those of all. The sessions come in the order of `sessions.list`, and each checkpoint comes
+   * once, with the session that owns it.
    *
    * @example
    * const { items, next } = await hold.checkpoints.list({ agent: "researcher", limit: 50 });
@@ -102,7 +121,8 @@ export class Checkpoints {
   list(session: string, o?: CheckpointListOptions): Promise<Page<Checkpoint>>;
   list(filter: CheckpointFilter): Promise<CheckpointPage>;
   async list(of: string | CheckpointFilter, o?: CheckpointListOptions): Promise<CheckpointPage> {
-    if (typeof of === "object" && of !== null && o === undefined) return listOfAll(this.#ground, of);
+    if (typeof of === "object" && of !== null && o === undefined)
+      return listOfAll(this.#ground, of);
     return listOfSession(this.#ground, headOf(await requireSession(this.#ground, of)), o);
   }
 
@@ -114,10 +134,17 @@ export class Checkpoints {
     try {
       const { checkpoint, past } = found;
       const { fold } = await this.#ground.loader.at(found, { sized: false }, past);
-      return { checkpoint, ...(await stateThere(this.#ground, checkpoint.sessionId, { fold, past })) };
+      return {
+        checkpoint,
+        ...(await stateThere(this.#ground, checkpoint.sessionId, { fold, past })),
+      };
     } catch (error) {
       // It may have been removed while it was being read; that is no damage.
-      if (error instanceof HoldfastError && error.code === "CORRUPT" && (await this.#ground.journal.checkpointAt(place)) === undefined)
+      if (
+        error instanceof HoldfastError &&
+        error.code === "CORRUPT" &&
+        (await this.#ground.journal.checkpointAt(place)) === undefined
+      )
         throw notFound(id);
       throw error;
     }
@@ -128,24 +155,33 @@ export class Checkpoints {
   }
 
   /**
-   * Removes the checkpoints of the session's past that a policy does not keep, and what only they needed: of its agent's policy, or the
-   * store's, where none is given. The newest stays, and so do those at which forks begin. Others can work meanwhile.
+   * Removes the checkpoints of the session's past that a policy does not keep, and what only they
+   * needed: of its agent's policy, or the store's, where none is given. The newest stays, and so do
+   * those at which forks begin. Others can work meanwhile.
    */
   prune(id: string, o?: PruneOptions): Promise<Pruned> {
     return prune(this.#ground, id, o);
   }
 
-  /** Removes one checkpoint. One at which a fork begins is a CONFLICT. That there is none is an answer, not an error. */
+  /**
+   * Removes one checkpoint. One at which a fork begins is a CONFLICT. That there is none is an
+   * answer, not an error.
+   */
   async delete(id: string, o?: KeyOption): Promise<DeletedCheckpoint> {
     const { key } = options(o, "checkpoints.delete", ["key"]);
-    const answer = (deleted: boolean): DeletedCheckpoint => ({ deleted, checkpoints: deleted ? 1 : 0 });
+    const answer = (deleted: boolean): DeletedCheckpoint => ({
+      deleted,
+      checkpoints: deleted ? 1 : 0,
+    });
     return once<boolean, DeletedCheckpoint>(
       this.#ground,
       { key, name: "checkpoints.delete", to: checkName(id, "checkpoint id"), args: {} },
       async (receipt) => {
         const isThere = (await this.get(id)) !== undefined;
-        if (receipt.isKept) receipt.check(await this.#ground.store.apply([], receipt.docs(isThere), "frees"), 0);
-        // Where another call has removed it meanwhile, the receipt already says that it goes by this one.
+        if (receipt.isKept)
+          receipt.check(await this.#ground.store.apply([], receipt.docs(isThere), "frees"), 0);
+        // Where another call has removed it meanwhile, the receipt already says that it goes by
+        // this one.
         return answer(isThere && ((await this.#delete(id)) || receipt.isKept));
       },
       async (isThere) => {
@@ -159,13 +195,18 @@ export class Checkpoints {
   /** Answers whether it was there. */
   async #delete(id: string): Promise<boolean> {
     const place = checkpointPlace(id);
-    if (place === undefined || (await this.#ground.journal.checkpointAt(place)) === undefined) return false;
+    if (place === undefined || (await this.#ground.journal.checkpointAt(place)) === undefined)
+      return false;
     for (let plan = 0; plan < PLANS; plan++) {
       const survey = await surveyLine(this.#ground, place.line);
       if ((await removeMarks(this.#ground, survey, new Set([place.seq]))).done) return true;
     }
-    throw new HoldfastError("BUSY", `The line of ${quote(id)} was changed again and again while it was removed. Try again.`, {
-      checkpointId: id,
-    });
+    throw new HoldfastError(
+      "BUSY",
+      `The line of ${quote(id)} was changed again and again while it was removed. Try again.`,
+      {
+        checkpointId: id,
+      },
+    );
   }
 }

@@ -1,8 +1,16 @@
-/** What people and other programs do about calls: look at those that wait or are in doubt, and decide. None of it needs the lease. */
+/**
+ * What people and other programs do about calls: look at those that wait or are in doubt, and
+ * decide. None of it needs the lease.
+ */
 import type { Json } from "../core/values/json.js";
 import type { Pending } from "../engine/calls/pending.js";
 import type { Ground } from "../engine/journal/ground.js";
-import { approveCall, type DecidedBy, denyCall, settleCall } from "../engine/lifecycle/decide-call.js";
+import {
+  approveCall,
+  type DecidedBy,
+  denyCall,
+  settleCall,
+} from "../engine/lifecycle/decide-call.js";
 import { type EffectFilter, getEffect, listEffects } from "../engine/lifecycle/list-effects.js";
 import type { Page } from "../engine/util/options.js";
 
@@ -13,7 +21,10 @@ export class Effects {
     this.#ground = ground;
   }
 
-  /** Calls that wait for somebody, or of which nobody knows what became; those of the newest sessions first. */
+  /**
+   * Calls that wait for somebody, or of which nobody knows what became; those of the newest
+   * sessions first.
+   */
   list(filter: EffectFilter): Promise<Page<Pending>> {
     return listEffects(this.#ground, filter);
   }
@@ -24,7 +35,10 @@ export class Effects {
   }
 
   /** Lets a call that waits be made, with other arguments if they are given. */
-  approve(id: string, o?: DecidedBy & { readonly args?: Json; readonly note?: string }): Promise<void> {
+  approve(
+    id: string,
+    o?: DecidedBy & { readonly args?: Json; readonly note?: string },
+  ): Promise<void> {
     return approveCall(this.#ground, id, o);
   }
 
@@ -33,8 +47,15 @@ export class Effects {
     return denyCall(this.#ground, id, o);
   }
 
-  /** Says what became of a call: its result, its error, or that it did not happen and is to be made again. */
-  settle(id: string, o: ({ readonly result: Json } | { readonly error: string } | { readonly retry: true }) & DecidedBy): Promise<void> {
+  /**
+   * Says what became of a call: its result, its error, or that it did not happen and is to be made
+   * again.
+   */
+  settle(
+    id: string,
+    o: ({ readonly result: Json } | { readonly error: string } | { readonly retry: true }) &
+      DecidedBy,
+  ): Promise<void> {
     return settleCall(this.#ground, id, o);
   }
 }

@@ -6,11 +6,23 @@ import type { Ground } from "../engine/journal/ground.js";
 import { checkPolicy } from "../engine/records/check-policy.js";
 import { policyFor, storedPolicy, storePolicy } from "../engine/records/stored-policy.js";
 import { concernsOne } from "../engine/util/concerns-one.js";
-import { callback, flag, invalid, oneOf, options, scopeOf, signalOf } from "../engine/util/options.js";
+import {
+  callback,
+  flag,
+  invalid,
+  oneOf,
+  options,
+  scopeOf,
+  signalOf,
+} from "../engine/util/options.js";
 import { gc } from "../features/retention/gc.js";
 import { pruneBy } from "../features/retention/pruning.js";
 import { type Sweep, type SweepOptions, sweepEvery } from "../features/retention/sweep.js";
-import { type RetentionProgress, type RetentionReport, Tally } from "../features/retention/tally.js";
+import {
+  type RetentionProgress,
+  type RetentionReport,
+  Tally,
+} from "../features/retention/tally.js";
 import { applyToSnapshots } from "../features/snapshots/prune-snapshots.js";
 import type { SessionRow } from "../store/port/rows.js";
 
@@ -40,8 +52,8 @@ export class Retention {
   }
 
   /**
-   * Says which checkpoints, and which snapshots, are kept: those of an agent, or of all agents that have no policy of their own. Nothing is
-   * removed by it yet.
+   * Says which checkpoints, and which snapshots, are kept: those of an agent, or of all agents that
+   * have no policy of their own. Nothing is removed by it yet.
    */
   async set(policy: RetentionPolicy, o?: PolicyOptions): Promise<void> {
     const agent = agentIn(o, "retention.set");
@@ -60,11 +72,18 @@ export class Retention {
   }
 
   /**
-   * Prunes the snapshots of every agent, and then every session, by the policy that holds for it. One that is damaged or busy is named, and the
-   * others are pruned. A snapshot that a restore reads just now stays.
+   * Prunes the snapshots of every agent, and then every session, by the policy that holds for it.
+   * One that is damaged or busy is named, and the others are pruned. A snapshot that a restore
+   * reads just now stays.
    */
   async apply(given?: ApplyOptions): Promise<RetentionReport> {
-    const o = options(given, "retention.apply", ["agent", "dryRun", "lines", "onProgress", "signal"]);
+    const o = options(given, "retention.apply", [
+      "agent",
+      "dryRun",
+      "lines",
+      "onProgress",
+      "signal",
+    ]);
     return this.#apply({
       agent: scopeOf(o, "agent") === undefined ? undefined : checkName(o.agent, "agent"),
       dryRun: flag(o.dryRun, "dryRun") ?? false,
@@ -75,17 +94,29 @@ export class Retention {
   }
 
   /**
-   * Applies the policies, and frees what nothing needs any more, now and from time to time, until it is stopped or the store is closed.
-   * It keeps no process alive. One at a time.
+   * Applies the policies, and frees what nothing needs any more, now and from time to time, until
+   * it is stopped or the store is closed. It keeps no process alive. One at a time.
    */
   sweep(o: SweepOptions): Sweep {
     this.#ground.usable();
     if (this.#sweep !== undefined)
-      throw new HoldfastError("CONFLICT", "A sweep goes on already in this process. Stop that one before another is begun.");
+      throw new HoldfastError(
+        "CONFLICT",
+        "A sweep goes on already in this process. Stop that one before another is begun.",
+      );
     const sweep = sweepEvery(o, {
       run: async (signal) => {
-        const swept = await this.#apply({ agent: undefined, dryRun: false, lines: "current", signal, idle: true });
-        return { ...swept, freedBytes: (await gc(this.#ground, { signal }, { idle: true })).freedBytes };
+        const swept = await this.#apply({
+          agent: undefined,
+          dryRun: false,
+          lines: "current",
+          signal,
+          idle: true,
+        });
+        return {
+          ...swept,
+          freedBytes: (await gc(this.#ground, { signal }, { idle: true })).freedBytes,
+        };
       },
       // Stopped a second time, it does not let go of the one that was begun since.
       stopped: () => {
@@ -123,7 +154,12 @@ export class Retention {
     }
   }
 
-  async #one({ id, head: { agent } }: SessionRow, policies: Policies, o: Applying, tally: Tally): Promise<void> {
+  async #one(
+    { id, head: { agent } }: SessionRow,
+    policies: Policies,
+    o: Applying,
+    tally: Tally,
+  ): Promise<void> {
     try {
       if (!policies.has(agent)) policies.set(agent, await policyFor(this.#ground.store, agent));
       const policy = policies.get(agent);

@@ -1,10 +1,20 @@
-/** Runs one command: finds it, parses its words, prints what it answers, and turns what goes wrong into words and an exit code. */
+/**
+ * Runs one command: finds it, parses its words, prints what it answers, and turns what goes wrong
+ * into words and an exit code.
+ */
 import { shownAddress, withoutPasswords } from "../core/values/address.js";
 import { closest } from "../core/values/closest.js";
 import { errorTable, HoldfastError, quote } from "../core/values/errors.js";
 import type { Holdfast } from "../index.js";
 import { commands } from "./commands.js";
-import { type Answer, COMMON_OPTIONS, type Command, type Options, type Run, STORE_OPTIONS } from "./framework/command.js";
+import {
+  type Answer,
+  COMMON_OPTIONS,
+  type Command,
+  type Options,
+  type Run,
+  STORE_OPTIONS,
+} from "./framework/command.js";
 import { helpFor, overview, page } from "./framework/help.js";
 import { type Parsed, parse } from "./framework/parse.js";
 import { type Proposal, shellLine, shellOptions } from "./framework/proposal.js";
@@ -25,9 +35,14 @@ export async function run(words: readonly string[], version: string): Promise<nu
   }
 }
 
-async function start(given: readonly string[], version: string, stopping: Stopping): Promise<number> {
+async function start(
+  given: readonly string[],
+  version: string,
+  stopping: Stopping,
+): Promise<number> {
   const [word, ...rest] = commandFirst(given);
-  if (word === undefined || word === "--help" || word === "-h" || word === "help") return help(rest);
+  if (word === undefined || word === "--help" || word === "-h" || word === "help")
+    return help(rest);
   const command = commands.find(({ name }) => name === word);
   if (command === undefined) throw noCommand(word);
   let parsed: Parsed;
@@ -36,7 +51,11 @@ async function start(given: readonly string[], version: string, stopping: Stoppi
   } catch (error) {
     // Ends the command with what one would want next: how it is used.
     if (error instanceof HoldfastError)
-      throw new HoldfastError(error.code, `${error.message} Try: holdfast help ${command.name}`, error.details);
+      throw new HoldfastError(
+        error.code,
+        `${error.message} Try: holdfast help ${command.name}`,
+        error.details,
+      );
     throw error;
   }
   return parsed.options.help ? help([command.name]) : perform(command, parsed, version, stopping);
@@ -52,16 +71,31 @@ function commandFirst(words: readonly string[]): readonly string[] {
     if (option === undefined || word === "--help") return words;
     at += option.kind === "flag" || word.includes("=") ? 1 : 2;
   }
-  return at === 0 || at >= words.length ? words : [words[at] as string, ...words.slice(0, at), ...words.slice(at + 1)];
+  return at === 0 || at >= words.length
+    ? words
+    : [words[at] as string, ...words.slice(0, at), ...words.slice(at + 1)];
 }
 
-async function perform(command: Command, { words, options }: Parsed, version: string, stopping: Stopping): Promise<number> {
-  const terminal = new Terminal({ utc: options.utc, quiet: options.quiet || options.json, pager: !options["no-pager"] });
+async function perform(
+  command: Command,
+  { words, options }: Parsed,
+  version: string,
+  stopping: Stopping,
+): Promise<number> {
+  const terminal = new Terminal({
+    utc: options.utc,
+    quiet: options.quiet || options.json,
+    pager: !options["no-pager"],
+  });
   const { tenant } = options;
   const store = options.store === undefined ? undefined : shownAddress(options.store);
   const line = (proposal: Proposal): string => {
     const isOfStore = commands.find(({ name }) => name === proposal.name)?.store === true;
-    return shellLine(isOfStore ? { ...proposal, options: { ...proposal.options, store, tenant, ...proposal.options } } : proposal);
+    return shellLine(
+      isOfStore
+        ? { ...proposal, options: { ...proposal.options, store, tenant, ...proposal.options } }
+        : proposal,
+    );
   };
   let opened: Holdfast | undefined;
   const running: Run<Options> = {
@@ -83,20 +117,34 @@ async function perform(command: Command, { words, options }: Parsed, version: st
   try {
     answer = await command.run(running);
   } catch (error) {
-    throw withStore(error, store === undefined && tenant === undefined ? undefined : { store, tenant });
+    throw withStore(
+      error,
+      store === undefined && tenant === undefined ? undefined : { store, tenant },
+    );
   } finally {
     // Before it is shown: whoever reads in a pager keeps nothing open.
     await opened?.close();
   }
   // Ctrl-C is how one that goes on is ended; SIGTERM is not.
-  if (answer === undefined) return stopping.by === "SIGTERM" ? EXIT_BY.SIGTERM : Number(process.exitCode ?? 0);
+  if (answer === undefined)
+    return stopping.by === "SIGTERM" ? EXIT_BY.SIGTERM : Number(process.exitCode ?? 0);
   return show(command, answer, options.json, terminal, line);
 }
 
 /** A message that ends with a command to run names the store that was meant. */
 function withStore(error: unknown, where: Proposal["options"] | undefined): unknown {
-  if (!(error instanceof HoldfastError) || where === undefined || !/: holdfast [^"]*$/.test(error.message)) return error;
-  return new HoldfastError(error.code, [error.message, ...shellOptions(where)].join(" "), error.details, error.cause);
+  if (
+    !(error instanceof HoldfastError) ||
+    where === undefined ||
+    !/: holdfast [^"]*$/.test(error.message)
+  )
+    return error;
+  return new HoldfastError(
+    error.code,
+    [error.message, ...shellOptions(where)].join(" "),
+    error.details,
+    error.cause,
+  );
 }
 
 async function show(
@@ -108,7 +156,8 @@ async function show(
 ): Promise<number> {
   // Known also to whoever stops reading.
   process.exitCode = exit;
-  if (isJson) process.stdout.write(`${jsonText({ version: JSON_VERSION, command: name, ...json }, 2)}\n`);
+  if (isJson)
+    process.stdout.write(`${jsonText({ version: JSON_VERSION, command: name, ...json }, 2)}\n`);
   else {
     await terminal.print(lines, pages);
     for (const note of notes) terminal.tell(note);
@@ -131,11 +180,15 @@ async function help(words: readonly string[]): Promise<number> {
     const told = (command === undefined ? commands.filter(({ hidden }) => !hidden) : [command]).map(
       ({ run: _run, ...described }) => described,
     );
-    process.stdout.write(`${jsonText({ version: JSON_VERSION, command: "help", commands: told }, 2)}\n`);
+    process.stdout.write(
+      `${jsonText({ version: JSON_VERSION, command: "help", commands: told }, 2)}\n`,
+    );
     return 0;
   }
   await terminal.print(
-    command === undefined ? overview(commands, terminal.paint, columns) : helpFor(command, terminal.paint, columns),
+    command === undefined
+      ? overview(commands, terminal.paint, columns)
+      : helpFor(command, terminal.paint, columns),
     true,
   );
   return 0;
@@ -147,7 +200,9 @@ function noCommand(word: string): HoldfastError {
   // An option that is misplaced is no misspelt command.
   const meant = other ?? (word.startsWith("-") ? undefined : closest(word, names));
   const advice = meant === undefined ? "Try: holdfast help" : `Did you mean: holdfast ${meant}?`;
-  return new HoldfastError("INVALID_OPTION", `There is no command ${quote(word)}. ${advice}`, { found: word });
+  return new HoldfastError("INVALID_OPTION", `There is no command ${quote(word)}. ${advice}`, {
+    found: word,
+  });
 }
 
 /** What people call them elsewhere. */
@@ -183,7 +238,9 @@ function failed(error: unknown, isJson: boolean, { by }: Stopping): number {
   const told = (code: string, message: string, more: object = {}) =>
     process.stderr.write(
       withoutPasswords(
-        isJson ? `${jsonText({ version: JSON_VERSION, error: { code, message, ...more } })}\n` : `${red("holdfast:")} ${message}\n`,
+        isJson
+          ? `${jsonText({ version: JSON_VERSION, error: { code, message, ...more } })}\n`
+          : `${red("holdfast:")} ${message}\n`,
       ),
     );
   if (error instanceof Declined) {
@@ -200,7 +257,14 @@ function failed(error: unknown, isJson: boolean, { by }: Stopping): number {
     return errorTable[code].exit;
   }
   const { message, stack } = error instanceof Error ? error : new Error(String(error));
-  const where = process.env["HOLDFAST_DEBUG"] ? `\n${(stack ?? "").split("\n").map(inline).join("\n")}` : "";
-  told("UNEXPECTED", isJson ? message : `Unexpected: ${inline(message)}.${where === "" ? " HOLDFAST_DEBUG=1 shows where." : where}`);
+  const where = process.env["HOLDFAST_DEBUG"]
+    ? `\n${(stack ?? "").split("\n").map(inline).join("\n")}`
+    : "";
+  told(
+    "UNEXPECTED",
+    isJson
+      ? message
+      : `Unexpected: ${inline(message)}.${where === "" ? " HOLDFAST_DEBUG=1 shows where." : where}`,
+  );
   return 1;
 }

@@ -4,8 +4,24 @@ import { checkName } from "../core/values/ids.js";
 import type { Json, JsonObject } from "../core/values/json.js";
 import { arranged, type Piece, type Result, type Verbatim } from "./arranged.js";
 import { type Codec, type Written, whole } from "./codec.js";
-import { dataOfUrl, dataUrl, fieldsBack, given, isMediaType, isText, kept, opaque, others } from "./foreign.js";
-import { type PlainFile, type PlainMessage, type PlainPart, type PlainResult, partsOfOutput } from "./plain.js";
+import {
+  dataOfUrl,
+  dataUrl,
+  fieldsBack,
+  given,
+  isMediaType,
+  isText,
+  kept,
+  opaque,
+  others,
+} from "./foreign.js";
+import {
+  type PlainFile,
+  type PlainMessage,
+  type PlainPart,
+  type PlainResult,
+  partsOfOutput,
+} from "./plain.js";
 
 const ME = "ai-sdk-ui";
 const PART = `${ME}/part`;
@@ -13,19 +29,27 @@ type Call = Extract<PlainPart, { readonly type: "tool-call" }>;
 
 export const aiSdkUi: Codec = {
   write: (messages) =>
-    arranged(messages, ME).flatMap(({ pieces, results }) => pieces.flatMap((piece) => writePiece(piece, results, messages))),
+    arranged(messages, ME).flatMap(({ pieces, results }) =>
+      pieces.flatMap((piece) => writePiece(piece, results, messages)),
+    ),
   read: (items) => items.map((item) => readItem(item) ?? whole(ME, item)),
 };
 
 // ---- ours to theirs
 
-function writePiece(piece: Piece | Verbatim, results: readonly (Result | Piece)[], messages: readonly PlainMessage[]): readonly Written[] {
+function writePiece(
+  piece: Piece | Verbatim,
+  results: readonly (Result | Piece)[],
+  messages: readonly PlainMessage[],
+): readonly Written[] {
   if ("verbatim" in piece) return [{ item: piece.verbatim, of: [piece.of] }];
   const { of, role, content } = piece;
   if (role === "tool") return [];
-  const parts: readonly PlainPart[] = typeof content === "string" ? [{ type: "text", text: content }] : content;
+  const parts: readonly PlainPart[] =
+    typeof content === "string" ? [{ type: "text", text: content }] : content;
   const from = new Set([of]);
-  // A provider answers its own calls, in the same message. Calls of ours may have the same ids, and what answers them is another thing.
+  // A provider answers its own calls, in the same message. Calls of ours may have the same ids, and
+  // what answers them is another thing.
   const byProvider = new Map<string, PlainResult>();
   for (const part of parts) if (part.type === "tool-result") byProvider.set(part.callId, part);
   const byTools = new Map<string, Result>();
@@ -55,40 +79,66 @@ function writePart(part: PlainPart): readonly JsonObject[] {
   const own = given(ME, part);
   if (part.type === "text") return [{ type: "text", text: part.text, ...own }];
   if (part.type === "reasoning") return [{ type: "reasoning", text: part.text, ...own }];
-  if (part.type === "opaque") return part.format === PART && isObject(part.value) ? [part.value as JsonObject] : [];
+  if (part.type === "opaque")
+    return part.format === PART && isObject(part.value) ? [part.value as JsonObject] : [];
   return part.type === "file" ? writeFile(part, own) : [];
 }
 
 function writeFile({ mediaType, data, name }: PlainFile, own: JsonObject): readonly JsonObject[] {
-  const url = "url" in data ? data.url : "bytes" in data && isMediaType(mediaType) ? dataUrl(mediaType, data.bytes) : undefined;
-  return url === undefined ? [] : [{ type: "file", mediaType, url, ...(name !== undefined && { filename: name }), ...own }];
+  const url =
+    "url" in data
+      ? data.url
+      : "bytes" in data && isMediaType(mediaType)
+        ? dataUrl(mediaType, data.bytes)
+        : undefined;
+  return url === undefined
+    ? []
+    : [{ type: "file", mediaType, url, ...(name !== undefined && { filename: name }), ...own }];
 }
 
 function writeCall(call: Call, answer: PlainResult | undefined): JsonObject {
   const { callId: toolCallId, name, input, by } = call;
   const own = given(ME, call);
   const named = own.type === "dynamic-tool" ? { toolName: name } : { type: `tool-${name}` };
-  return { ...named, toolCallId, input, ...(by === "provider" && { providerExecuted: true }), ...writeState(answer), ...own };
+  return {
+    ...named,
+    toolCallId,
+    input,
+    ...(by === "provider" && { providerExecuted: true }),
+    ...writeState(answer),
+    ...own,
+  };
 }
 
 /** Of parts that were shown, what they were is told as it is. */
 function writeState(answer: PlainResult | undefined): JsonObject {
   if (answer === undefined) return { state: "input-available" };
   const output = answer.output as Json;
-  if (answer.outcome === "ok") return { state: "output-available", output: partsOfOutput(output) === undefined ? output : shownIn(output) };
+  if (answer.outcome === "ok")
+    return {
+      state: "output-available",
+      output: partsOfOutput(output) === undefined ? output : shownIn(output),
+    };
   const text = isText(output) ? output : JSON.stringify(output);
   if (answer.outcome === "error") return { state: "output-error", errorText: text };
   return { state: "output-denied", approval: { id: answer.callId, approved: false, reason: text } };
 }
 
 const shownIn = (output: Json): Json =>
-  (output as readonly JsonObject[]).flatMap((part) => (part.type === "text" ? [part.text as string] : [])).join("");
+  (output as readonly JsonObject[])
+    .flatMap((part) => (part.type === "text" ? [part.text as string] : []))
+    .join("");
 
 // ---- theirs to ours
 
 function readItem(item: JsonObject): PlainMessage | undefined {
   const { id, role, metadata, parts } = item;
-  if (!isText(id) || !isName(id) || (role !== "system" && role !== "user" && role !== "assistant") || !Array.isArray(parts))
+  if (
+    !isText(id) ||
+    !isName(id) ||
+    (role !== "system" && role !== "user" && role !== "assistant") ||
+    !Array.isArray(parts)
+  )
     return undefined;
   const hasMetadata = isObject(metadata);
   const more = kept(ME, others(item, "id", "role", "parts", ...(hasMetadata ? ["metadata"] : [])));
@@ -115,18 +165,41 @@ function readPart(part: JsonObject): readonly PlainPart[] | undefined {
     const read = dataOfUrl(url, mediaType);
     const name = isText(filename) ? { name: filename } : undefined;
     const more = kept(ME, others(part, "type", "mediaType", "url", ...(name ? ["filename"] : [])));
-    return [{ type: "file", ...(read.mediaType === mediaType ? read : { mediaType, data: { url } }), ...name, ...more }];
+    return [
+      {
+        type: "file",
+        ...(read.mediaType === mediaType ? read : { mediaType, data: { url } }),
+        ...name,
+        ...more,
+      },
+    ];
   }
-  return isText(type) && (type === "dynamic-tool" || type.startsWith("tool-")) ? readCall(part, type) : undefined;
+  return isText(type) && (type === "dynamic-tool" || type.startsWith("tool-"))
+    ? readCall(part, type)
+    : undefined;
 }
 
 function readCall(part: JsonObject, type: string): readonly PlainPart[] | undefined {
-  const { toolCallId: callId, toolName, input, state, output, errorText, approval, providerExecuted } = part;
+  const {
+    toolCallId: callId,
+    toolName,
+    input,
+    state,
+    output,
+    errorText,
+    approval,
+    providerExecuted,
+  } = part;
   const isDynamic = type === "dynamic-tool";
   const name = isDynamic ? toolName : type.slice("tool-".length);
   if (!isText(callId) || !isText(name) || input === undefined) return undefined;
   const by = providerExecuted === true ? ({ by: "provider" } as const) : undefined;
-  const known = ["toolCallId", "input", ...(isDynamic ? ["toolName"] : ["type"]), ...(by ? ["providerExecuted"] : [])];
+  const known = [
+    "toolCallId",
+    "input",
+    ...(isDynamic ? ["toolName"] : ["type"]),
+    ...(by ? ["providerExecuted"] : []),
+  ];
   const call = (...more: readonly string[]): PlainPart => ({
     type: "tool-call",
     callId,
@@ -143,8 +216,10 @@ function readCall(part: JsonObject, type: string): readonly PlainPart[] | undefi
     output: said,
     ...by,
   });
-  if (state === "output-available" && output !== undefined) return [call("state", "output"), answer("ok", output)];
-  if (state === "output-error" && isText(errorText)) return [call("state", "errorText"), answer("error", errorText)];
+  if (state === "output-available" && output !== undefined)
+    return [call("state", "output"), answer("ok", output)];
+  if (state === "output-error" && isText(errorText))
+    return [call("state", "errorText"), answer("error", errorText)];
   const reason = isObject(approval) && isText(approval.reason) ? approval.reason : "";
   if (state === "output-denied") return [call("state"), answer("denied", reason)];
   return state === "input-available" ? [call("state")] : [call()];

@@ -42,7 +42,10 @@ function systemOf(messages: readonly PlainMessage[]): readonly Written[] {
 }
 
 interface Turn extends Written {
-  /** Whether the next message of the user's that is from the same one of ours, or answers calls too, may be put to it. */
+  /**
+   * Whether the next message of the user's that is from the same one of ours, or answers calls too,
+   * may be put to it.
+   */
   readonly joins: "results" | "user" | undefined;
 }
 
@@ -55,10 +58,13 @@ function replies(pieces: readonly (Piece | Verbatim)[]): readonly Turn[] {
   const turns = pieces.flatMap(writePiece);
   if (turns.length < 2) return turns;
   const content = turns.flatMap(({ item }) => blocksIn(item));
-  return [{ item: { role: "assistant", content }, of: turns.flatMap(({ of }) => of), joins: undefined }];
+  return [
+    { item: { role: "assistant", content }, of: turns.flatMap(({ of }) => of), joins: undefined },
+  ];
 }
 
-const blocksIn = ({ content }: JsonObject): readonly Json[] => (isText(content) ? [{ type: "text", text: content }] : (content as Json[]));
+const blocksIn = ({ content }: JsonObject): readonly Json[] =>
+  isText(content) ? [{ type: "text", text: content }] : (content as Json[]);
 
 function writePiece(piece: Piece | Verbatim): readonly Turn[] {
   const of = [piece.of];
@@ -67,7 +73,8 @@ function writePiece(piece: Piece | Verbatim): readonly Turn[] {
   if (role === "system" || role === "tool") return [];
   const own = fieldsBack(given(ME, piece));
   const joins = role === "user" && Object.keys(own).length === 0 ? "user" : undefined;
-  if (typeof content === "string") return content.trim() === "" ? [] : [{ item: { role, content, ...own }, of, joins }];
+  if (typeof content === "string")
+    return content.trim() === "" ? [] : [{ item: { role, content, ...own }, of, joins }];
   const blocks = writeBlocks(piece, role);
   return blocks.length === 0 ? [] : [{ item: { role, content: blocks, ...own }, of, joins }];
 }
@@ -91,15 +98,25 @@ function writeResult(piece: Result | Piece): readonly Turn[] {
   return [{ item: { role: "user", content: [block], ...back }, of: [of], joins: "results" }];
 }
 
-/** Answers to calls are one message, and what the same message of ours says besides stands behind them. */
+/**
+ * Answers to calls are one message, and what the same message of ours says besides stands behind
+ * them.
+ */
 function joined(turns: readonly Turn[]): readonly Written[] {
   const out: Turn[] = [];
   for (const turn of turns) {
     const last = out.at(-1);
     const isSame = last !== undefined && turn.of[0] === last.of.at(-1);
-    if (last?.joins === "results" && (turn.joins === "results" || (turn.joins === "user" && isSame))) {
+    if (
+      last?.joins === "results" &&
+      (turn.joins === "results" || (turn.joins === "user" && isSame))
+    ) {
       const item = { ...last.item, content: [...blocksIn(last.item), ...blocksIn(turn.item)] };
-      out[out.length - 1] = { item, of: [...new Set([...last.of, ...turn.of])], joins: turn.joins === "results" ? "results" : undefined };
+      out[out.length - 1] = {
+        item,
+        of: [...new Set([...last.of, ...turn.of])],
+        joins: turn.joins === "results" ? "results" : undefined,
+      };
     } else out.push(turn);
   }
   return out;
@@ -107,7 +124,11 @@ function joined(turns: readonly Turn[]): readonly Written[] {
 
 // ---- theirs to ours
 
-function readItem(item: JsonObject, names: Map<string, string>, before: PlainMessage | undefined): PlainMessage | undefined {
+function readItem(
+  item: JsonObject,
+  names: Map<string, string>,
+  before: PlainMessage | undefined,
+): PlainMessage | undefined {
   const { role, content, system } = item;
   if (system !== undefined) {
     const said = isText(system) ? system : readBlocks(system, names);
@@ -117,12 +138,21 @@ function readItem(item: JsonObject, names: Map<string, string>, before: PlainMes
   const said = isText(content) ? content : readBlocks(content, names);
   if (said === undefined) return undefined;
   const more = kept(ME, others(item, "role", "content"));
-  // What only answers calls is a tool's. Two of these in a row are written as one, so that the second stays what it is.
-  const answers = typeof said !== "string" && said.length > 0 && said.every(({ type }) => type === "tool-result");
-  return { role: role === "user" && answers && before?.role !== "tool" ? "tool" : role, content: said, ...more };
+  // What only answers calls is a tool's. Two of these in a row are written as one, so that the
+  // second stays what it is.
+  const answers =
+    typeof said !== "string" && said.length > 0 && said.every(({ type }) => type === "tool-result");
+  return {
+    role: role === "user" && answers && before?.role !== "tool" ? "tool" : role,
+    content: said,
+    ...more,
+  };
 }
 
-function readBlocks(content: Json | undefined, names: Map<string, string>): readonly PlainPart[] | undefined {
+function readBlocks(
+  content: Json | undefined,
+  names: Map<string, string>,
+): readonly PlainPart[] | undefined {
   if (!Array.isArray(content)) return undefined;
   return (content as readonly Json[]).map((block) => {
     const part = isObject(block) ? readBlock(block as JsonObject, names) : undefined;

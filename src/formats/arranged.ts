@@ -1,7 +1,8 @@
 /**
- * A transcript in the order that providers take: what tools answered stands behind the calls that asked for it, in messages of its own,
- * and nothing comes in between. Providers refuse a call that was never answered with more behind it, and an answer without a call: these
- * are left out here, and kept aside.
+ * A transcript in the order that providers take: what tools answered stands behind the calls that
+ * asked for it, in messages of its own, and nothing comes in between. Providers refuse a call that
+ * was never answered with more behind it, and an answer without a call: these are left out here,
+ * and kept aside.
  */
 import { isObject, type Provider, type Role } from "../core/messages/message.js";
 import type { JsonObject } from "../core/values/json.js";
@@ -29,7 +30,10 @@ interface Group {
   readonly results: (Result | Piece)[];
   /** Calls that have no answer yet. */
   readonly open: Map<string, CallPart>;
-  /** Calls that were asked for again under the same id, before anything was answered: only the last of them can be. */
+  /**
+   * Calls that were asked for again under the same id, before anything was answered: only the last
+   * of them can be.
+   */
   readonly again: Set<PlainPart>;
 }
 
@@ -65,31 +69,59 @@ export function arranged(messages: readonly PlainMessage[], format: string): rea
     }
     const { role, content, name, provider } = message;
     const results = typeof content === "string" ? [] : content.filter(isOwnResult);
-    const rest = results.length === 0 ? content : (content as readonly PlainPart[]).filter((part) => !isOwnResult(part));
-    const piece: Piece = { of, role, content: rest, ...(name !== undefined && { name }), ...(provider !== undefined && { provider }) };
+    const rest =
+      results.length === 0
+        ? content
+        : (content as readonly PlainPart[]).filter((part) => !isOwnResult(part));
+    const piece: Piece = {
+      of,
+      role,
+      content: rest,
+      ...(name !== undefined && { name }),
+      ...(provider !== undefined && { provider }),
+    };
     if (results.length === 0 || rest.length > 0) addPiece(groups, callers, piece);
     for (const result of results) {
       const group = callers.get(result.callId);
       const call = group?.open.get(result.callId);
       if (group === undefined || call === undefined) continue;
       group.open.delete(result.callId);
-      group.results.push({ of, result, tool: result.name ?? call.name, ...(provider !== undefined && { provider }) });
+      group.results.push({
+        of,
+        result,
+        tool: result.name ?? call.name,
+        ...(provider !== undefined && { provider }),
+      });
     }
   }
   // At the end of all calls may still be answered.
-  return groups.map((group, i) => without(group, new Set([...group.again, ...(i === groups.length - 1 ? [] : group.open.values())])));
+  return groups.map((group, i) =>
+    without(
+      group,
+      new Set([...group.again, ...(i === groups.length - 1 ? [] : group.open.values())]),
+    ),
+  );
 }
 
 const emptyGroup = (): Group => ({ pieces: [], results: [], open: new Map(), again: new Set() });
 
 function addPiece(groups: Group[], callers: Map<string, Group>, piece: Piece): void {
   const last = groups.at(-1);
-  if (piece.role === "tool" && last !== undefined && (last.open.size > 0 || last.results.length > 0)) {
+  if (
+    piece.role === "tool" &&
+    last !== undefined &&
+    (last.open.size > 0 || last.results.length > 0)
+  ) {
     last.results.push(piece);
     return;
   }
-  // A reply that comes in several messages, with calls among them: their answers follow the last of these.
-  const goesOn = piece.role === "assistant" && last !== undefined && last.open.size > 0 && last.results.length === 0;
+  // A reply that comes in several messages, with calls among them: their answers follow the last of
+  // these.
+  const goesOn =
+    piece.role === "assistant" &&
+    last !== undefined &&
+    last.open.size > 0 &&
+    last.results.length === 0;
   const group = goesOn ? last : emptyGroup();
   if (!goesOn) groups.push(group);
   group.pieces.push(piece);
@@ -114,11 +146,13 @@ function without(group: Group, left: ReadonlySet<PlainPart>): Arranged {
   return { pieces, results: group.results };
 }
 
-const isOwnResult = (part: PlainPart): part is PlainResult => part.type === "tool-result" && part.by !== "provider";
+const isOwnResult = (part: PlainPart): part is PlainResult =>
+  part.type === "tool-result" && part.by !== "provider";
 
 /** A message that is nothing but one of the format's own, which came from there. */
 function verbatimOf({ content }: PlainMessage, format: string): JsonObject | undefined {
   const [part, ...more] = typeof content === "string" ? [] : content;
-  if (part?.type !== "opaque" || part.format !== wholeIn(format) || more.length > 0) return undefined;
+  if (part?.type !== "opaque" || part.format !== wholeIn(format) || more.length > 0)
+    return undefined;
   return isObject(part.value) ? (part.value as JsonObject) : undefined;
 }

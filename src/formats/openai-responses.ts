@@ -17,7 +17,13 @@ import {
   outputOf,
   outputText,
 } from "./foreign.js";
-import { type PlainFile, type PlainMessage, type PlainPart, type PlainResult, partsOfOutput } from "./plain.js";
+import {
+  type PlainFile,
+  type PlainMessage,
+  type PlainPart,
+  type PlainResult,
+  partsOfOutput,
+} from "./plain.js";
 
 const ME = "openai-responses";
 const PART = `${ME}/part`;
@@ -26,10 +32,15 @@ const FILES = "openai";
 
 export const openaiResponses: Codec = {
   write: (messages) =>
-    arranged(messages, ME).flatMap(({ pieces, results }) => [...pieces.flatMap(writePiece), ...results.flatMap(writeResult)]),
+    arranged(messages, ME).flatMap(({ pieces, results }) => [
+      ...pieces.flatMap(writePiece),
+      ...results.flatMap(writeResult),
+    ]),
   read(items) {
     const names = new Map<string, string>();
-    return items.map((item) => readItem(item, names) ?? whole(ME, item, isOutput(item) ? "tool" : "assistant"));
+    return items.map(
+      (item) => readItem(item, names) ?? whole(ME, item, isOutput(item) ? "tool" : "assistant"),
+    );
   },
 };
 
@@ -67,12 +78,18 @@ function writeItem(part: PlainPart): JsonObject | undefined {
   const own = given(ME, part);
   if (part.type === "tool-call" && part.by !== "provider") {
     const { callId: call_id, name } = part;
-    if (own.type === "custom_tool_call" && isText(part.input)) return { call_id, name, input: part.input, ...own };
+    if (own.type === "custom_tool_call" && isText(part.input))
+      return { call_id, name, input: part.input, ...own };
     return { type: "function_call", call_id, name, arguments: inputText(part), ...own };
   }
   // Without an id, or what it was encrypted to, it is refused.
-  if (part.type !== "reasoning" || !(isText(own.id) || isText(own.encrypted_content))) return undefined;
-  return { type: "reasoning", summary: part.text === "" ? [] : [{ type: "summary_text", text: part.text }], ...own };
+  if (part.type !== "reasoning" || !(isText(own.id) || isText(own.encrypted_content)))
+    return undefined;
+  return {
+    type: "reasoning",
+    summary: part.text === "" ? [] : [{ type: "summary_text", text: part.text }],
+    ...own,
+  };
 }
 
 function writeResult(piece: Result | Piece): readonly Written[] {
@@ -80,13 +97,19 @@ function writeResult(piece: Result | Piece): readonly Written[] {
   const { of, result } = piece;
   const parts = partsOfOutput(result.output)?.flatMap((part) => writePart(part, "tool"));
   const output = outputText(result.output) ?? parts ?? "";
-  return [{ item: { type: "function_call_output", call_id: result.callId, output, ...given(ME, result) }, of: [of] }];
+  return [
+    {
+      item: { type: "function_call_output", call_id: result.callId, output, ...given(ME, result) },
+      of: [of],
+    },
+  ];
 }
 
 function writePart(part: PlainPart, role: Role): readonly JsonObject[] {
   const own = given(ME, part);
   if (part.type === "text") return [{ type: textType(role), text: part.text, ...own }];
-  if (part.type === "opaque") return part.format === PART && isObject(part.value) ? [part.value as JsonObject] : [];
+  if (part.type === "opaque")
+    return part.format === PART && isObject(part.value) ? [part.value as JsonObject] : [];
   if (part.type === "file" && (role === "user" || role === "tool")) return writeFile(part, own);
   return [];
 }
@@ -96,7 +119,9 @@ const textType = (role: Role): string => (role === "assistant" ? "output_text" :
 function writeFile({ mediaType, data, name }: PlainFile, own: JsonObject): readonly JsonObject[] {
   const isImage = mediaType.startsWith("image/");
   const image = (fields: JsonObject) => [{ type: "input_image", ...fields, ...own }];
-  const file = (fields: JsonObject) => [{ type: "input_file", ...fields, ...(name !== undefined && { filename: name }), ...own }];
+  const file = (fields: JsonObject) => [
+    { type: "input_file", ...fields, ...(name !== undefined && { filename: name }), ...own },
+  ];
   if ("text" in data) return [{ type: "input_text", text: data.text, ...own }];
   if ("ref" in data) {
     const id = data.ref[FILES];
@@ -132,7 +157,12 @@ function readItem(item: JsonObject, names: Map<string, string>): PlainMessage | 
   }
 }
 
-const ROLES: Readonly<Record<string, Role>> = { user: "user", assistant: "assistant", system: "system", developer: "system" };
+const ROLES: Readonly<Record<string, Role>> = {
+  user: "user",
+  assistant: "assistant",
+  system: "system",
+  developer: "system",
+};
 
 function readMessage(item: JsonObject): PlainMessage | undefined {
   const { role, content } = item;
@@ -149,11 +179,22 @@ function readCall(item: JsonObject): PlainPart | undefined {
   if (!isText(callId) || !isText(name)) return undefined;
   const part = { type: "tool-call", callId, name } as const;
   if (type === "custom_tool_call")
-    return isText(input) ? { ...part, input, ...kept(ME, others(item, "call_id", "name", "input")) } : undefined;
-  return isText(text) ? { ...part, ...inputOf(text), ...kept(ME, others(item, "type", "call_id", "name", "arguments")) } : undefined;
+    return isText(input)
+      ? { ...part, input, ...kept(ME, others(item, "call_id", "name", "input")) }
+      : undefined;
+  return isText(text)
+    ? {
+        ...part,
+        ...inputOf(text),
+        ...kept(ME, others(item, "type", "call_id", "name", "arguments")),
+      }
+    : undefined;
 }
 
-function readResult(item: JsonObject, names: ReadonlyMap<string, string>): PlainMessage | undefined {
+function readResult(
+  item: JsonObject,
+  names: ReadonlyMap<string, string>,
+): PlainMessage | undefined {
   const { call_id: callId, output, type } = item;
   const said = isText(output) ? outputOf(output) : readParts(output, "tool");
   if (!isText(callId) || said === undefined) return undefined;
@@ -164,7 +205,10 @@ function readResult(item: JsonObject, names: ReadonlyMap<string, string>): Plain
     ...(name !== undefined && { name }),
     outcome: "ok",
     output: said,
-    ...kept(ME, others(item, "call_id", "output", ...(type === "function_call_output" ? ["type"] : []))),
+    ...kept(
+      ME,
+      others(item, "call_id", "output", ...(type === "function_call_output" ? ["type"] : [])),
+    ),
   };
   return { role: "tool", content: [part] };
 }
@@ -172,20 +216,32 @@ function readResult(item: JsonObject, names: ReadonlyMap<string, string>): Plain
 function readReasoning(item: JsonObject): PlainPart | undefined {
   const { summary } = item;
   if (!Array.isArray(summary)) return undefined;
-  const texts = (summary as readonly Json[]).map((entry) => (isObject(entry) && isText(entry.text) ? entry.text : undefined));
+  const texts = (summary as readonly Json[]).map((entry) =>
+    isObject(entry) && isText(entry.text) ? entry.text : undefined,
+  );
   const [first] = summary as readonly Json[];
-  // One plain text is the part's own; what else there is stays as it was, and is what is written again.
-  const isPlain = summary.length === 0 || (summary.length === 1 && isText(texts[0]) && texts[0] !== "" && isSummaryText(first as Json));
+  // One plain text is the part's own; what else there is stays as it was, and is what is written
+  // again.
+  const isPlain =
+    summary.length === 0 ||
+    (summary.length === 1 && isText(texts[0]) && texts[0] !== "" && isSummaryText(first as Json));
   const text = texts.filter((each) => each !== undefined).join("\n\n");
-  return { type: "reasoning", text, ...kept(ME, others(item, "type", ...(isPlain ? ["summary"] : []))) };
+  return {
+    type: "reasoning",
+    text,
+    ...kept(ME, others(item, "type", ...(isPlain ? ["summary"] : []))),
+  };
 }
 
-const isSummaryText = (entry: Json): boolean => isObject(entry) && entry.type === "summary_text" && Object.keys(entry).length === 2;
+const isSummaryText = (entry: Json): boolean =>
+  isObject(entry) && entry.type === "summary_text" && Object.keys(entry).length === 2;
 
 function readParts(content: Json | undefined, role: Role): readonly PlainPart[] | undefined {
   if (!Array.isArray(content)) return undefined;
   return (content as readonly Json[]).map(
-    (part) => (isObject(part) ? readPart(part as JsonObject, role) : undefined) ?? opaque(PART, part, refusalIn(part)),
+    (part) =>
+      (isObject(part) ? readPart(part as JsonObject, role) : undefined) ??
+      opaque(PART, part, refusalIn(part)),
   );
 }
 
@@ -193,22 +249,42 @@ const refusalIn = (part: Json): string | undefined =>
   isObject(part) && part.type === "refusal" && isText(part.refusal) ? part.refusal : undefined;
 
 function readPart(part: JsonObject, role: Role): PlainPart | undefined {
-  const { type, text, image_url: image, file_id: id, file_url: url, file_data: data, filename } = part;
+  const {
+    type,
+    text,
+    image_url: image,
+    file_id: id,
+    file_url: url,
+    file_data: data,
+    filename,
+  } = part;
   if ((type === "input_text" || type === "output_text") && isText(text))
-    return { type: "text", text, ...kept(ME, others(part, "text", ...(type === textType(role) ? ["type"] : []))) };
-  const file = (is: Pick<PlainFile, "mediaType" | "data" | "name">, ...known: readonly string[]): PlainPart => ({
+    return {
+      type: "text",
+      text,
+      ...kept(ME, others(part, "text", ...(type === textType(role) ? ["type"] : []))),
+    };
+  const file = (
+    is: Pick<PlainFile, "mediaType" | "data" | "name">,
+    ...known: readonly string[]
+  ): PlainPart => ({
     type: "file",
     ...is,
     ...kept(ME, others(part, "type", ...known)),
   });
-  if (type === "input_image" && isText(image)) return file(dataOfUrl(image, "image/*"), "image_url");
-  if (type === "input_image" && isText(id)) return file({ mediaType: "image/*", data: { ref: { [FILES]: id } } }, "file_id");
+  if (type === "input_image" && isText(image))
+    return file(dataOfUrl(image, "image/*"), "image_url");
+  if (type === "input_image" && isText(id))
+    return file({ mediaType: "image/*", data: { ref: { [FILES]: id } } }, "file_id");
   if (type !== "input_file") return undefined;
   const name = isText(filename) ? { name: filename } : undefined;
   const known = name === undefined ? [] : ["filename"];
   const mediaType = "application/octet-stream";
-  if (isText(id)) return file({ mediaType, data: { ref: { [FILES]: id } }, ...name }, "file_id", ...known);
+  if (isText(id))
+    return file({ mediaType, data: { ref: { [FILES]: id } }, ...name }, "file_id", ...known);
   if (isText(url)) return file({ mediaType, data: { url }, ...name }, "file_url", ...known);
   const found = isText(data) ? dataOfUrl(data, "") : undefined;
-  return found !== undefined && "bytes" in found.data ? file({ ...found, ...name }, "file_data", ...known) : undefined;
+  return found !== undefined && "bytes" in found.data
+    ? file({ ...found, ...name }, "file_data", ...known)
+    : undefined;
 }

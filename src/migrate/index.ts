@@ -20,7 +20,14 @@ import type { SourceClock } from "./writing/writing.js";
 
 export { guessKind } from "./reading/guess.js";
 export { KINDS, type MigrationKind } from "./reading/model.js";
-export type { MigratedAgent, MigratedSession, MigratedSnapshot, MigrationProgress, MigrationReport, Outcome } from "./reading/report.js";
+export type {
+  MigratedAgent,
+  MigratedSession,
+  MigratedSnapshot,
+  MigrationProgress,
+  MigrationReport,
+  Outcome,
+} from "./reading/report.js";
 
 export interface MigrateOptions {
   /** Changes nothing, makes no store, and says what would be done. */
@@ -39,16 +46,34 @@ interface Known {
 
 const READERS: Readonly<Record<MigrationKind, Known>> = {
   ares: { read: readAres, expects: "a directory of files <session>_<step>.json", takesFile: false },
-  ccswarm: { read: readCcswarm, expects: "a directory with sessions/<session>/<checkpoint>.json", takesFile: false },
-  smooth: { read: readSmooth, expects: "a directory of <agent>/<checkpoint>.json, or a SQLite database", takesFile: true },
-  aethershell: { read: readAethershell, expects: "a directory with agents/, conversations/ and checkpoints/", takesFile: false },
+  ccswarm: {
+    read: readCcswarm,
+    expects: "a directory with sessions/<session>/<checkpoint>.json",
+    takesFile: false,
+  },
+  smooth: {
+    read: readSmooth,
+    expects: "a directory of <agent>/<checkpoint>.json, or a SQLite database",
+    takesFile: true,
+  },
+  aethershell: {
+    read: readAethershell,
+    expects: "a directory with agents/, conversations/ and checkpoints/",
+    takesFile: false,
+  },
 };
 
 /**
- * Imports all that is at a path into a store (an address as `open` takes it). Run again, it goes on where it was killed, adds what has come
- * since, and imports nothing twice. What cannot be read or taken in is reported, and the rest imported.
+ * Imports all that is at a path into a store (an address as `open` takes it). Run again, it goes on
+ * where it was killed, adds what has come since, and imports nothing twice. What cannot be read or
+ * taken in is reported, and the rest imported.
  */
-export async function migrate(kind: MigrationKind, path: string, store?: string, o?: MigrateOptions): Promise<MigrationReport> {
+export async function migrate(
+  kind: MigrationKind,
+  path: string,
+  store?: string,
+  o?: MigrateOptions,
+): Promise<MigrationReport> {
   const { read, expects, takesFile } = checkKind(kind);
   const given = checked(o, "migrate", ["dryRun", "tenant", "signal", "onProgress"]);
   const dryRun = flag(given.dryRun, "dryRun") ?? false;
@@ -61,7 +86,10 @@ export async function migrate(kind: MigrationKind, path: string, store?: string,
   const options = { ...(tenant !== undefined && { tenant }) };
   const report = new Report(onProgress);
   const opened: Holdfast[] = [];
-  const hold = async (address: string | undefined, more: Parameters<typeof open>[1]): Promise<Holdfast> => {
+  const hold = async (
+    address: string | undefined,
+    more: Parameters<typeof open>[1],
+  ): Promise<Holdfast> => {
     const made = await open(address, more);
     opened.push(made);
     return made;
@@ -73,7 +101,8 @@ export async function migrate(kind: MigrationKind, path: string, store?: string,
     // Nothing is made before it is known that there is something to import.
     let target: Holdfast | undefined;
     const seen = async (): Promise<Holdfast | undefined> => {
-      if (isThere && target === undefined && (dryRun || existing(store))) target = await hold(store, { ...options, clock });
+      if (isThere && target === undefined && (dryRun || existing(store)))
+        target = await hold(store, { ...options, clock });
       return target;
     };
     const sourceOf = async (session: string): Promise<JsonObject | undefined> => {
@@ -81,11 +110,18 @@ export async function migrate(kind: MigrationKind, path: string, store?: string,
       return summary && sourceIn(summary.metadata);
     };
     foreign = await read({ root, report, signal, sourceOf });
-    if (foreign.acts.length === 0 && !(await isTorn(kind, path, report))) throw await unlike(kind, path, expects);
+    if (foreign.acts.length === 0 && !(await isTorn(kind, path, report)))
+      throw await unlike(kind, path, expects);
     const against = await seen();
-    const into = dryRun ? await hold("memory:", { clock, search: false }) : (against ?? (await hold(store, { ...options, clock })));
+    const into = dryRun
+      ? await hold("memory:", { clock, search: false })
+      : (against ?? (await hold(store, { ...options, clock })));
     const before = (await into.stats()).sizeBytes;
-    await writeAll(foreign, { kind, into, seen: dryRun ? against : into, clock, report, trial }, signal);
+    await writeAll(
+      foreign,
+      { kind, into, seen: dryRun ? against : into, clock, report, trial },
+      signal,
+    );
     const storedBytes = Math.max(0, (await into.stats()).sizeBytes - before);
     return report.end({ kind, path, dryRun, storedBytes });
   } finally {
@@ -96,8 +132,11 @@ export async function migrate(kind: MigrationKind, path: string, store?: string,
 }
 
 function checkKind(kind: unknown): Known {
-  if (typeof kind === "string" && Object.hasOwn(READERS, kind)) return READERS[kind as MigrationKind];
-  throw new HoldfastError("INVALID_OPTION", `kind: it must be one of ${KINDS.join(", ")}.`, { path: "kind" });
+  if (typeof kind === "string" && Object.hasOwn(READERS, kind))
+    return READERS[kind as MigrationKind];
+  throw new HoldfastError("INVALID_OPTION", `kind: it must be one of ${KINDS.join(", ")}.`, {
+    path: "kind",
+  });
 }
 
 /** Whether there is something, of which nothing could be read. */
@@ -107,27 +146,43 @@ const isTorn = async (kind: MigrationKind, path: string, { anyTorn }: Report): P
 async function unlike(kind: MigrationKind, path: string, expects: string): Promise<HoldfastError> {
   const other = await guessKind(path);
   if (other !== undefined && other !== kind)
-    return new HoldfastError("INVALID_OPTION", `${quote(path)} looks like what ${other} writes: holdfast import ${other} ${quote(path)}`, {
-      path,
-    });
-  return new HoldfastError("NOT_FOUND", `There is nothing of ${kind} at ${quote(path)}. Expected is ${expects}.`, { path });
+    return new HoldfastError(
+      "INVALID_OPTION",
+      `${quote(path)} looks like what ${other} writes: holdfast import ${other} ${quote(path)}`,
+      {
+        path,
+      },
+    );
+  return new HoldfastError(
+    "NOT_FOUND",
+    `There is nothing of ${kind} at ${quote(path)}. Expected is ${expects}.`,
+    { path },
+  );
 }
 
 /** Postgres may make its tables when it is opened, and a dry run makes nothing. */
 function isStore(store: string | undefined, report: Report): boolean {
   if (addressOf(store).kind !== "postgres") return existing(store);
-  report.note("A dry run does not look at what a store in Postgres holds: what is there already counts as new.");
+  report.note(
+    "A dry run does not look at what a store in Postgres holds: what is there already counts as new.",
+  );
   return false;
 }
 
-/** Whether a store is there already: an empty file or directory is none yet. A server cannot be asked before it is opened. */
+/**
+ * Whether a store is there already: an empty file or directory is none yet. A server cannot be
+ * asked before it is opened.
+ */
 function existing(store: string | undefined): boolean {
   const address = addressOf(store);
   if (address.kind === "memory") return false;
   if (address.kind === "postgres") return true;
   const { path } = address;
   const found = statSync(path, { throwIfNoEntry: false });
-  return found !== undefined && (found.isDirectory() ? readdirSync(path).length > 0 : found.size > 0);
+  return (
+    found !== undefined && (found.isDirectory() ? readdirSync(path).length > 0 : found.size > 0)
+  );
 }
 
-const addressOf = (store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db") => parseAddress(store);
+const addressOf = (store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db") =>
+  parseAddress(store);

@@ -1,7 +1,8 @@
 /**
- * What kind of error it was, in a word that holds nothing of what was said. `message`, `name`, `code` and `stack` may: a program, or a server
- * that it asked, puts into them what it likes. So a code counts where it is one of a closed list, and else the name of the class, which
- * stands in source code.
+ * What kind of error it was, in a word that holds nothing of what was said. `message`, `name`,
+ * `code` and `stack` may: a program, or a server that it asked, puts into them what it likes. So a
+ * code counts where it is one of a closed list, and else the name of the class, which stands in
+ * source code.
  */
 import { constants } from "node:os";
 import { errorTable, HoldfastError } from "../core/values/errors.js";
@@ -15,7 +16,8 @@ const ABORTS = ["AbortError", "TimeoutError"];
 export function errorType(error: unknown): string {
   try {
     if (!(error instanceof Error)) return OTHER;
-    if (error instanceof HoldfastError) return Object.hasOwn(errorTable, error.code) ? error.code : OTHER;
+    if (error instanceof HoldfastError)
+      return Object.hasOwn(errorTable, error.code) ? error.code : OTHER;
     const { code } = error as NodeJS.ErrnoException;
     if (typeof code === "string" && Object.hasOwn(constants.errno, code)) return code;
     if (error instanceof DOMException && ABORTS.includes(error.name)) return error.name;
@@ -28,7 +30,8 @@ export function errorType(error: unknown): string {
 
 /** Of its prototype: what stands on the error itself is data. */
 function classOf(error: Error): string {
-  const made: unknown = (Object.getPrototypeOf(error) as { readonly constructor?: unknown } | null)?.constructor;
+  const made: unknown = (Object.getPrototypeOf(error) as { readonly constructor?: unknown } | null)
+    ?.constructor;
   const name: unknown = typeof made === "function" ? made.name : undefined;
   return typeof name === "string" && IDENTIFIER.test(name) ? name : OTHER;
 }

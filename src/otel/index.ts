@@ -1,5 +1,6 @@
 /**
- * OpenTelemetry: spans and metrics by the GenAI conventions, through `@opentelemetry/api` alone. What they go to is the program's own setup.
+ * OpenTelemetry: spans and metrics by the GenAI conventions, through `@opentelemetry/api` alone.
+ * What they go to is the program's own setup.
  *
  *   const hold = await open("agent.db", { telemetry: otel() });
  */
@@ -17,8 +18,8 @@ export interface OtelOptions {
   /** Who answers model calls (`anthropic`, `openai`, …), where replies do not say so themselves. */
   readonly provider?: string;
   /**
-   * Whether what was said goes along: system text, messages, arguments, results, and the messages of errors. Not unless this is true: then
-   * an error is known by its `error.type` alone.
+   * Whether what was said goes along: system text, messages, arguments, results, and the messages
+   * of errors. Not unless this is true: then an error is known by its `error.type` alone.
    */
   readonly content?: boolean;
 }
@@ -49,10 +50,19 @@ export function otel(given?: OtelOptions): Telemetry {
     unit: "s",
     description: "How long model calls, tool calls and runs took.",
   });
-  const tokens = meter.createHistogram("gen_ai.client.token.usage", { unit: "{token}", description: "Tokens of model calls." });
-  const calls = meter.createCounter("holdfast.calls", { description: "Tool calls, by what became of them." });
-  const checkpoints = meter.createCounter("holdfast.checkpoints", { description: "Checkpoints, by kind." });
-  const resumes = meter.createCounter("holdfast.resumes", { description: "Turns that were gone on with." });
+  const tokens = meter.createHistogram("gen_ai.client.token.usage", {
+    unit: "{token}",
+    description: "Tokens of model calls.",
+  });
+  const calls = meter.createCounter("holdfast.calls", {
+    description: "Tool calls, by what became of them.",
+  });
+  const checkpoints = meter.createCounter("holdfast.checkpoints", {
+    description: "Checkpoints, by kind.",
+  });
+  const resumes = meter.createCounter("holdfast.resumes", {
+    description: "Turns that were gone on with.",
+  });
 
   return {
     around(operation, go) {
@@ -65,7 +75,9 @@ export function otel(given?: OtelOptions): Telemetry {
       let failure: string | undefined;
       return context.with(trace.setSpan(context.active(), span), async () => {
         try {
-          return await go((result) => describe(span, result, tokens, attributes, content, SpanStatusCode.ERROR));
+          return await go((result) =>
+            describe(span, result, tokens, attributes, content, SpanStatusCode.ERROR),
+          );
         } catch (error) {
           failure = errorType(error);
           span.setAttribute("error.type", failure);
@@ -76,8 +88,16 @@ export function otel(given?: OtelOptions): Telemetry {
           });
           throw error;
         } finally {
-          const { "gen_ai.conversation.id": _id, "gen_ai.tool.call.id": _call, "holdfast.effect.id": _effect, ...few } = attributes;
-          durations.record((performance.now() - began) / 1_000, failure === undefined ? few : { ...few, "error.type": failure });
+          const {
+            "gen_ai.conversation.id": _id,
+            "gen_ai.tool.call.id": _call,
+            "holdfast.effect.id": _effect,
+            ...few
+          } = attributes;
+          durations.record(
+            (performance.now() - began) / 1_000,
+            failure === undefined ? few : { ...few, "error.type": failure },
+          );
           span.end();
         }
       });
@@ -90,7 +110,11 @@ export function otel(given?: OtelOptions): Telemetry {
           "gen_ai.tool.name": event.known || content ? event.tool : OTHER,
           "holdfast.call.state": event.state,
         });
-      else if (event.type === "checkpoint") checkpoints.add(1, { "holdfast.checkpoint.kind": event.checkpoint.kind, ...agentOf(event) });
+      else if (event.type === "checkpoint")
+        checkpoints.add(1, {
+          "holdfast.checkpoint.kind": event.checkpoint.kind,
+          ...agentOf(event),
+        });
       else if (event.type === "resume") resumes.add(1, agentOf(event));
       note(trace.getActiveSpan(), event);
     },
@@ -108,7 +132,11 @@ function note(span: Span | undefined, event: TelemetryEvent): void {
       "holdfast.checkpoint.id": event.checkpoint.id,
       "holdfast.checkpoint.kind": event.checkpoint.kind,
     });
-  if (event.type === "resume") span.addEvent("holdfast.resume", { "holdfast.turn.id": event.turnId, "holdfast.step": event.step });
+  if (event.type === "resume")
+    span.addEvent("holdfast.resume", {
+      "holdfast.turn.id": event.turnId,
+      "holdfast.step": event.step,
+    });
 }
 
 function spanName(operation: Operation): string {
@@ -118,12 +146,19 @@ function spanName(operation: Operation): string {
 
 function attributesOf(operation: Operation, provider: string | undefined): Attributes {
   const about: Attributes = {
-    "gen_ai.operation.name": operation.type === "run" ? "invoke_agent" : operation.type === "model" ? "chat" : "execute_tool",
+    "gen_ai.operation.name":
+      operation.type === "run"
+        ? "invoke_agent"
+        : operation.type === "model"
+          ? "chat"
+          : "execute_tool",
     "gen_ai.agent.name": operation.agent,
     "gen_ai.conversation.id": operation.sessionId,
-    ...(provider !== undefined && operation.type !== "tool" && { "gen_ai.provider.name": provider }),
+    ...(provider !== undefined &&
+      operation.type !== "tool" && { "gen_ai.provider.name": provider }),
   };
-  if (operation.type === "run" && operation.version !== undefined) about["gen_ai.agent.version"] = operation.version;
+  if (operation.type === "run" && operation.version !== undefined)
+    about["gen_ai.agent.version"] = operation.version;
   if (operation.type === "tool") {
     about["gen_ai.tool.name"] = operation.tool;
     about["gen_ai.tool.type"] = "function";
@@ -136,13 +171,19 @@ function attributesOf(operation: Operation, provider: string | undefined): Attri
 }
 
 function inputOf(operation: Operation): Attributes {
-  if (operation.type === "tool") return { "gen_ai.tool.call.arguments": JSON.stringify(operation.args) };
+  if (operation.type === "tool")
+    return { "gen_ai.tool.call.arguments": JSON.stringify(operation.args) };
   if (operation.type !== "model") return {};
   return {
     "gen_ai.system_instructions": JSON.stringify([{ type: "text", content: operation.system }]),
     "gen_ai.input.messages": JSON.stringify(operation.messages.map(messageOf)),
     "gen_ai.tool.definitions": JSON.stringify(
-      operation.tools.map(({ name, description, inputSchema }) => ({ type: "function", name, description, parameters: inputSchema })),
+      operation.tools.map(({ name, description, inputSchema }) => ({
+        type: "function",
+        name,
+        description,
+        parameters: inputSchema,
+      })),
     ),
   };
 }
@@ -161,7 +202,8 @@ function describe(
     return;
   }
   if ("result" in result) {
-    if (content) span.setAttribute("gen_ai.tool.call.result", JSON.stringify(result.result ?? null));
+    if (content)
+      span.setAttribute("gen_ai.tool.call.result", JSON.stringify(result.result ?? null));
     return;
   }
   const { reply, provider } = result.reply;
@@ -170,9 +212,15 @@ function describe(
     ...(who !== undefined && { "gen_ai.provider.name": who }),
     ...(reply?.model !== undefined && { "gen_ai.response.model": reply.model }),
     ...(reply?.responseId !== undefined && { "gen_ai.response.id": reply.responseId }),
-    ...(reply?.finish !== undefined && { "gen_ai.response.finish_reasons": [reply.rawFinish ?? reply.finish] }),
+    ...(reply?.finish !== undefined && {
+      "gen_ai.response.finish_reasons": [reply.rawFinish ?? reply.finish],
+    }),
     ...usageOf(reply?.usage),
-    ...(content && { "gen_ai.output.messages": JSON.stringify([{ ...messageOf(result.reply), finish_reason: reply?.finish }]) }),
+    ...(content && {
+      "gen_ai.output.messages": JSON.stringify([
+        { ...messageOf(result.reply), finish_reason: reply?.finish },
+      ]),
+    }),
   });
   const few = {
     "gen_ai.operation.name": "chat",
@@ -187,18 +235,28 @@ function describe(
 }
 
 function usageOf(usage: Usage | undefined): Attributes {
-  const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens } = usage ?? {};
+  const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens } =
+    usage ?? {};
   return {
     ...(inputTokens !== undefined && { "gen_ai.usage.input_tokens": inputTokens }),
     ...(outputTokens !== undefined && { "gen_ai.usage.output_tokens": outputTokens }),
-    ...(cacheReadTokens !== undefined && { "gen_ai.usage.cache_read.input_tokens": cacheReadTokens }),
-    ...(cacheWriteTokens !== undefined && { "gen_ai.usage.cache_creation.input_tokens": cacheWriteTokens }),
-    ...(reasoningTokens !== undefined && { "gen_ai.usage.reasoning.output_tokens": reasoningTokens }),
+    ...(cacheReadTokens !== undefined && {
+      "gen_ai.usage.cache_read.input_tokens": cacheReadTokens,
+    }),
+    ...(cacheWriteTokens !== undefined && {
+      "gen_ai.usage.cache_creation.input_tokens": cacheWriteTokens,
+    }),
+    ...(reasoningTokens !== undefined && {
+      "gen_ai.usage.reasoning.output_tokens": reasoningTokens,
+    }),
   };
 }
 
 /** A message as the conventions have it. */
-function messageOf(message: Message | MessageInput): { readonly role: string; readonly parts: readonly object[] } {
+function messageOf(message: Message | MessageInput): {
+  readonly role: string;
+  readonly parts: readonly object[];
+} {
   return { role: message.role, parts: partsOf(message).flatMap(partOf) };
 }
 
@@ -214,7 +272,14 @@ function partOf(part: Part): readonly object[] {
       return [{ type: "tool_call_response", id: part.callId, response: part.output }];
     case "file":
       return "url" in part.data
-        ? [{ type: "uri", modality: part.mediaType.split("/")[0], mime_type: part.mediaType, uri: part.data.url }]
+        ? [
+            {
+              type: "uri",
+              modality: part.mediaType.split("/")[0],
+              mime_type: part.mediaType,
+              uri: part.data.url,
+            },
+          ]
         : [];
     default:
       return [];

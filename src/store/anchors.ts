@@ -1,11 +1,14 @@
 /**
- * Anchors: where each line was known to end, kept in a side file. A store's own file cannot tell a tail that was lost (a truncated
- * log, an old copy put back) from one that was never written; an anchor can, up to when it was written.
+ * Anchors: where each line was known to end, kept in a side file. A store's own file cannot tell a
+ * tail that was lost (a truncated log, an old copy put back) from one that was never written; an
+ * anchor can, up to when it was written.
  *
- * The file is text, one anchor a row with a digest of its own. It is only ever a witness: losing it loses nothing else, so nothing
- * fails because it cannot be written, except to cut what it speaks for.
+ * The file is text, one anchor a row with a digest of its own. It is only ever a witness: losing it
+ * loses nothing else, so nothing fails because it cannot be written, except to cut what it speaks
+ * for.
  *
- * A1  a line that was deleted on purpose is not reported as lost, whichever process deleted it, and whenever any of them is killed.
+ * A1  a line that was deleted on purpose is not reported as lost, whichever process deleted it, and
+ *     whenever any of them is killed.
  * A2  a row that was cut short or damaged says nothing, and takes no other row with it.
  */
 import { randomBytes } from "node:crypto";
@@ -25,7 +28,8 @@ const SPARED = 1_000;
 /** Of so many bytes and fewer no matter is made. */
 const SMALL_BYTES = 64 * 1024;
 
-const doublings = (bytes: number): number => Math.max(0, Math.floor(Math.log2(bytes / SMALL_BYTES)));
+const doublings = (bytes: number): number =>
+  Math.max(0, Math.floor(Math.log2(bytes / SMALL_BYTES)));
 
 type End = Omit<Anchor, "line">;
 /** Stands for "no witness any more". */
@@ -41,8 +45,17 @@ export class Anchors {
   #fresh = new Map<string, End>();
   #writing: Promise<void> = Promise.resolve();
 
-  /** `isGone` says of a line whether it, or its session, was deleted. `named`: the file that errors name, where this one is a copy of it. */
-  constructor(path: string, storeId: string, isGone: (line: string) => boolean, presence: Presence, named = path) {
+  /**
+   * `isGone` says of a line whether it, or its session, was deleted. `named`: the file that errors
+   * name, where this one is a copy of it.
+   */
+  constructor(
+    path: string,
+    storeId: string,
+    isGone: (line: string) => boolean,
+    presence: Presence,
+    named = path,
+  ) {
     this.#path = path;
     this.#named = named;
     this.#storeId = storeId;
@@ -93,21 +106,31 @@ export class Anchors {
     this.#writing = written.catch((error) => {
       // Kept for the next time, unless something newer is known by now.
       this.#fresh = new Map([...fresh, ...this.#fresh]);
-      throw new HoldfastError("IO", `The anchors beside the store could not be written (${quote(this.#path)}).`, {}, error);
+      throw new HoldfastError(
+        "IO",
+        `The anchors beside the store could not be written (${quote(this.#path)}).`,
+        {},
+        error,
+      );
     });
     return this.#writing;
   }
 
   async #append(fresh: ReadonlyMap<string, End>): Promise<void> {
-    // Another store may stand in the place of a store that is gone. These rows would witness against it.
+    // Another store may stand in the place of a store that is gone. These rows would witness
+    // against it.
     this.#presence.check();
     const ends = [...fresh];
-    // The store is asked for each line, in the same tick: of a hundred thousand lines at once, that would keep others waiting.
+    // The store is asked for each line, in the same tick: of a hundred thousand lines at once, that
+    // would keep others waiting.
     for (let at = 0; at < ends.length; at += AT_ONCE) {
       const wanted = ends.slice(at, at + AT_ONCE).filter(([line]) => !this.#isGone(line));
       await this.#appendRows(wanted);
-      // A1: a session that was deleted while its rows were being written leaves them without a line to witness for.
-      await this.#appendRows(wanted.filter(([line]) => this.#isGone(line)).map(([line]) => [line, FORGOTTEN]));
+      // A1: a session that was deleted while its rows were being written leaves them without a line
+      // to witness for.
+      await this.#appendRows(
+        wanted.filter(([line]) => this.#isGone(line)).map(([line]) => [line, FORGOTTEN]),
+      );
     }
   }
 
@@ -115,12 +138,17 @@ export class Anchors {
     if (ends.length === 0) return;
     // A2: a line of its own, also after a row that a kill cut short.
     const text = `\n${ends.map(([line, end]) => this.#row(line, end)).join("")}`;
-    const before = await withFile(this.#path, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT, async (file) => {
-      const { size } = await file.stat();
-      await file.appendFile(text);
-      return size;
-    });
-    // A look at all of it each time it has doubled: so it is never many times as long as it has to be, and seldom gone over.
+    const before = await withFile(
+      this.#path,
+      constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT,
+      async (file) => {
+        const { size } = await file.stat();
+        await file.appendFile(text);
+        return size;
+      },
+    );
+    // A look at all of it each time it has doubled: so it is never many times as long as it has to
+    // be, and seldom gone over.
     if (doublings(before + text.length) > doublings(before)) await this.#tidy().catch(() => {});
   }
 
@@ -132,8 +160,12 @@ export class Anchors {
 
   async #rewrite(anchors: readonly Anchor[], bytes: number): Promise<void> {
     const draft = `${this.#path}.${randomBytes(6).toString("hex")}.draft`;
-    await writeFile(draft, anchors.map(({ line, ...end }) => this.#row(line, end)).join(""), { mode: 0o600, flag: "wx" });
-    // Another process wrote meanwhile, perhaps that a line was deleted: better a long file than a false witness.
+    await writeFile(draft, anchors.map(({ line, ...end }) => this.#row(line, end)).join(""), {
+      mode: 0o600,
+      flag: "wx",
+    });
+    // Another process wrote meanwhile, perhaps that a line was deleted: better a long file than a
+    // false witness.
     if ((await stat(this.#path)).size === bytes) await rename(draft, this.#path);
     else await rm(draft);
   }
@@ -148,7 +180,10 @@ export class Anchors {
 export const anchoredSeq = (text: string, line: string): number =>
   furthest(text.split("\n").filter((row) => row.split(" ", 2)[1] === line))?.seq ?? 0;
 
-/** All of a file at once: in pieces, decoding takes longer than reading. Others may append to it meanwhile; that is read the next time. */
+/**
+ * All of a file at once: in pieces, decoding takes longer than reading. Others may append to it
+ * meanwhile; that is read the next time.
+ */
 async function whole(file: FileHandle): Promise<string> {
   const bytes = Buffer.allocUnsafe((await file.stat()).size);
   let filled = 0;
@@ -161,8 +196,16 @@ async function whole(file: FileHandle): Promise<string> {
 }
 
 /** Opens a file and nothing else: a FIFO in its place would be waited at for ever. */
-async function withFile<T>(path: string, flags: number, use: (file: FileHandle) => Promise<T>): Promise<T> {
-  const file = await open(path, flags | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0), 0o600);
+async function withFile<T>(
+  path: string,
+  flags: number,
+  use: (file: FileHandle) => Promise<T>,
+): Promise<T> {
+  const file = await open(
+    path,
+    flags | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0),
+    0o600,
+  );
   try {
     if (!(await file.stat()).isFile()) throw new Error("it is not a file");
     return await use(file);

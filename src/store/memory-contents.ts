@@ -65,27 +65,49 @@ export class Contents {
 }
 
 export function applyOne(into: Contents, change: Change): Refusal | undefined {
-  const { session, when, line, loose, claims = [], saves = [], head, label, lease, remove } = change;
+  const {
+    session,
+    when,
+    line,
+    loose,
+    claims = [],
+    saves = [],
+    head,
+    label,
+    lease,
+    remove,
+  } = change;
   const row = into.sessions.get(session);
   if (when.absent) {
     if (row !== undefined) return "exists";
-    if (when.buried !== undefined && when.buried !== (into.buried.get(session) ?? 0)) return "epoch";
+    if (when.buried !== undefined && when.buried !== (into.buried.get(session) ?? 0))
+      return "epoch";
     if (head !== undefined && label !== undefined && lease !== undefined)
       into.put(into.sessions, session, { no: into.nextSession++, id: session, head, label, lease });
-    else if (head ?? label ?? lease ?? line) throw new TypeError("a new session needs head, label and lease");
+    else if (head ?? label ?? lease ?? line)
+      throw new TypeError("a new session needs head, label and lease");
   } else {
     if (row === undefined) return "absent";
     if (when.epoch !== undefined && row.lease.epoch !== when.epoch) return "epoch";
     if (when.until !== undefined && row.lease.until !== when.until) return "until";
     if (when.version !== undefined && row.label.version !== when.version) return "version";
-    into.put(into.sessions, session, { ...row, head: head ?? row.head, label: label ?? row.label, lease: lease ?? row.lease });
+    into.put(into.sessions, session, {
+      ...row,
+      head: head ?? row.head,
+      label: label ?? row.label,
+      lease: lease ?? row.lease,
+    });
   }
   const known = loose && into.lines.get(loose.id)?.row;
   if (known !== undefined && (known.owned || known.text !== loose?.text)) return "line";
   const begun = line ?? (known === undefined ? loose : undefined);
   if (begun !== undefined) {
     const { origin } = begun;
-    if (origin !== null && !(line === undefined ? saveAt(into, origin) !== undefined : canBeginAt(into, origin))) return "origin";
+    if (
+      origin !== null &&
+      !(line === undefined ? saveAt(into, origin) !== undefined : canBeginAt(into, origin))
+    )
+      return "origin";
     const owner = line === undefined ? { owned: false, session: null } : { owned: true, session };
     into.put(into.lines, begun.id, { row: { ...begun, no: into.nextLine++, ...owner }, saves: [] });
   }
@@ -100,7 +122,10 @@ export function applyOne(into: Contents, change: Change): Refusal | undefined {
   return undefined;
 }
 
-export function applyDoc(into: Contents, { kind, id, when, put, remove }: DocChange): Refusal | undefined {
+export function applyDoc(
+  into: Contents,
+  { kind, id, when, put, remove }: DocChange,
+): Refusal | undefined {
   const key = docKey(kind, id);
   const there = into.docs.get(key);
   if (when.absent && there !== undefined) return "exists";
@@ -110,16 +135,27 @@ export function applyDoc(into: Contents, { kind, id, when, put, remove }: DocCha
   if (put === undefined) return undefined;
   if (!put.pins.every((place) => saveAt(into, place) !== undefined)) return "origin";
   const known = remove ? undefined : there;
-  into.put(into.docs, key, { ...put, kind, id, no: known?.no ?? into.nextDoc++, pins: known?.pins ?? put.pins });
+  into.put(into.docs, key, {
+    ...put,
+    kind,
+    id,
+    no: known?.no ?? into.nextDoc++,
+    pins: known?.pins ?? put.pins,
+  });
   return undefined;
 }
 
 export const docKey = (kind: string, id: string): string => `${kind}\0${id}`;
 
 export const pinsOf = ({ docs }: Contents, line: string): readonly Pin[] =>
-  [...docs.values()].flatMap(({ no, pins }) => pins.flatMap((pin) => (pin.line === line ? { seq: pin.seq, doc: no } : [])));
+  [...docs.values()].flatMap(({ no, pins }) =>
+    pins.flatMap((pin) => (pin.line === line ? { seq: pin.seq, doc: no } : [])),
+  );
 
-function changeMail(into: Contents, { session, drained = [], reworded = [], forgets }: Change): void {
+function changeMail(
+  into: Contents,
+  { session, drained = [], reworded = [], forgets }: Change,
+): void {
   const inbox = into.inboxes.get(session);
   if (inbox === undefined) return;
   for (const { id, text } of reworded) {
@@ -128,9 +164,11 @@ function changeMail(into: Contents, { session, drained = [], reworded = [], forg
   }
   for (const id of drained) {
     const mail = inbox.get(id);
-    if (mail?.drained === false) into.put(inbox, id, { ...mail, drained: true, text: drainedText(mail.text) });
+    if (mail?.drained === false)
+      into.put(inbox, id, { ...mail, drained: true, text: drainedText(mail.text) });
   }
-  if (forgets) for (const [id, mail] of inbox) if (mail.drained) into.put(inbox, id, { ...mail, text: "" });
+  if (forgets)
+    for (const [id, mail] of inbox) if (mail.drained) into.put(inbox, id, { ...mail, text: "" });
 }
 
 function append(into: Contents, { save, refs, blobs }: NewSave): boolean {
@@ -138,9 +176,11 @@ function append(into: Contents, { save, refs, blobs }: NewSave): boolean {
   if (line === undefined) return false;
   const last = line.saves.at(-1)?.save;
   const tail = last?.seq ?? line.row.origin?.seq ?? 0;
-  if (tail !== firstSeq(save) - 1) return line.saves[indexOf(line.saves, save.seq)]?.save.check === save.check;
+  if (tail !== firstSeq(save) - 1)
+    return line.saves[indexOf(line.saves, save.seq)]?.save.check === save.check;
   into.push(line, { save, refs });
-  for (const { digest, bytes } of blobs) if (!into.blobs.has(digest)) into.put(into.blobs, digest, bytes.slice());
+  for (const { digest, bytes } of blobs)
+    if (!into.blobs.has(digest)) into.put(into.blobs, digest, bytes.slice());
   return true;
 }
 
@@ -150,12 +190,16 @@ function bury(into: Contents, session: string): void {
   into.remove(into.inboxes, session);
   into.put(into.buried, session, row.lease.epoch);
   for (const [id, line] of into.lines)
-    if (line.row.session === session) into.put(into.lines, id, { ...line, row: { ...line.row, owned: false, session: null } });
+    if (line.row.session === session)
+      into.put(into.lines, id, { ...line, row: { ...line.row, owned: false, session: null } });
 }
 
 function canBeginAt(into: Contents, place: Place): boolean {
   const save = saveAt(into, place);
-  return save !== undefined && (save.mark !== null || pinsOf(into, place.line).some(({ seq }) => seq === place.seq));
+  return (
+    save !== undefined &&
+    (save.mark !== null || pinsOf(into, place.line).some(({ seq }) => seq === place.seq))
+  );
 }
 
 function saveAt(into: Contents, { line, seq }: Place): Save | undefined {

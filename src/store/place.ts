@@ -1,4 +1,7 @@
-/** Where a store's files stand, for people: what they take, whose they are, and whether the disk can be trusted with them. */
+/**
+ * Where a store's files stand, for people: what they take, whose they are, and whether the disk can
+ * be trusted with them.
+ */
 import { lstatSync, readdirSync, statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { quote } from "../core/values/errors.js";
@@ -13,7 +16,9 @@ const LITTLE_ROOM_BYTES = 256 * 1024 * 1024;
 export function filesOf(file: string): readonly string[] {
   const name = basename(file);
   const isOwn = (other: string) =>
-    other === name || (other.startsWith(name) && /^-(wal|shm|anchors|reserve|search[\w-]*)$/.test(other.slice(name.length)));
+    other === name ||
+    (other.startsWith(name) &&
+      /^-(wal|shm|anchors|reserve|search[\w-]*)$/.test(other.slice(name.length)));
   return readdirSync(dirname(file), { withFileTypes: true })
     .filter((entry) => entry.isFile() && isOwn(entry.name))
     .map((entry) => join(dirname(file), entry.name));
@@ -76,7 +81,10 @@ export function concernsAbout(directory: string, open: readonly string[]): reado
   return concerns;
 }
 
-/** SQLite gives its log the mode of its file, and removes the log when the store is closed: a command that names it would fail then. */
+/**
+ * SQLite gives its log the mode of its file, and removes the log when the store is closed: a
+ * command that names it would fail then.
+ */
 function lasting(paths: readonly string[]): readonly string[] {
   const files = paths.filter((path) => !/-(wal|shm)$/.test(path));
   return files.length > 0 ? files : paths;
@@ -84,4 +92,5 @@ function lasting(paths: readonly string[]): readonly string[] {
 
 const shellQuoted = (path: string): string => `'${path.replaceAll("'", "'\\''")}'`;
 
-const isForOthers = (path: string): boolean => ((lstatSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o077) !== 0;
+const isForOthers = (path: string): boolean =>
+  ((lstatSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o077) !== 0;

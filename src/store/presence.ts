@@ -1,23 +1,30 @@
 /**
- * Notices that the files of an open store were deleted, moved or replaced. The system lets a process write on to such files, and what it
- * writes there is found by no other process.
+ * Notices that the files of an open store were deleted, moved or replaced. The system lets a
+ * process write on to such files, and what it writes there is found by no other process.
  *
  * GONE-1  nothing is acknowledged after that: the store looks between each write and its answer.
  * GONE-2  a store that only reads or waits learns of it too: it looks once a second.
- * GONE-3  once gone, it stays gone. A file that comes back under the same name may be another store.
+ * GONE-3  once gone, it stays gone. A file that comes back under the same name may be another
+ *         store.
  */
 import { statSync } from "node:fs";
 import { HoldfastError, quote } from "../core/values/errors.js";
 
 const EVERY_MS = 1_000;
 
-/** Device and inode of what stands at a path, empty where nothing does. Two names of one file have the same. */
+/**
+ * Device and inode of what stands at a path, empty where nothing does. Two names of one file have
+ * the same.
+ */
 export function identityOf(path: string): string {
   const found = statSync(path, { throwIfNoEntry: false, bigint: true });
   return found ? `${found.dev}:${found.ino}` : "";
 }
 
-/** Whether something else stands at a path than before, or nothing. A path that the system does not let us see is taken for unmoved. */
+/**
+ * Whether something else stands at a path than before, or nothing. A path that the system does not
+ * let us see is taken for unmoved.
+ */
 export function isMoved(path: string, before: string): boolean {
   try {
     return identityOf(path) !== before;
@@ -34,8 +41,8 @@ export class Presence {
   readonly #timer: NodeJS.Timeout;
 
   /**
-   * `findMoved` answers the path of a file that is not the one that was opened, or undefined where all are. `findMore` is asked once a second
-   * instead, where that may take longer.
+   * `findMoved` answers the path of a file that is not the one that was opened, or undefined where
+   * all are. `findMore` is asked once a second instead, where that may take longer.
    */
   constructor(findMoved: FindMoved, findMore: FindMoved = findMoved) {
     this.#findMoved = findMoved;

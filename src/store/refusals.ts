@@ -1,7 +1,8 @@
 /** What every store says in the same words. */
 import { HoldfastError, quote } from "../core/values/errors.js";
 
-export const storeClosed = (): HoldfastError => new HoldfastError("CLOSED", "The store has been closed. Open it again.");
+export const storeClosed = (): HoldfastError =>
+  new HoldfastError("CLOSED", "The store has been closed. Open it again.");
 
 /** A call that concerns all tenants, where the store was opened for one. */
 export const ofAllTenants = (call: string): HoldfastError =>
@@ -12,12 +13,21 @@ export const ofAllTenants = (call: string): HoldfastError =>
 
 /** A copy that only the store's own tools can make. */
 export const noBackup = (advice: string): HoldfastError =>
-  new HoldfastError("UNSUPPORTED", `Only a store in one SQLite file makes backups of itself. ${advice}`);
+  new HoldfastError(
+    "UNSUPPORTED",
+    `Only a store in one SQLite file makes backups of itself. ${advice}`,
+  );
 
 export const queueFull = (limit: number): HoldfastError =>
-  new HoldfastError("BUSY", `${limit} writes are waiting already. Wait for some of them before starting more.`, { limit });
+  new HoldfastError(
+    "BUSY",
+    `${limit} writes are waiting already. Wait for some of them before starting more.`,
+    { limit },
+  );
 
-/** Say that the disk could not read a file. What stands in the file may be sound: this is no damage. */
+/**
+ * Say that the disk could not read a file. What stands in the file may be sound: this is no damage.
+ */
 export const unreadable = (path: string, cause: unknown): HoldfastError =>
   new HoldfastError(
     "IO",
@@ -28,7 +38,8 @@ export const unreadable = (path: string, cause: unknown): HoldfastError =>
 
 /** The system has no descriptor or memory left for now: nothing was done. */
 const EXHAUSTED: readonly unknown[] = ["EMFILE", "ENFILE", "ENOMEM"];
-export const isExhausted = (error: unknown): boolean => EXHAUSTED.includes((error as NodeJS.ErrnoException | undefined)?.code);
+export const isExhausted = (error: unknown): boolean =>
+  EXHAUSTED.includes((error as NodeJS.ErrnoException | undefined)?.code);
 
 export const exhausted = (cause: unknown): HoldfastError =>
   new HoldfastError(

@@ -1,22 +1,38 @@
 /**
- * Room to delete by. On a full disk a delete fails, too: it must write before it frees anything. So a store keeps a file of nothing beside
- * itself, and gives it up when something that frees room meets a full disk.
+ * Room to delete by. On a full disk a delete fails, too: it must write before it frees anything. So
+ * a store keeps a file of nothing beside itself, and gives it up when something that frees room
+ * meets a full disk.
  *
- * RESERVE-1  only what takes away may use it, with each of its steps: deletes, prunes, redactions and gc. Saves would use it up, and leave
- *            none for a delete. A process that opens the store may borrow from it: it may be about to delete.
- * RESERVE-2  it holds nothing. Any process may give it up or make it at any time, and a kill leaves one that is shorter, or none.
+ * RESERVE-1  only what takes away may use it, with each of its steps: deletes, prunes, redactions
+ *            and gc. Saves would use it up, and leave none for a delete. A process that opens the
+ *            store may borrow from it: it may be about to delete.
+ * RESERVE-2  it holds nothing. Any process may give it up or make it at any time, and a kill leaves
+ *            one that is shorter, or none.
  * RESERVE-3  a file or link of the same name that is not a reserve is left alone.
- * RESERVE-4  a process that borrows takes a little at a time, and puts it back when it closes the store, as far as there is room: any number
- *            of looks leave it as it was.
+ * RESERVE-4  a process that borrows takes a little at a time, and puts it back when it closes the
+ *            store, as far as there is room: any number of looks leave it as it was.
  */
 import { randomBytes } from "node:crypto";
-import { closeSync, constants, fstatSync, ftruncateSync, lstatSync, openSync, readSync, statfsSync, unlinkSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  lstatSync,
+  openSync,
+  readSync,
+  statfsSync,
+  unlinkSync,
+  writeSync,
+} from "node:fs";
 import { open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { HoldfastError, quote } from "../core/values/errors.js";
 import type { Decision } from "./port/documents.js";
 
-const NOTE = Buffer.from("Holdfast keeps this room to be able to delete when the disk is full. It may be removed.\n");
+const NOTE = Buffer.from(
+  "Holdfast keeps this room to be able to delete when the disk is full. It may be removed.\n",
+);
 /** It is made where so many times its size is free. */
 const SPARE = 4;
 /** SQLite needs 32 KB to open a store, and as much again for each 32 MB of its log. */
@@ -48,8 +64,9 @@ export class Reserve {
   }
 
   /**
-   * Makes it, unless it is whole, where there is room for it: soon after a store is opened, and with each `gc`. Many processes are over
-   * before that, or never run `gc`, so it is for each to make what another gave up. Nothing fails because it cannot be made.
+   * Makes it, unless it is whole, where there is room for it: soon after a store is opened, and
+   * with each `gc`. Many processes are over before that, or never run `gc`, so it is for each to
+   * make what another gave up. Nothing fails because it cannot be made.
    */
   async make(): Promise<void> {
     try {
@@ -98,7 +115,10 @@ export class Reserve {
     }
   }
 
-  /** RESERVE-4: puts back what it has lent. Where it was given up or made again since, nothing is owed. */
+  /**
+   * RESERVE-4: puts back what it has lent. Where it was given up or made again since, nothing is
+   * owed.
+   */
   takeBack(): void {
     const owed = this.#lentBytes;
     this.#lentBytes = 0;
@@ -110,12 +130,19 @@ export class Reserve {
     }
   }
 
-  /** Puts all the room that is left into it, up to its size: what comes next would take that room, and free nothing. */
+  /**
+   * Puts all the room that is left into it, up to its size: what comes next would take that room,
+   * and free nothing.
+   */
   keepRest(): void {
     try {
       if (!this.#isWorth()) return;
       if (!this.isFound) {
-        const fd = openSync(this.#path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
+        const fd = openSync(
+          this.#path,
+          constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL,
+          0o600,
+        );
         try {
           writeSync(fd, NOTE);
         } finally {
@@ -145,10 +172,14 @@ export class Reserve {
 
   /** RESERVE-3: throws where it is not there. */
   #within<T>(flags: number, run: (fd: number) => T): T {
-    const fd = openSync(this.#path, flags | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0));
+    const fd = openSync(
+      this.#path,
+      flags | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0),
+    );
     try {
       const found = Buffer.alloc(NOTE.length);
-      if (readSync(fd, found, 0, found.length, 0) < found.length || !found.equals(NOTE)) throw new Error(`${this.#path} is no reserve`);
+      if (readSync(fd, found, 0, found.length, 0) < found.length || !found.equals(NOTE))
+        throw new Error(`${this.#path} is no reserve`);
       return run(fd);
     } finally {
       closeSync(fd);
@@ -162,10 +193,18 @@ export class Reserve {
 
 /** RESERVE-1: whether something goes by it, and nothing comes in its place. */
 export const takesAway = ({ changes, docs }: Decision): boolean =>
-  changes.some(({ remove }) => remove) || docs.some(({ remove, put }) => remove && put === undefined);
+  changes.some(({ remove }) => remove) ||
+  docs.some(({ remove, put }) => remove && put === undefined);
 
-/** Runs what frees room. On a full disk, each of the measures is followed by another try. `place` is the store. */
-export async function freeing<T>(place: string, run: () => Promise<T>, measures: readonly (() => void)[]): Promise<T> {
+/**
+ * Runs what frees room. On a full disk, each of the measures is followed by another try. `place` is
+ * the store.
+ */
+export async function freeing<T>(
+  place: string,
+  run: () => Promise<T>,
+  measures: readonly (() => void)[],
+): Promise<T> {
   for (const measure of measures) {
     try {
       return await run();
@@ -181,7 +220,8 @@ export async function freeing<T>(place: string, run: () => Promise<T>, measures:
   }
 }
 
-export const isFull = (error: unknown): boolean => error instanceof HoldfastError && error.code === "DISK_FULL";
+export const isFull = (error: unknown): boolean =>
+  error instanceof HoldfastError && error.code === "DISK_FULL";
 
 const noRoom = (place: string, cause: unknown): HoldfastError =>
   new HoldfastError(
@@ -192,7 +232,11 @@ const noRoom = (place: string, cause: unknown): HoldfastError =>
   );
 
 /** `reserve`: the path of one that could not be used, or is used up. */
-export const noRoomToOpen = (place: string, reserve: string | undefined, cause: unknown): HoldfastError =>
+export const noRoomToOpen = (
+  place: string,
+  reserve: string | undefined,
+  cause: unknown,
+): HoldfastError =>
   new HoldfastError(
     "DISK_FULL",
     `The disk of ${quote(place)} is full. To open the store needs some room, too. Nothing was changed. Free about 20 MB of other files there, and open it again.${reserve === undefined ? "" : ` You may remove ${quote(reserve)}, too.`}`,

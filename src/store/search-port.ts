@@ -1,14 +1,20 @@
 /**
- * The port of an index for search, which a store may have beside what it keeps. A store that has none is searched by going over it.
+ * The port of an index for search, which a store may have beside what it keeps. A store that has
+ * none is searched by going over it.
  *
- * What is a word, what of a message can be found, and what is shown of it, is decided above. An index keeps words and places, and is only
- * ever a hint where to look: whatever it finds is read from the store, and verified, before anybody sees it.
+ * What is a word, what of a message can be found, and what is shown of it, is decided above. An
+ * index keeps words and places, and is only ever a hint where to look: whatever it finds is read
+ * from the store, and verified, before anybody sees it.
  *
  * I1  saving does not touch it. It takes in what has come in steps, when it is told to.
- * I2  what was taken away from the store is forgotten: the store notes it, in the same transaction, once there is an index.
- * I3  it can be made again from the store at any time; damage to it, or its loss, is never an error for whoever searches.
- * I4  scores are those of `core/search/match.ts`: over all the text that the store keeps for the tenant, and, within a scope, of each text alone.
- * I5  what is found within a scope, its scores, its order and its count depend on nothing outside of it.
+ * I2  what was taken away from the store is forgotten: the store notes it, in the same transaction,
+ *     once there is an index.
+ * I3  it can be made again from the store at any time; damage to it, or its loss, is never an error
+ *     for whoever searches.
+ * I4  scores are those of `core/search/match.ts`: over all the text that the store keeps for the
+ *     tenant, and, within a scope, of each text alone.
+ * I5  what is found within a scope, its scores, its order and its count depend on nothing outside
+ *     of it.
  */
 import type { Save } from "../core/journal/save.js";
 import type { Query } from "../core/search/query.js";
@@ -31,15 +37,18 @@ export interface Document {
 }
 
 export interface FindOptions {
-  /** Only texts of these lines, up to a number, and the title of this session, which has a number too. */
+  /**
+   * Only texts of these lines, up to a number, and the title of this session, which has a number
+   * too.
+   */
   readonly within?: {
     readonly session: string;
     readonly no: number;
     readonly lines: ReadonlyMap<LineId, { readonly no: number; readonly upTo: number }>;
   };
   /**
-   * Sessions whose line is theirs. Lines that no session owns are given where such a session goes back to them: the caller knows whose they
-   * are.
+   * Sessions whose line is theirs. Lines that no session owns are given where such a session goes
+   * back to them: the caller knows whose they are.
    */
   readonly agent?: string;
   readonly tag?: string;
@@ -50,9 +59,13 @@ export interface FindOptions {
 }
 
 /** Whether it is looked for in what one agent, or one session, has. */
-export const isScoped = ({ agent, within }: FindOptions): boolean => agent !== undefined || within !== undefined;
+export const isScoped = ({ agent, within }: FindOptions): boolean =>
+  agent !== undefined || within !== undefined;
 
-/** A scope with so many texts is gone over text by text, in some 50 ms: no more work is done than it has texts (I5). */
+/**
+ * A scope with so many texts is gone over text by text, in some 50 ms: no more work is done than it
+ * has texts (I5).
+ */
 export const MOST_GONE_OVER = 10_000;
 
 /** A passage that was found, and what it was found in. */
@@ -81,14 +94,18 @@ export interface DamagedPlace {
 }
 
 /**
- * What was found by one look: the best first; of equals the newer one, that on the newer line, the later one on it. Only places are kept
- * of it, so that whoever passes over many of them need not look again.
+ * What was found by one look: the best first; of equals the newer one, that on the newer line, the
+ * later one on it. Only places are kept of it, so that whoever passes over many of them need not
+ * look again.
  */
 export interface Found {
   readonly count: number;
   /** Places where something is missing or damaged: what stands there cannot be found. */
   readonly damaged: readonly DamagedPlace[];
-  /** Some of them, from the `offset`th on, as they stand in the store by now. Undefined: it is not there any more. */
+  /**
+   * Some of them, from the `offset`th on, as they stand in the store by now. Undefined: it is not
+   * there any more.
+   */
   read(offset: number, limit: number): Promise<readonly (Hit | undefined)[]>;
 }
 
@@ -105,7 +122,10 @@ export interface Finder {
 interface FreshSave {
   readonly line: number;
   readonly save: Save;
-  /** The number of the last record before it: of the save before it, or of the place at which its line begins. */
+  /**
+   * The number of the last record before it: of the save before it, or of the place at which its
+   * line begins.
+   */
   readonly before: number;
 }
 
@@ -121,17 +141,26 @@ export interface SearchIndex {
   find(query: Query, options: FindOptions): Promise<IndexFound>;
   /** Whether there is one to be kept up: somebody has searched here. */
   exists(): Promise<boolean>;
-  /** Makes it where it is missing, or not this store's, or of another version; `anew` does so in any case. */
+  /**
+   * Makes it where it is missing, or not this store's, or of another version; `anew` does so in any
+   * case.
+   */
   begin(anew: boolean): Promise<void>;
-  /** About how many saves it has not taken in. Saves of other tenants may count: it is never shown to anybody. */
+  /**
+   * About how many saves it has not taken in. Saves of other tenants may count: it is never shown
+   * to anybody.
+   */
   behind(): Promise<number>;
   /** About how many saves of its tenant it has not taken in. */
   missing(): Promise<number>;
-  /** The next saves to take in, `limit` at most. Forgets on the way what was taken away from the store. */
+  /**
+   * The next saves to take in, `limit` at most. Forgets on the way what was taken away from the
+   * store.
+   */
   next(limit: number): Promise<Fresh>;
   /**
-   * Takes in documents of what `next` gave; with `done` they were the last of it. False where somebody else has taken it in meanwhile:
-   * then it is to be asked anew.
+   * Takes in documents of what `next` gave; with `done` they were the last of it. False where
+   * somebody else has taken it in meanwhile: then it is to be asked anew.
    */
   put(fresh: Fresh, documents: readonly Document[], done: boolean): Promise<boolean>;
   /** Leaves nothing of what was forgotten in its files. */

@@ -3,12 +3,15 @@ import { digest } from "../core/values/digest.js";
 import { HoldfastError, quote } from "../core/values/errors.js";
 import type { Anchor } from "./port/copies.js";
 
-/** So many lines are looked for in the text; where more are asked for, all rows are put in order first. */
+/**
+ * So many lines are looked for in the text; where more are asked for, all rows are put in order
+ * first.
+ */
 const LOOKED_FOR = 8;
 
 /**
- * The rows of the file. There may be very many of them, and few be asked for by whoever only has a look: a row is found, and held against
- * its digest, when it is asked for.
+ * The rows of the file. There may be very many of them, and few be asked for by whoever only has a
+ * look: a row is found, and held against its digest, when it is asked for.
  */
 export class WitnessRows {
   readonly #text: string;
@@ -81,7 +84,10 @@ export class WitnessRows {
     const places: number[] = [];
     for (let at = this.#text.indexOf(line); at !== -1; at = this.#text.indexOf(line, at + 1)) {
       const from = at - this.#ours.length;
-      const isItsOwn = from >= 0 && this.#text.startsWith(this.#ours, from) && this.#text[at + line.length] === " ";
+      const isItsOwn =
+        from >= 0 &&
+        this.#text.startsWith(this.#ours, from) &&
+        this.#text[at + line.length] === " ";
       if (isItsOwn && (from === 0 || this.#text[from - 1] === "\n")) places.push(from);
     }
     return places;
@@ -103,7 +109,9 @@ export class WitnessRows {
   }
 
   #furthest(places: number | readonly number[] = []): Anchor | undefined {
-    return typeof places === "number" ? furthest([this.#row(places)]) : furthest(places.map((at) => this.#row(at)));
+    return typeof places === "number"
+      ? furthest([this.#row(places)])
+      : furthest(places.map((at) => this.#row(at)));
   }
 }
 
@@ -119,7 +127,10 @@ function endOfRow(text: string, at: number): number {
   return end === -1 ? text.length : end;
 }
 
-/** What rows of one line come to: a process that was slower to write may have known less, and one may have said that it is forgotten. */
+/**
+ * What rows of one line come to: a process that was slower to write may have known less, and one
+ * may have said that it is forgotten.
+ */
 export function furthest(rows: Iterable<string>): Anchor | undefined {
   let found: Anchor | undefined;
   for (const row of rows) {
@@ -139,7 +150,13 @@ const exchanged = (path: string): HoldfastError =>
 /** A2: what a row says, if it is whole. */
 function anchorIn(row: string): Anchor | undefined {
   const [store, line, seq, check, sum] = row.split(" ");
-  if (store === undefined || line === undefined || sum === undefined || sum !== sumOf(row.slice(0, -sum.length))) return undefined;
+  if (
+    store === undefined ||
+    line === undefined ||
+    sum === undefined ||
+    sum !== sumOf(row.slice(0, -sum.length))
+  )
+    return undefined;
   return { line, seq: Number(seq), check: check ?? "" };
 }
 

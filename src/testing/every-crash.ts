@@ -1,7 +1,8 @@
 /**
- * Kills your agent at every point. The agent runs on a store in memory that stops answering at one point, before or after something was
- * made durable, and never answers that process again; a new one is started on what is there, until it is done. Then once more, one point
- * further on, until a run comes through without meeting its point.
+ * Kills your agent at every point. The agent runs on a store in memory that stops answering at one
+ * point, before or after something was made durable, and never answers that process again; a new
+ * one is started on what is there, until it is done. Then once more, one point further on, until a
+ * run comes through without meeting its point.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { callback, invalid, listOf, options, wholeNumber } from "../core/values/given.js";
@@ -12,13 +13,15 @@ import type { Store } from "../store/port.js";
 
 export interface EveryCrash {
   /**
-   * One life of your process: define your agents on `hold` and run them, or go on with what is there. Called again on the same store after
-   * each crash. What it gave in the life that came through is the end of the run.
+   * One life of your process: define your agents on `hold` and run them, or go on with what is
+   * there. Called again on the same store after each crash. What it gave in the life that came
+   * through is the end of the run.
    */
   readonly make: (hold: Holdfast) => Promise<unknown>;
   /**
-   * What your tools have really done so far, an entry for each act, from a place that does not depend on Holdfast. An act that a provider
-   * has recognised by its key, and not done again, has no second entry.
+   * What your tools have really done so far, an entry for each act, from a place that does not
+   * depend on Holdfast. An act that a provider has recognised by its key, and not done again, has
+   * no second entry.
    */
   readonly ledger: () => readonly string[] | Promise<readonly string[]>;
   /** How long one life may take; 5 s by default. */
@@ -32,10 +35,17 @@ export interface CrashReport {
   readonly doubled: number;
   /** Acts that are missing although the run said that it was completed. */
   readonly lost: number;
-  /** Runs that ended with a call of which nobody knows whether it happened: surfaced, for somebody to settle. */
+  /**
+   * Runs that ended with a call of which nobody knows whether it happened: surfaced, for somebody
+   * to settle.
+   */
   readonly inDoubt: number;
   /** Where something was doubled or lost. */
-  readonly findings: readonly { readonly point: number; readonly doubled: readonly string[]; readonly lost: readonly string[] }[];
+  readonly findings: readonly {
+    readonly point: number;
+    readonly doubled: readonly string[];
+    readonly lost: readonly string[];
+  }[];
 }
 
 const LIVES = 20;
@@ -47,15 +57,32 @@ function checkCrash(given: EveryCrash): Required<EveryCrash> {
   const o = options(given, "everyCrash", ["make", "ledger", "lifeMs"]);
   const make = callback(o.make, "everyCrash.make");
   const ledger = callback(o.ledger, "everyCrash.ledger");
-  if (make === undefined) throw invalid("everyCrash.make", "give a function that defines and runs your agents on the store it is given");
+  if (make === undefined)
+    throw invalid(
+      "everyCrash.make",
+      "give a function that defines and runs your agents on the store it is given",
+    );
   if (ledger === undefined)
-    throw invalid("everyCrash.ledger", "give a function that answers what your tools have done, as a list of texts");
-  return { make, ledger, lifeMs: o.lifeMs === undefined ? LIFE_MS : wholeNumber(o.lifeMs, "everyCrash.lifeMs", 1, MAX_LIFE_MS) };
+    throw invalid(
+      "everyCrash.ledger",
+      "give a function that answers what your tools have done, as a list of texts",
+    );
+  return {
+    make,
+    ledger,
+    lifeMs:
+      o.lifeMs === undefined ? LIFE_MS : wholeNumber(o.lifeMs, "everyCrash.lifeMs", 1, MAX_LIFE_MS),
+  };
 }
 
 export async function everyCrash(given: EveryCrash): Promise<CrashReport> {
   const { make, ledger: told, lifeMs } = checkCrash(given);
-  const ledger = async () => listOf(await told(), "everyCrash.ledger", "a function that answers a list of texts") as readonly string[];
+  const ledger = async () =>
+    listOf(
+      await told(),
+      "everyCrash.ledger",
+      "a function that answers a list of texts",
+    ) as readonly string[];
   const acts = async (run: () => Promise<unknown>) => {
     const before = (await ledger()).length;
     const end = await run();
@@ -79,11 +106,15 @@ export async function everyCrash(given: EveryCrash): Promise<CrashReport> {
     const lost = isCompleted(end) ? surplus(undisturbed.done, done) : [];
     if (doubled.length > 0 || lost.length > 0) findings.push({ point, doubled, lost });
   }
-  const sum = (of: "doubled" | "lost") => findings.reduce((total, finding) => total + finding[of].length, 0);
+  const sum = (of: "doubled" | "lost") =>
+    findings.reduce((total, finding) => total + finding[of].length, 0);
   return { points: point - 1, doubled: sum("doubled"), lost: sum("lost"), inDoubt, findings };
 }
 
-/** Lives one process after the other on one store; the first one ends at a point. Answers what the last one gave. */
+/**
+ * Lives one process after the other on one store; the first one ends at a point. Answers what the
+ * last one gave.
+ */
 async function lives(
   make: EveryCrash["make"],
   point: number,
@@ -101,7 +132,9 @@ async function lives(
       sleep(lifeMs, "late" as const, { ref: false }),
     ]);
     if (end === "late")
-      throw new Error(`A life of the process took longer than ${lifeMs} ms${life === 0 ? `, with a crash at point ${point}` : ""}.`);
+      throw new Error(
+        `A life of the process took longer than ${lifeMs} ms${life === 0 ? `, with a crash at point ${point}` : ""}.`,
+      );
     machine.leave();
     if (end !== undefined) return end.value;
     onCrash();
@@ -109,7 +142,10 @@ async function lives(
   throw new Error(`The run was not done after ${LIVES} lives.`);
 }
 
-/** A process's view of the store, which ends at a point: every second point is before something is made durable, the others after. */
+/**
+ * A process's view of the store, which ends at a point: every second point is before something is
+ * made durable, the others after.
+ */
 class Crash {
   readonly store: Store;
   readonly happened: Promise<undefined>;
@@ -129,7 +165,10 @@ class Crash {
         const member: unknown = Reflect.get(target, name, target);
         if (typeof member !== "function") return member;
         return (...args: readonly unknown[]) =>
-          this.#call(() => Reflect.apply(member, target, args) as unknown, name === "apply" || name === "claim" || name === "post");
+          this.#call(
+            () => Reflect.apply(member, target, args) as unknown,
+            name === "apply" || name === "claim" || name === "post",
+          );
       },
     });
   }
@@ -155,9 +194,12 @@ class Crash {
 const never = (): Promise<never> => new Promise(() => {});
 
 const statusOf = (end: unknown): unknown =>
-  typeof end === "object" && end !== null ? (end as { readonly status?: unknown }).status : undefined;
+  typeof end === "object" && end !== null
+    ? (end as { readonly status?: unknown }).status
+    : undefined;
 const isInDoubt = (end: unknown): boolean => statusOf(end) === "in-doubt";
-const isCompleted = (end: unknown): boolean => statusOf(end) === undefined || statusOf(end) === "completed";
+const isCompleted = (end: unknown): boolean =>
+  statusOf(end) === undefined || statusOf(end) === "completed";
 
 /** Entries that one list has more often than the other. */
 function surplus(of: readonly string[], over: readonly string[]): readonly string[] {

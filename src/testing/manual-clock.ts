@@ -7,7 +7,10 @@ export interface ManualClock extends Clock {
   advance(ms: number): void;
 }
 
-/** Pass it to `open(address, { clock })`. Only times that people see come from it: leases and deadlines run by the store's own. */
+/**
+ * Pass it to `open(address, { clock })`. Only times that people see come from it: leases and
+ * deadlines run by the store's own.
+ */
 export function manualClock(startMs = Date.UTC(2030, 0, 1)): ManualClock {
   let now = timeOf(startMs, "startMs");
   return {
@@ -22,6 +25,7 @@ export function manualClock(startMs = Date.UTC(2030, 0, 1)): ManualClock {
 }
 
 function timeOf(ms: unknown, path: string): number {
-  if (typeof ms !== "number" || !(Math.abs(ms) <= 8.64e15)) throw invalid(path, "it must be a number of milliseconds, 8.64e15 at most");
+  if (typeof ms !== "number" || !(Math.abs(ms) <= 8.64e15))
+    throw invalid(path, "it must be a number of milliseconds, 8.64e15 at most");
   return ms;
 }

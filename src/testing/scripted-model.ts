@@ -2,7 +2,10 @@
 import type { ModelReply, ModelRequest } from "../core/messages/model.js";
 import { listOf } from "../core/values/given.js";
 
-export type ScriptedReply = string | ModelReply | ((request: ModelRequest) => ModelReply | string | Promise<ModelReply | string>);
+export type ScriptedReply =
+  | string
+  | ModelReply
+  | ((request: ModelRequest) => ModelReply | string | Promise<ModelReply | string>);
 
 export interface ScriptedModel {
   (request: ModelRequest): Promise<ModelReply>;
@@ -11,8 +14,8 @@ export interface ScriptedModel {
 }
 
 /**
- * Gives the replies in their order. Which one is next follows from the transcript, as it does for a real model: a run that goes on after a
- * crash is given the reply that it would have been given.
+ * Gives the replies in their order. Which one is next follows from the transcript, as it does for a
+ * real model: a run that goes on after a crash is given the reply that it would have been given.
  */
 export function scriptedModel(given: readonly ScriptedReply[]): ScriptedModel {
   const replies = listOf(given, "replies", "a list of replies") as readonly ScriptedReply[];
@@ -21,7 +24,8 @@ export function scriptedModel(given: readonly ScriptedReply[]): ScriptedModel {
     requests.push(request);
     const said = request.messages.filter(({ role }) => role === "assistant").length;
     const next = replies[said];
-    if (next === undefined) throw new Error(`The script has ${replies.length} replies, and one more was asked for.`);
+    if (next === undefined)
+      throw new Error(`The script has ${replies.length} replies, and one more was asked for.`);
     const reply = typeof next === "function" ? await next(request) : next;
     return typeof reply === "string" ? { content: reply } : reply;
   };

@@ -20,7 +20,11 @@ export const agentSave = spec({
   holdsStored: true,
   input: {
     id: agentId,
-    version: optional(whole("The version you have read: refused where somebody has saved it since. 0 for an agent that is to be made.")),
+    version: optional(
+      whole(
+        "The version you have read: refused where somebody has saved it since. 0 for an agent that is to be made.",
+      ),
+    ),
     name: optional(id("What it is called.")),
     type: optional(orNull(id("What it runs on. Null takes it away."))),
     system: optional(orNull(text("Its system text. Null takes it away."))),
@@ -45,7 +49,10 @@ export const agentLoad = spec({
     "An agent's record: system text, capabilities, config, state, metadata, and which of its conversations have not ended. A record that is too long for one answer comes in pieces.",
   does: "reads",
   holdsStored: true,
-  input: { id: optional(id("The agent's id; where tools are for one agent, that one by default.")), cursor },
+  input: {
+    id: optional(id("The agent's id; where tools are for one agent, that one by default.")),
+    cursor,
+  },
   output: {
     agent: optional(
       object({
@@ -58,20 +65,31 @@ export const agentLoad = spec({
       }),
     ),
     piece: optional(piece),
-    activeSessions: list(`Conversations that have not ended, the last begun first, ${MAX_ACTIVE} at most.`, text("A conversation's id.")),
+    activeSessions: list(
+      `Conversations that have not ended, the last begun first, ${MAX_ACTIVE} at most.`,
+      text("A conversation's id."),
+    ),
     activeCount: whole("How many have not ended; counted up to 1,000."),
     next,
   },
   async run(hold, args, call) {
     const wanted = args.id ?? call.agent;
-    if (wanted === undefined) throw invalid("id", "say which agent; agent_list names those there are");
+    if (wanted === undefined)
+      throw invalid("id", "say which agent; agent_list names those there are");
     const found = await hold.agents.get(agentFor(call, wanted));
     if (found === undefined) throw noAgent(wanted);
     const { activeSessions, ...record } = found;
     const { items, ...more } = pageOf([record], args.cursor, { of: `agent ${wanted}` });
     const [first] = items;
-    const active = { activeSessions: activeSessions.slice(0, MAX_ACTIVE), activeCount: activeSessions.length };
-    return { ...(isPiece(first) ? { piece: first } : { agent: first ?? record }), ...active, ...more };
+    const active = {
+      activeSessions: activeSessions.slice(0, MAX_ACTIVE),
+      activeCount: activeSessions.length,
+    };
+    return {
+      ...(isPiece(first) ? { piece: first } : { agent: first ?? record }),
+      ...active,
+      ...more,
+    };
   },
 });
 
@@ -111,10 +129,16 @@ export const agentDelete = spec({
     ),
   },
   async run(hold, args, call) {
-    if (call.self !== undefined && (await hold.sessions.get(call.self))?.agent === args.id) refuseSelf(call, call.self);
+    if (call.self !== undefined && (await hold.sessions.get(call.self))?.agent === args.id)
+      refuseSelf(call, call.self);
     const gone = await unlessGone(() => hold.agents.delete(agentFor(call, args.id), keyOf(call)));
     if (gone === undefined) return { deleted: false, sessions: 0, checkpoints: 0, keptFor: [] };
-    return { deleted: true, sessions: gone.sessions, checkpoints: gone.snapshots, keptFor: await ownAmong(hold, call, gone.keptFor) };
+    return {
+      deleted: true,
+      sessions: gone.sessions,
+      checkpoints: gone.snapshots,
+      keptFor: await ownAmong(hold, call, gone.keptFor),
+    };
   },
 });
 
@@ -123,4 +147,5 @@ async function ownRecord(hold: Hold, agent: string) {
   return own === undefined ? [] : [agentShown(own)];
 }
 
-const isPiece = (item: unknown): item is Piece => typeof item === "object" && item !== null && "piece" in item;
+const isPiece = (item: unknown): item is Piece =>
+  typeof item === "object" && item !== null && "piece" in item;

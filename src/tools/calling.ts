@@ -12,15 +12,29 @@ import type { Hold, Spec } from "./definition.js";
 import type { Shape } from "./schema.js";
 
 /**
- * Make a call, if its arguments fit. Every loop calls tools here, and some check nothing: a name that is none must not be passed over,
- * `dryrun` for instance. The call is made with the copy that was checked.
+ * Make a call, if its arguments fit. Every loop calls tools here, and some check nothing: a name
+ * that is none must not be passed over, `dryrun` for instance. The call is made with the copy that
+ * was checked.
  */
-export async function callTool(hold: Hold, spec: Spec, given: unknown, { agent, signal, key, self }: Calling): Promise<JsonObject> {
-  const { idempotencyKey, ...args } = await fitting(key === undefined ? spec.keyedInput : spec.input, given);
+export async function callTool(
+  hold: Hold,
+  spec: Spec,
+  given: unknown,
+  { agent, signal, key, self }: Calling,
+): Promise<JsonObject> {
+  const { idempotencyKey, ...args } = await fitting(
+    key === undefined ? spec.keyedInput : spec.input,
+    given,
+  );
   // Before anything is done; what has begun is brought to its end.
   signal?.throwIfAborted();
   const name = idempotencyKey ?? key;
-  return spec.run(hold, args, { key: name === undefined ? undefined : ownKey(agent, name), agent, signal, self });
+  return spec.run(hold, args, {
+    key: name === undefined ? undefined : ownKey(agent, name),
+    agent,
+    signal,
+    self,
+  });
 }
 
 async function fitting(
@@ -36,19 +50,24 @@ async function fitting(
       throw invalidValue("arguments", "reading it threw an error", cause);
     }
   }
-  throw new HoldfastError("INVALID_VALUE", parsed.issues.map(({ message }) => message).join("; "), { path: "arguments" });
+  throw new HoldfastError("INVALID_VALUE", parsed.issues.map(({ message }) => message).join("; "), {
+    path: "arguments",
+  });
 }
 
 /**
- * The copy, with fields that were there and undefined: a copy as JSON leaves those out. An id, or a `from`, of that kind was forgotten, and
- * must not be taken for one that was left out. Runs no getter.
+ * The copy, with fields that were there and undefined: a copy as JSON leaves those out. An id, or a
+ * `from`, of that kind was forgotten, and must not be taken for one that was left out. Runs no
+ * getter.
  */
 function withUndefined(copy: Json, given: unknown): Json {
   if (!isObject(copy) || !isObject(given)) return copy;
   const all: Record<string, Json> = { ...(copy as JsonObject) };
   for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(given))) {
-    if (value !== undefined && Object.hasOwn(copy, name)) put(all, name, withUndefined(copy[name] as Json, value));
-    else if (value === undefined && !Object.hasOwn(copy, name)) put(all, name, undefined as unknown as Json);
+    if (value !== undefined && Object.hasOwn(copy, name))
+      put(all, name, withUndefined(copy[name] as Json, value));
+    else if (value === undefined && !Object.hasOwn(copy, name))
+      put(all, name, undefined as unknown as Json);
   }
   return all;
 }
@@ -82,7 +101,9 @@ export async function checked(
       return { result: await callTool(hold, one, args, { agent, key }) };
     } catch (error) {
       if (!isRefusal(error) || error.retryable) throw error;
-      return { error: `It was done, and what it has made is not as it was: ${error.code}: ${error.message}` };
+      return {
+        error: `It was done, and what it has made is not as it was: ${error.code}: ${error.message}`,
+      };
     }
   });
 }
@@ -99,12 +120,16 @@ export async function surely<R>(signal: AbortSignal, call: () => Promise<R>): Pr
 
 /** After these nobody knows what became of it. */
 const OPEN: ReadonlySet<string> = new Set(["UNREACHABLE", "IO", "DISK_FULL", "CLOSED"]);
-const isRefusal = (error: unknown): error is HoldfastError => error instanceof HoldfastError && !OPEN.has(error.code);
+const isRefusal = (error: unknown): error is HoldfastError =>
+  error instanceof HoldfastError && !OPEN.has(error.code);
 
 const PATIENCE_MS = 10_000;
 const PASSING: ReadonlySet<string> = new Set(["UNREACHABLE", "BUSY", "DISK_FULL"]);
 
-/** While the store is away or busy it is asked again, for a while: under its key a call is made once. */
+/**
+ * While the store is away or busy it is asked again, for a while: under its key a call is made
+ * once.
+ */
 async function patiently<R>(signal: AbortSignal | undefined, call: () => Promise<R>): Promise<R> {
   const deadline = performance.now() + PATIENCE_MS;
   for (let pause = 50; ; pause = Math.min(2 * pause, 1_000)) {

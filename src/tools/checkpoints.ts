@@ -1,4 +1,7 @@
-/** Tools for checkpoints: of a conversation, or of an agent with all its conversations (which the library calls a snapshot). */
+/**
+ * Tools for checkpoints: of a conversation, or of an agent with all its conversations (which the
+ * library calls a snapshot).
+ */
 import { KINDS } from "../core/journal/checkpoint.js";
 import type { Diff } from "../core/journal/diff.js";
 import { unlessGone } from "../engine/records/damage.js";
@@ -47,7 +50,12 @@ export const checkpointCreate = spec({
     session: ofSession,
     label: optional(text("What to call it.", { maxLength: 200 })),
     description: optional(text("What to say of it.", { maxLength: 10_000 })),
-    kind: optional(choice("How it comes about; manual by default. pre-operation: before something risky.", KINDS)),
+    kind: optional(
+      choice(
+        "How it comes about; manual by default. pre-operation: before something risky.",
+        KINDS,
+      ),
+    ),
     metadata: optional(json("Whatever else.")),
   },
   output: { checkpoint },
@@ -60,12 +68,19 @@ export const checkpointCreate = spec({
       ...keyOf(call),
     };
     if ("agent" in of) {
-      const made = await hold.agents.snapshot(of.agent, { ...said, ...(label !== undefined && { name: label }) });
+      const made = await hold.agents.snapshot(of.agent, {
+        ...said,
+        ...(label !== undefined && { name: label }),
+      });
       return { checkpoint: snapshotShown(made) };
     }
     refuseSelf(call, of.session);
     await refuseForeign(call, (seeing) => requireSession(hold, seeing, of.session));
-    const made = await hold.checkpoints.create(of.session, { ...said, ...waiting(call), ...(label !== undefined && { label }) });
+    const made = await hold.checkpoints.create(of.session, {
+      ...said,
+      ...waiting(call),
+      ...(label !== undefined && { label }),
+    });
     return { checkpoint: checkpointShown(made) };
   },
 });
@@ -80,15 +95,23 @@ export const checkpointList = spec({
   input: {
     agent: ofAgent,
     session: ofSession,
-    conversations: optional(flag("List the checkpoints of all conversations, the last made conversation first.")),
-    lines: optional(choice("Of conversations: `all` shows also those that were left by going back.", ["current", "all"])),
+    conversations: optional(
+      flag("List the checkpoints of all conversations, the last made conversation first."),
+    ),
+    lines: optional(
+      choice("Of conversations: `all` shows also those that were left by going back.", [
+        "current",
+        "all",
+      ]),
+    ),
     limit,
     cursor,
   },
   output: { items: list("Checkpoints.", checkpoint), next, damaged },
   async run(hold, { agent, session: given, conversations = false, lines, ...page }, call) {
     if (conversations) {
-      if (given !== undefined) throw invalid("session", "with `conversations` give an agent, or neither");
+      if (given !== undefined)
+        throw invalid("session", "with `conversations` give an agent, or neither");
       const filter = { ...agentFilter(call, agent), ...(lines && { lines }) };
       return fitting(page.limit, async (most) => {
         const { items, ...more } = await hold.checkpoints.list({ ...filter, ...page, limit: most });
@@ -99,11 +122,23 @@ export const checkpointList = spec({
     if ("session" in of) await requireSession(hold, call, of.session);
     return fitting(page.limit, async (most) => {
       if ("agent" in of) {
-        const { items, damaged: broken, ...more } = await hold.agents.snapshots(of.agent, { ...page, limit: most });
+        const {
+          items,
+          damaged: broken,
+          ...more
+        } = await hold.agents.snapshots(of.agent, { ...page, limit: most });
         // In some stores nobody can say whose it was.
-        return { items: items.map(snapshotShown), ...more, ...(broken && call.agent === undefined && { damaged: broken }) };
+        return {
+          items: items.map(snapshotShown),
+          ...more,
+          ...(broken && call.agent === undefined && { damaged: broken }),
+        };
       }
-      const { items, ...more } = await hold.checkpoints.list(of.session, { ...page, limit: most, ...(lines && { lines }) });
+      const { items, ...more } = await hold.checkpoints.list(of.session, {
+        ...page,
+        limit: most,
+        ...(lines && { lines }),
+      });
       return { items: items.map(checkpointShown), ...more };
     });
   },
@@ -123,7 +158,9 @@ export const checkpointRestore = spec({
   holdsStored: true,
   input: {
     id: checkpointId,
-    session: optional(id("Which conversation to put back, where it is a fork that shares the checkpoint.")),
+    session: optional(
+      id("Which conversation to put back, where it is a fork that shares the checkpoint."),
+    ),
     dryRun: optional(flag("Only tell what would change.")),
   },
   output: {
@@ -131,8 +168,13 @@ export const checkpointRestore = spec({
     checkpoint,
     recovery: optional(checkpoint),
     agent: optional(agentBrief),
-    before: optional(text("Of a conversation: the newest checkpoint of what was left, to go back again.")),
-    sessions: list(`What became of each conversation; ${MAX_NAMED} are named, those that changed first.`, restored),
+    before: optional(
+      text("Of a conversation: the newest checkpoint of what was left, to go back again."),
+    ),
+    sessions: list(
+      `What became of each conversation; ${MAX_NAMED} are named, those that changed first.`,
+      restored,
+    ),
     changed: whole("How many conversations were changed."),
     passed: list(
       `Calls that had been made since, and stay made; ${MAX_NAMED} are named.`,
@@ -147,8 +189,13 @@ export const checkpointRestore = spec({
   async run(hold, { id: given, session: of, dryRun = false }, call) {
     if (isSnapshot(given)) {
       await refuseForeign(call, (seeing) => requireMark(hold, seeing, given));
-      const report = await hold.agents.restore(given, { ...signalOf(call), ...(dryRun ? { dryRun } : keyOf(call)) });
-      const sessions = [...report.sessions].sort((a, b) => Number(a.outcome === "same") - Number(b.outcome === "same"));
+      const report = await hold.agents.restore(given, {
+        ...signalOf(call),
+        ...(dryRun ? { dryRun } : keyOf(call)),
+      });
+      const sessions = [...report.sessions].sort(
+        (a, b) => Number(a.outcome === "same") - Number(b.outcome === "same"),
+      );
       return {
         restored: !dryRun,
         checkpoint: snapshotShown(report.snapshot),
@@ -173,7 +220,9 @@ export const checkpointRestore = spec({
       ...(before !== undefined && { before }),
       sessions: [{ id: moved, outcome: "moved" as const }],
       changed: 1,
-      passed: passed.slice(0, MAX_NAMED).map(({ tool, effectId, since, outcome }) => ({ tool, effectId, since, outcome })),
+      passed: passed
+        .slice(0, MAX_NAMED)
+        .map(({ tool, effectId, since, outcome }) => ({ tool, effectId, since, outcome })),
     };
   },
 });
@@ -181,7 +230,8 @@ export const checkpointRestore = spec({
 export const checkpointDelete = spec({
   name: "checkpoint_delete",
   title: "Delete a checkpoint",
-  description: "Removes a checkpoint. The conversation itself stays as it is. One at which a fork begins cannot be removed.",
+  description:
+    "Removes a checkpoint. The conversation itself stays as it is. One at which a fork begins cannot be removed.",
   does: "removes",
   holdsStored: false,
   isIdempotent: true,
@@ -205,7 +255,10 @@ export const checkpointFork = spec({
     "Begins a new conversation at a checkpoint of another: what if it had gone on otherwise? Both go on apart from there, and nothing is copied.",
   does: "adds",
   holdsStored: true,
-  input: { id: checkpointId, as: optional(id("The new conversation's id; one is made up by default.")) },
+  input: {
+    id: checkpointId,
+    as: optional(id("The new conversation's id; one is made up by default.")),
+  },
   output: { session },
   async run(hold, { id: given, as }, call) {
     await refuseForeign(call, (seeing) => requireCheckpoint(hold, seeing, given));
@@ -214,12 +267,20 @@ export const checkpointFork = spec({
   },
 });
 
-const CHANGES = ["message-removed", "message-added", "state-removed", "state-added", "state-changed", "status"] as const;
+const CHANGES = [
+  "message-removed",
+  "message-added",
+  "state-removed",
+  "state-added",
+  "state-changed",
+  "status",
+] as const;
 
 export const checkpointDiff = spec({
   name: "checkpoint_diff",
   title: "Compare two checkpoints",
-  description: "What differs between two checkpoints of conversations: messages, state and status, a page at a time.",
+  description:
+    "What differs between two checkpoints of conversations: messages, state and status, a page at a time.",
   does: "reads",
   holdsStored: true,
   input: { from: id("A checkpoint's id."), to: id("Another one's."), cursor },
@@ -232,7 +293,13 @@ export const checkpointDiff = spec({
     count: whole("How many differences there are."),
     items: list(
       "Differences, or pieces of one that is too long.",
-      either("", json(`One, with \`change\`: ${CHANGES.join(", ")}; and message, or key with value, or from and to.`), piece),
+      either(
+        "",
+        json(
+          `One, with \`change\`: ${CHANGES.join(", ")}; and message, or key with value, or from and to.`,
+        ),
+        piece,
+      ),
     ),
     next,
   },
@@ -252,9 +319,15 @@ export const checkpointDiff = spec({
   },
 });
 
-function differences({ messages, state, status }: Diff): readonly { readonly change: (typeof CHANGES)[number] }[] {
-  const entries = <T>(of: { readonly [key: string]: T }, show: (key: string, value: T) => { readonly change: (typeof CHANGES)[number] }) =>
-    Object.entries(of).map(([key, value]) => show(key, value));
+function differences({
+  messages,
+  state,
+  status,
+}: Diff): readonly { readonly change: (typeof CHANGES)[number] }[] {
+  const entries = <T>(
+    of: { readonly [key: string]: T },
+    show: (key: string, value: T) => { readonly change: (typeof CHANGES)[number] },
+  ) => Object.entries(of).map(([key, value]) => show(key, value));
   return [
     ...messages.removed.map((message) => ({ change: "message-removed" as const, message })),
     ...messages.added.map((message) => ({ change: "message-added" as const, message })),

@@ -15,8 +15,29 @@ import { libraryCursor, withOwnCursor } from "./cursors.js";
 import { type Call, type Hold, keyOf, spec, waiting } from "./definition.js";
 import { refuseForeignFiles } from "./files.js";
 import { fitting, pageOf, piece } from "./pages.js";
-import { choice, either, flag, id, json, list, number, object, optional, orNull, text, whole } from "./schema.js";
-import { agentFilter, MAX_NAMED, ownAmong, refuseForeign, refuseSelf, requireCheckpoint, requireSession } from "./scope.js";
+import {
+  choice,
+  either,
+  flag,
+  id,
+  json,
+  list,
+  number,
+  object,
+  optional,
+  orNull,
+  text,
+  whole,
+} from "./schema.js";
+import {
+  agentFilter,
+  MAX_NAMED,
+  ownAmong,
+  refuseForeign,
+  refuseSelf,
+  requireCheckpoint,
+  requireSession,
+} from "./scope.js";
 import { cursor, damaged, entriesOf, limit, next, session, sessionShown } from "./shown.js";
 
 const ROLES = ["system", "user", "assistant", "tool"] as const satisfies readonly Role[];
@@ -34,21 +55,43 @@ const saidMessage = object({
       json("A part."),
     ),
   ),
-  id: optional(id("A message whose id is known already is passed over: whoever saves a whole conversation again adds what is new.")),
+  id: optional(
+    id(
+      "A message whose id is known already is passed over: whoever saves a whole conversation again adds what is new.",
+    ),
+  ),
   name: optional(text("Who exactly.")),
   parentId: optional(text("The message it answers.")),
   metadata: optional(json("Whatever else.")),
   seq: optional(whole("As conversation_load tells it. Not taken over.")),
   createdAt: optional(text("As conversation_load tells it. Not taken over.")),
-  provider: optional(json("As conversation_load tells it. Not taken over; a message that stays the same keeps its own.")),
-  reply: optional(json("As conversation_load tells it. Not taken over; a message that stays the same keeps its own.")),
+  provider: optional(
+    json(
+      "As conversation_load tells it. Not taken over; a message that stays the same keeps its own.",
+    ),
+  ),
+  reply: optional(
+    json(
+      "As conversation_load tells it. Not taken over; a message that stays the same keeps its own.",
+    ),
+  ),
 });
 
 const replacing = object(
   {
-    version: text("The `version` of the messages you have loaded: refused (CONFLICT) if they have changed since."),
-    from: optional(id("The id of the first message that goes, as conversation_load tells it. Without it all messages go.")),
-    count: optional(whole("How many go, beginning with `from`; 1 by default. With 0 the messages are put before it.")),
+    version: text(
+      "The `version` of the messages you have loaded: refused (CONFLICT) if they have changed since.",
+    ),
+    from: optional(
+      id(
+        "The id of the first message that goes, as conversation_load tells it. Without it all messages go.",
+      ),
+    ),
+    count: optional(
+      whole(
+        "How many go, beginning with `from`; 1 by default. With 0 the messages are put before it.",
+      ),
+    ),
   },
   "Replaces or removes messages: `messages` come in their place. Without it messages are added to the end.",
 );
@@ -62,12 +105,18 @@ export const conversationSave = spec({
   holdsStored: true,
   input: {
     id: optional(
-      id("The conversation's id; a new one makes a new conversation. Without it, a new conversation is made, and the answer tells its id."),
+      id(
+        "The conversation's id; a new one makes a new conversation. Without it, a new conversation is made, and the answer tells its id.",
+      ),
     ),
     agent: optional(id("The agent it belongs to, where it is made by this.")),
     messages: optional(list("What was said, in order.", saidMessage, MAX_MESSAGES)),
     replace: optional(replacing),
-    title: optional(orNull(text("Null takes it away; its first words stand in for it then.", { maxLength: 1_000 }))),
+    title: optional(
+      orNull(
+        text("Null takes it away; its first words stand in for it then.", { maxLength: 1_000 }),
+      ),
+    ),
     tags: optional(list("All its tags.", id("A tag."), 100)),
     archived: optional(flag("Whether it is put away.")),
     metadata: optional(json("Whatever else; replaced whole.")),
@@ -75,7 +124,9 @@ export const conversationSave = spec({
   output: {
     session,
     count: whole("How many messages were given."),
-    taken: flag("Whether they are in the conversation by now. Otherwise whoever is at work in it takes them in."),
+    taken: flag(
+      "Whether they are in the conversation by now. Otherwise whoever is at work in it takes them in.",
+    ),
     replaced: optional(
       object({
         removed: whole("How many messages went."),
@@ -86,16 +137,26 @@ export const conversationSave = spec({
     ),
   },
   async run(hold, args, call) {
-    const given = idOrDrawn(args, "id", () => sessionId(hold.newSessionId("conversation_save", call.key)));
+    const given = idOrDrawn(args, "id", () =>
+      sessionId(hold.newSessionId("conversation_save", call.key)),
+    );
     const { id: _id, agent, messages: listed, replace, ...label } = args;
-    const messages = listed?.map(({ seq: _seq, createdAt: _createdAt, provider: _provider, reply: _reply, ...message }) => message) ?? [];
-    const said = messages.map((message, i) => fromPlain(message as unknown as PlainMessage, `messages[${i}]`));
+    const messages =
+      listed?.map(
+        ({ seq: _seq, createdAt: _createdAt, provider: _provider, reply: _reply, ...message }) =>
+          message,
+      ) ?? [];
+    const said = messages.map((message, i) =>
+      fromPlain(message as unknown as PlainMessage, `messages[${i}]`),
+    );
     if (replace !== undefined && replace.from === undefined && listed === undefined)
       throw invalid("messages", "say what comes in the place of all messages; [] removes them");
     const made = agentFilter(call, agent);
-    await refuseForeign(call, (seeing) => requireSession(hold, seeing, given)).catch((error: unknown) => {
-      throw error instanceof HoldfastError && error.code === "NOT_FOUND" ? taken(given) : error;
-    });
+    await refuseForeign(call, (seeing) => requireSession(hold, seeing, given)).catch(
+      (error: unknown) => {
+        throw error instanceof HoldfastError && error.code === "NOT_FOUND" ? taken(given) : error;
+      },
+    );
     await refuseForeignFiles(hold, call, given, said);
     if (replace !== undefined) {
       const { agent: owner } = await requireSession(hold, call, given);
@@ -103,19 +164,33 @@ export const conversationSave = spec({
       return {
         count: said.length,
         taken: true,
-        ...(await replaced(hold, given, { said, about: digest(JSON.stringify([messages, replace])), replace, label }, call)),
+        ...(await replaced(
+          hold,
+          given,
+          { said, about: digest(JSON.stringify([messages, replace])), replace, label },
+          call,
+        )),
       };
     }
     // What says something else under an id that is known is refused before anything is changed.
     const isNew = call.key === undefined || !(await hold.isDone(call.key));
-    if (said.length > 0 && isNew) await hold.sessions.append(given, said, { create: true, dryRun: true, ...made });
+    if (said.length > 0 && isNew)
+      await hold.sessions.append(given, said, { create: true, dryRun: true, ...made });
     const about = digest(JSON.stringify(messages));
-    const onlySays = said.length > 0 && Object.keys(label).length === 0 && (await hold.sessions.get(given)) !== undefined;
-    await hold.sessions.update(given, label as SessionUpdate, { create: true, about, ...made, ...keyOf(call) }).catch((error: unknown) => {
-      // A directory has one who writes. What is said is still taken: it is sent to that one.
-      if (!onlySays || !(error instanceof HoldfastError) || error.code !== "BUSY") throw error;
-    });
-    const sent = said.length === 0 ? { count: 0, taken: true } : await hold.sessions.append(given, said, keyOf(call));
+    const onlySays =
+      said.length > 0 &&
+      Object.keys(label).length === 0 &&
+      (await hold.sessions.get(given)) !== undefined;
+    await hold.sessions
+      .update(given, label as SessionUpdate, { create: true, about, ...made, ...keyOf(call) })
+      .catch((error: unknown) => {
+        // A directory has one who writes. What is said is still taken: it is sent to that one.
+        if (!onlySays || !(error instanceof HoldfastError) || error.code !== "BUSY") throw error;
+      });
+    const sent =
+      said.length === 0
+        ? { count: 0, taken: true }
+        : await hold.sessions.append(given, said, keyOf(call));
     return { session: sessionShown(await requireSession(hold, call, given)), ...sent };
   },
 });
@@ -128,20 +203,41 @@ interface Replacing {
   readonly label: object;
 }
 
-/** The messages are replaced first, under a key of their own, and the label is changed under the call's key. */
-async function replaced(hold: Hold, given: string, { said, about, replace, label }: Replacing, call: Call) {
+/**
+ * The messages are replaced first, under a key of their own, and the label is changed under the
+ * call's key.
+ */
+async function replaced(
+  hold: Hold,
+  given: string,
+  { said, about, replace, label }: Replacing,
+  call: Call,
+) {
   refuseSelf(call, given);
-  const update = () => hold.sessions.update(given, label as SessionUpdate, { about, ...keyOf(call) });
+  const update = () =>
+    hold.sessions.update(given, label as SessionUpdate, { about, ...keyOf(call) });
   const own = call.key === undefined ? undefined : digest(`replace ${call.key}`);
   // Under the call's key something else was done: that refuses it before anything is changed.
-  if (call.key !== undefined && own !== undefined && (await hold.isDone(call.key)) && !(await hold.isDone(own))) await update();
-  const done = await hold.sessions.replace(given, said, { ...replace, ...waiting(call), ...(own !== undefined && { key: own }) });
+  if (
+    call.key !== undefined &&
+    own !== undefined &&
+    (await hold.isDone(call.key)) &&
+    !(await hold.isDone(own))
+  )
+    await update();
+  const done = await hold.sessions.replace(given, said, {
+    ...replace,
+    ...waiting(call),
+    ...(own !== undefined && { key: own }),
+  });
   if (call.key !== undefined || Object.keys(label).length > 0) await update();
   return { session: sessionShown(await requireSession(hold, call, given)), replaced: done };
 }
 
 const taken = (given: string): HoldfastError =>
-  new HoldfastError("CONFLICT", `The id ${quote(given)} cannot be used here. Choose another.`, { sessionId: given });
+  new HoldfastError("CONFLICT", `The id ${quote(given)} cannot be used here. Choose another.`, {
+    sessionId: given,
+  });
 
 const WHAT = ["messages", "state", "metadata"] as const;
 
@@ -163,23 +259,39 @@ export const conversationLoad = spec({
     session,
     what: choice("What was loaded.", WHAT),
     count: whole("How many there are in all."),
-    version: optional(text("Of messages: names what they say, to be given to conversation_save with `replace`.")),
+    version: optional(
+      text("Of messages: names what they say, to be given to conversation_save with `replace`."),
+    ),
     items: list(
       "Messages, or entries of state or metadata; or pieces of one that is too long.",
-      either("", json("A message, with role, content, id, seq and createdAt, or an entry, with key and value."), piece),
+      either(
+        "",
+        json(
+          "A message, with role, content, id, seq and createdAt, or an entry, with key and value.",
+        ),
+        piece,
+      ),
     ),
     next,
   },
   async run(hold, { id: given, what = "messages", at, last, cursor: from }, call) {
-    if (what === "metadata" && at !== undefined) throw invalid("at", "metadata is not kept with checkpoints: leave it out");
+    if (what === "metadata" && at !== undefined)
+      throw invalid("at", "metadata is not kept with checkpoints: leave it out");
     const shown = await requireSession(hold, call, given);
-    const all = await contents(hold, shown, what, at === undefined ? undefined : (await requireCheckpoint(hold, call, at)).id);
+    const all = await contents(
+      hold,
+      shown,
+      what,
+      at === undefined ? undefined : (await requireCheckpoint(hold, call, at)).id,
+    );
     const first = what === "messages" && last !== undefined ? Math.max(0, all.length - last) : 0;
     return {
       session: sessionShown(shown),
       what,
       count: all.length,
-      ...(what === "messages" && { version: transcriptVersion(all as unknown as readonly Message[]) }),
+      ...(what === "messages" && {
+        version: transcriptVersion(all as unknown as readonly Message[]),
+      }),
       ...pageOf(all, from, {
         of: `${what} ${shown.id} ${at ?? ""}`,
         first,
@@ -196,8 +308,13 @@ async function contents(
   at: string | undefined,
 ): Promise<readonly JsonObject[]> {
   if (what === "metadata") return entriesOf(metadata);
-  const { messages, state } = await hold.sessions.state(given, at === undefined ? undefined : { at });
-  return what === "state" ? entriesOf(state) : (messages as readonly unknown[] as readonly JsonObject[]);
+  const { messages, state } = await hold.sessions.state(
+    given,
+    at === undefined ? undefined : { at },
+  );
+  return what === "state"
+    ? entriesOf(state)
+    : (messages as readonly unknown[] as readonly JsonObject[]);
 }
 
 export const conversationList = spec({
@@ -252,15 +369,25 @@ export const conversationSearch = spec({
         sessionId: text("The conversation it stands in."),
         createdAt: text("When it was said."),
         snippet: text("A row of the text around what was found."),
-        matches: list("Where in the snippet: from, and up to but not including.", list("", whole(""))),
+        matches: list(
+          "Where in the snippet: from, and up to but not including.",
+          list("", whole("")),
+        ),
         score: number("How well it fits."),
         messageId: optional(text("The message's id.")),
         seq: optional(whole("The message's number.")),
         role: optional(choice("Who said it.", ROLES)),
       }),
     ),
-    behind: optional(whole("The index has not taken in all there is: about so many saves are missing.")),
-    damaged: optional(list("Conversations that are damaged, and could not be searched whole.", text("A conversation's id."))),
+    behind: optional(
+      whole("The index has not taken in all there is: about so many saves are missing."),
+    ),
+    damaged: optional(
+      list(
+        "Conversations that are damaged, and could not be searched whole.",
+        text("A conversation's id."),
+      ),
+    ),
     next,
   },
   async run(hold, { query, agent, session: within, ...filter }, call) {
@@ -270,11 +397,16 @@ export const conversationSearch = spec({
       ...(within === undefined ? undefined : { sessionId: within }),
     });
     // What an agent says just now is no memory of it.
-    const isOther = ({ sessionId }: { readonly sessionId: string }) => within !== undefined || sessionId !== call.self;
+    const isOther = ({ sessionId }: { readonly sessionId: string }) =>
+      within !== undefined || sessionId !== call.self;
     // How much the index is behind is how much others have said.
     const { damaged, behind, ...rest } = found;
     const page = call.agent === undefined && behind !== undefined ? { ...rest, behind } : rest;
-    return { ...page, items: found.items.filter(isOther), ...(damaged && { damaged: damaged.map(({ id }) => id) }) };
+    return {
+      ...page,
+      items: found.items.filter(isOther),
+      ...(damaged && { damaged: damaged.map(({ id }) => id) }),
+    };
   },
 });
 
@@ -289,8 +421,14 @@ export const conversationDelete = spec({
   input: { id: conversationId },
   output: {
     deleted: flag("False where there was none."),
-    keptFor: list(`Forks for which something shared was kept; ${MAX_NAMED} are named.`, text("A conversation's id.")),
-    checkpoints: list(`Checkpoints of its agent from which it can be brought back; ${MAX_NAMED} are named.`, text("A checkpoint's id.")),
+    keptFor: list(
+      `Forks for which something shared was kept; ${MAX_NAMED} are named.`,
+      text("A conversation's id."),
+    ),
+    checkpoints: list(
+      `Checkpoints of its agent from which it can be brought back; ${MAX_NAMED} are named.`,
+      text("A checkpoint's id."),
+    ),
   },
   async run(hold, { id: given }, call) {
     refuseSelf(call, given);

@@ -47,7 +47,10 @@ export interface Annotations {
   readonly openWorldHint: boolean;
 }
 
-/** `adds`: what is there stays. `changes`: something of it may be replaced. `removes`: it is gone, or goes back. */
+/**
+ * `adds`: what is there stays. `changes`: something of it may be replaced. `removes`: it is gone,
+ * or goes back.
+ */
 type Does = "reads" | "adds" | "changes" | "removes";
 
 export interface Spec<N extends string = string, D extends Does = Does, I = any, O = any> {
@@ -75,7 +78,8 @@ export interface Call {
   readonly self: string | undefined;
 }
 
-export const signalOf = ({ signal }: Call): { readonly signal?: AbortSignal } => (signal === undefined ? {} : { signal });
+export const signalOf = ({ signal }: Call): { readonly signal?: AbortSignal } =>
+  signal === undefined ? {} : { signal };
 /** How long a tool waits for a conversation that a process holds. */
 const WAIT_MS = 2_000;
 export const waiting = (call: Call) => ({ waitMs: WAIT_MS, ...signalOf(call) });
@@ -92,7 +96,12 @@ const idempotencyKey = text(
 
 type Fields = Readonly<Record<string, Field<unknown>>>;
 
-export function spec<const N extends string, const D extends Does, I extends Fields, O extends Fields>(given: {
+export function spec<
+  const N extends string,
+  const D extends Does,
+  I extends Fields,
+  O extends Fields,
+>(given: {
   readonly name: N;
   readonly title: string;
   readonly description: string;
@@ -105,7 +114,17 @@ export function spec<const N extends string, const D extends Does, I extends Fie
   readonly inScope?: false;
   run(hold: Hold, args: ObjectOf<I>, call: Call): Promise<ObjectOf<O>>;
 }): Spec<N, D, ObjectOf<I>, ObjectOf<O>> {
-  const { name, title, description, does, isIdempotent = false, input, output, holdsStored, inScope = true } = given;
+  const {
+    name,
+    title,
+    description,
+    does,
+    isIdempotent = false,
+    input,
+    output,
+    holdsStored,
+    inScope = true,
+  } = given;
   const reads = does === "reads";
   const marked = holdsStored ? { notice: NOTICE } : undefined;
   return {
@@ -114,7 +133,9 @@ export function spec<const N extends string, const D extends Does, I extends Fie
     description,
     does,
     input: object(input),
-    keyedInput: (reads ? object(input) : object({ ...input, idempotencyKey: optional(idempotencyKey) })) as Shape<any>,
+    keyedInput: (reads
+      ? object(input)
+      : object({ ...input, idempotencyKey: optional(idempotencyKey) })) as Shape<any>,
     output: object(holdsStored ? { notice: always(NOTICE), ...output } : output) as Shape<any>,
     annotations: {
       title,

@@ -1,8 +1,15 @@
 /**
- * Files of conversations. A file is stored under its digest, once for a tenant, and a digest is no right to read it: a file is read as part
- * of a conversation that may be seen, and named only in a conversation that has it. Otherwise a digest would tell what others have.
+ * Files of conversations. A file is stored under its digest, once for a tenant, and a digest is no
+ * right to read it: a file is read as part of a conversation that may be seen, and named only in a
+ * conversation that has it. Otherwise a digest would tell what others have.
  */
-import { blobsOf, type FilePart, isObject, type MessageInput, type Part } from "../core/messages/message.js";
+import {
+  blobsOf,
+  type FilePart,
+  isObject,
+  type MessageInput,
+  type Part,
+} from "../core/messages/message.js";
 import { HoldfastError, quote } from "../core/values/errors.js";
 import { unlessDamaged } from "../engine/records/damage.js";
 import { notStored } from "../engine/session/named-files.js";
@@ -41,12 +48,17 @@ export const conversationFile = spec({
     await requireSession(hold, call, given);
     const checkpoint = at === undefined ? undefined : await requireCheckpoint(hold, call, at);
     const { messages } = await hold.sessions.state(given, checkpoint && { at: checkpoint.id });
-    const part = messages.flatMap(({ content }) => filesIn(content)).find(({ data }) => "digest" in data && data.digest === digest);
+    const part = messages
+      .flatMap(({ content }) => filesIn(content))
+      .find(({ data }) => "digest" in data && data.digest === digest);
     // What a tool answered may only look like a file.
     const whole = part && (await hold.blob(digest));
     if (part === undefined || whole === undefined) throw noFile(given, digest);
     const { mediaType, name } = part;
-    const bytes = Buffer.from(whole.buffer, whole.byteOffset, whole.length).subarray(from, from + limit);
+    const bytes = Buffer.from(whole.buffer, whole.byteOffset, whole.length).subarray(
+      from,
+      from + limit,
+    );
     const end = from + bytes.length;
     return {
       digest,
@@ -65,23 +77,41 @@ function filesIn(content: unknown): readonly FilePart[] {
   if (!Array.isArray(content)) return [];
   return content.filter(isObject).flatMap((part) => {
     if (part.type === "tool-result") return filesIn(part.output);
-    return part.type === "file" && blobsOf([part as unknown as Part]).length > 0 ? [part as unknown as FilePart] : [];
+    return part.type === "file" && blobsOf([part as unknown as Part]).length > 0
+      ? [part as unknown as FilePart]
+      : [];
   });
 }
 
 const noFile = (session: string, digest: string): HoldfastError =>
-  new HoldfastError("NOT_FOUND", `Conversation ${quote(session)} has no file ${quote(digest)}. conversation_load tells those it has.`, {
-    sessionId: session,
-    found: digest,
-  });
+  new HoldfastError(
+    "NOT_FOUND",
+    `Conversation ${quote(session)} has no file ${quote(digest)}. conversation_load tells those it has.`,
+    {
+      sessionId: session,
+      found: digest,
+    },
+  );
 
-/** Refuses messages of one agent that name a file which their conversation does not have: as one that is not stored at all. */
-export async function refuseForeignFiles(hold: Hold, call: Call, session: string, said: readonly MessageInput[]): Promise<void> {
+/**
+ * Refuses messages of one agent that name a file which their conversation does not have: as one
+ * that is not stored at all.
+ */
+export async function refuseForeignFiles(
+  hold: Hold,
+  call: Call,
+  session: string,
+  said: readonly MessageInput[],
+): Promise<void> {
   if (call.agent === undefined) return;
-  const named = said.flatMap(({ content }) => (typeof content === "string" ? [] : blobsOf(content)));
+  const named = said.flatMap(({ content }) =>
+    typeof content === "string" ? [] : blobsOf(content),
+  );
   if (named.length === 0) return;
   const isThere = (await unlessDamaged(() => hold.sessions.get(session)))?.agent === call.agent;
   const { messages } = isThere ? await hold.sessions.state(session) : { messages: [] };
-  const own = new Set(messages.flatMap(({ content }) => (typeof content === "string" ? [] : blobsOf(content))));
+  const own = new Set(
+    messages.flatMap(({ content }) => (typeof content === "string" ? [] : blobsOf(content))),
+  );
   for (const name of named) if (!own.has(name)) throw notStored(name);
 }

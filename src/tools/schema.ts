@@ -1,4 +1,7 @@
-/** Shapes of arguments and answers, said once: as a JSON Schema, as a type, and as a Standard Schema that other loops can ask. */
+/**
+ * Shapes of arguments and answers, said once: as a JSON Schema, as a type, and as a Standard Schema
+ * that other loops can ask.
+ */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
 import { notAmong } from "../core/values/closest.js";
 import { HoldfastError } from "../core/values/errors.js";
@@ -20,33 +23,73 @@ export interface Shape<T> extends Field<T>, StandardSchemaV1<T, T>, StandardJSON
 }
 
 type Fields = Readonly<Record<string, Field<unknown>>>;
-type OptionalIn<F extends Fields> = { [K in keyof F]: F[K] extends { readonly isOptional: true } ? K : never }[keyof F];
+type OptionalIn<F extends Fields> = {
+  [K in keyof F]: F[K] extends { readonly isOptional: true } ? K : never;
+}[keyof F];
 type Said<F> = F extends Field<infer T> ? T : never;
-export type ObjectOf<F extends Fields> = { readonly [K in Exclude<keyof F, OptionalIn<F>>]: Said<F[K]> } & {
+export type ObjectOf<F extends Fields> = {
+  readonly [K in Exclude<keyof F, OptionalIn<F>>]: Said<F[K]>;
+} & {
   readonly [K in OptionalIn<F>]?: Said<F[K]>;
 };
 
-export const text = (description: string, more: JsonObject = {}): Field<string> => ({ json: { type: "string", description, ...more } });
-export const id = (description: string): Field<string> => text(description, { minLength: 1, maxLength: 200 });
-export const whole = (description: string, minimum = 0, maximum?: number): Field<number> => ({
-  json: { type: "integer", description, minimum, ...(maximum === undefined ? undefined : { maximum }) },
+export const text = (description: string, more: JsonObject = {}): Field<string> => ({
+  json: { type: "string", description, ...more },
 });
-export const number = (description: string): Field<number> => ({ json: { type: "number", description } });
-export const flag = (description: string): Field<boolean> => ({ json: { type: "boolean", description } });
-export const choice = <const T extends string>(description: string, values: readonly T[]): Field<T> => ({
+export const id = (description: string): Field<string> =>
+  text(description, { minLength: 1, maxLength: 200 });
+export const whole = (description: string, minimum = 0, maximum?: number): Field<number> => ({
+  json: {
+    type: "integer",
+    description,
+    minimum,
+    ...(maximum === undefined ? undefined : { maximum }),
+  },
+});
+export const number = (description: string): Field<number> => ({
+  json: { type: "number", description },
+});
+export const flag = (description: string): Field<boolean> => ({
+  json: { type: "boolean", description },
+});
+export const choice = <const T extends string>(
+  description: string,
+  values: readonly T[],
+): Field<T> => ({
   json: { type: "string", description, enum: values },
 });
-export const always = <const T extends string>(value: T): Field<T> => ({ json: { type: "string", const: value } });
-export const list = <T>(description: string, items: Field<T>, maxItems?: number): Field<readonly T[]> => ({
-  json: { type: "array", description, items: items.json, ...(maxItems === undefined ? undefined : { maxItems }) },
+export const always = <const T extends string>(value: T): Field<T> => ({
+  json: { type: "string", const: value },
 });
-/** Any object of JSON. Said in so many words: some loops close an object that does not say that it is open. */
-export const json = (description: string): Field<JsonObject> => ({ json: { type: "object", description, additionalProperties: {} } });
+export const list = <T>(
+  description: string,
+  items: Field<T>,
+  maxItems?: number,
+): Field<readonly T[]> => ({
+  json: {
+    type: "array",
+    description,
+    items: items.json,
+    ...(maxItems === undefined ? undefined : { maxItems }),
+  },
+});
+/**
+ * Any object of JSON. Said in so many words: some loops close an object that does not say that it
+ * is open.
+ */
+export const json = (description: string): Field<JsonObject> => ({
+  json: { type: "object", description, additionalProperties: {} },
+});
 export const either = <A, B>(description: string, a: Field<A>, b: Field<B>): Field<A | B> => ({
   json: { description, anyOf: [a.json, b.json] },
 });
-export const orNull = <T>({ json: given }: Field<T>): Field<T | null> => ({ json: { ...given, type: [given.type as string, "null"] } });
-export const optional = <T>(field: Field<T>): Field<T> & { readonly isOptional: true } => ({ ...field, isOptional: true });
+export const orNull = <T>({ json: given }: Field<T>): Field<T | null> => ({
+  json: { ...given, type: [given.type as string, "null"] },
+});
+export const optional = <T>(field: Field<T>): Field<T> & { readonly isOptional: true } => ({
+  ...field,
+  isOptional: true,
+});
 
 /** An object with these fields and no others. */
 export function object<F extends Fields>(fields: F, description?: string): Shape<ObjectOf<F>> {
@@ -73,7 +116,9 @@ function standard<T>(schema: JsonObject): Shape<T>["~standard"] {
       // Made when it is first asked: most tools are never called.
       known ??= schemaOf(schema, "schema");
       const parsed = await known.parse(read.value);
-      return "flaw" in parsed ? { issues: [{ message: parsed.flaw }] } : { value: parsed.value as T };
+      return "flaw" in parsed
+        ? { issues: [{ message: parsed.flaw }] }
+        : { value: parsed.value as T };
     },
     // A copy: some loops write into what they are given.
     jsonSchema: { input: () => structuredClone(schema), output: () => structuredClone(schema) },
@@ -81,16 +126,25 @@ function standard<T>(schema: JsonObject): Shape<T>["~standard"] {
 }
 
 /**
- * Copies arguments, as JSON. A value that is no JSON of ours, or a name that is none of the fields, is a flaw. Validators differ about
- * `__proto__` and half characters. A field that is undefined is absent.
+ * Copies arguments, as JSON. A value that is no JSON of ours, or a name that is none of the fields,
+ * is a flaw. Validators differ about `__proto__` and half characters. A field that is undefined is
+ * absent.
  */
-function readArguments(value: unknown, { properties }: JsonObject): { readonly value: Json } | { readonly flaw: string } {
-  if (typeof value !== "object" || value === null || isList(value)) return { flaw: `Arguments are an object, not ${typeName(value)}.` };
+function readArguments(
+  value: unknown,
+  { properties }: JsonObject,
+): { readonly value: Json } | { readonly flaw: string } {
+  if (typeof value !== "object" || value === null || isList(value))
+    return { flaw: `Arguments are an object, not ${typeName(value)}.` };
   try {
-    // Each field is read once, and here: a proxy of the caller's may throw, or answer differently the second time.
+    // Each field is read once, and here: a proxy of the caller's may throw, or answer differently
+    // the second time.
     const fields = fieldsOf(value, "arguments");
-    const unknown = Object.keys(fields).find((name) => !Object.hasOwn(properties as JsonObject, name));
-    if (unknown !== undefined) return { flaw: `There is no ${notAmong(unknown, Object.keys(properties as JsonObject))}.` };
+    const unknown = Object.keys(fields).find(
+      (name) => !Object.hasOwn(properties as JsonObject, name),
+    );
+    if (unknown !== undefined)
+      return { flaw: `There is no ${notAmong(unknown, Object.keys(properties as JsonObject))}.` };
     return { value: encode(fields, "arguments").value };
   } catch (error) {
     return { flaw: error instanceof HoldfastError ? error.message : String(error) };

@@ -10,26 +10,38 @@ import { noSession, notFound } from "../engine/util/not-found.js";
 import { invalid } from "../engine/util/options.js";
 import type { Call, Hold } from "./definition.js";
 
-/** Where something of another's is meant: it is not there. What is nobody's any more is left to whoever is asked to do something about it. */
-export async function refuseForeign(call: Call, find: (call: Call) => Promise<unknown>): Promise<void> {
+/**
+ * Where something of another's is meant: it is not there. What is nobody's any more is left to
+ * whoever is asked to do something about it.
+ */
+export async function refuseForeign(
+  call: Call,
+  find: (call: Call) => Promise<unknown>,
+): Promise<void> {
   if (call.agent === undefined) return;
   try {
     await find(ALL);
   } catch (error) {
     const code = error instanceof HoldfastError ? error.code : undefined;
     if (code === "NOT_FOUND") return;
-    // Of what is damaged nobody can say whose it is. And a store that does not answer has not said that there is nothing.
+    // Of what is damaged nobody can say whose it is. And a store that does not answer has not said
+    // that there is nothing.
     if (code !== "CORRUPT") throw error;
   }
   await find(call);
 }
 
 /** Of other sessions that are named: those that may be known of. */
-export async function ownAmong(hold: Hold, { agent }: Call, ids: readonly string[]): Promise<readonly string[]> {
+export async function ownAmong(
+  hold: Hold,
+  { agent }: Call,
+  ids: readonly string[],
+): Promise<readonly string[]> {
   const some = ids.slice(0, MAX_NAMED);
   if (agent === undefined) return some;
   const own: string[] = [];
-  for (const id of some) if ((await unlessDamaged(() => hold.sessions.get(id)))?.agent === agent) own.push(id);
+  for (const id of some)
+    if ((await unlessDamaged(() => hold.sessions.get(id)))?.agent === agent) own.push(id);
   return own;
 }
 
@@ -43,7 +55,10 @@ export function agentFor({ agent }: Call, given: string): string {
 }
 
 /** The agent that a list is of; undefined for all. */
-export function agentFilter({ agent }: Call, given: string | undefined): { readonly agent?: string } {
+export function agentFilter(
+  { agent }: Call,
+  given: string | undefined,
+): { readonly agent?: string } {
   if (agent !== undefined && given !== undefined && given !== agent) throw noAgent(given);
   const wanted = agent ?? given;
   return wanted === undefined ? {} : { agent: wanted };
@@ -51,7 +66,8 @@ export function agentFilter({ agent }: Call, given: string | undefined): { reado
 
 export async function requireSession(hold: Hold, call: Call, id: string): Promise<SessionSummary> {
   const found = await inSight(call, () => hold.sessions.get(id));
-  if (found === undefined || (call.agent !== undefined && found.agent !== call.agent)) throw noSession(id as SessionId);
+  if (found === undefined || (call.agent !== undefined && found.agent !== call.agent))
+    throw noSession(id as SessionId);
   return found;
 }
 
@@ -69,7 +85,8 @@ export const isSnapshot = (id: string): boolean => id.startsWith("snap-");
 export async function requireMark(hold: Hold, call: Call, id: string): Promise<Marked> {
   if (isSnapshot(id)) {
     const snapshot = await inSight(call, () => hold.agents.getSnapshot(id));
-    if (snapshot === undefined || (call.agent !== undefined && snapshot.agent !== call.agent)) throw noSnapshot(id);
+    if (snapshot === undefined || (call.agent !== undefined && snapshot.agent !== call.agent))
+      throw noSnapshot(id);
     return { snapshot };
   }
   return { checkpoint: await requireCheckpoint(hold, call, id) };
@@ -83,7 +100,10 @@ export async function requireCheckpoint(hold: Hold, call: Call, id: string): Pro
     );
   const checkpoint = await inSight(call, () => hold.checkpoints.get(id));
   if (checkpoint === undefined) throw notFound(id);
-  if (call.agent !== undefined && (await inSight(call, () => hold.sessions.get(checkpoint.sessionId)))?.agent !== call.agent)
+  if (
+    call.agent !== undefined &&
+    (await inSight(call, () => hold.sessions.get(checkpoint.sessionId)))?.agent !== call.agent
+  )
     throw notFound(id);
   return checkpoint;
 }
@@ -93,14 +113,19 @@ export function agentOrSession(
   call: Call,
   { agent, session }: { readonly agent?: string; readonly session?: string },
 ): { readonly agent: string } | { readonly session: string } {
-  if (session !== undefined && agent !== undefined) throw invalid("session", "give either an agent or a conversation, not both");
+  if (session !== undefined && agent !== undefined)
+    throw invalid("session", "give either an agent or a conversation, not both");
   if (session !== undefined) return { session };
   const wanted = agent ?? call.agent;
-  if (wanted === undefined) throw invalid("session", "say of which agent, or of which conversation");
+  if (wanted === undefined)
+    throw invalid("session", "say of which agent, or of which conversation");
   return { agent: agentFor(call, wanted) };
 }
 
-/** An agent is at work in the conversation in which it calls a tool, and cannot be made to wait for itself. */
+/**
+ * An agent is at work in the conversation in which it calls a tool, and cannot be made to wait for
+ * itself.
+ */
 export function refuseSelf({ self }: Call, session: string): void {
   if (session === self)
     throw new HoldfastError(

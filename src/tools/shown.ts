@@ -1,4 +1,7 @@
-/** How sessions, checkpoints and agents are shown: what is short, and by the names that the library has for it. */
+/**
+ * How sessions, checkpoints and agents are shown: what is short, and by the names that the library
+ * has for it.
+ */
 import { type Checkpoint, KINDS } from "../core/journal/checkpoint.js";
 import { STATUSES } from "../core/sessions/status.js";
 import type { JsonObject } from "../core/values/json.js";
@@ -9,23 +12,36 @@ import { choice, flag, json, list, object, optional, text, whole } from "./schem
 
 /** Of a page. */
 export const limit = optional(whole("How many at most; 20 by default.", 1, 100));
-export const cursor = optional(text("The `next` of an answer, to go on where it ended.", { maxLength: 400 }));
+export const cursor = optional(
+  text("The `next` of an answer, to go on where it ended.", { maxLength: 400 }),
+);
 export const next = optional(text("There is more: pass it as `cursor`."));
 export const damaged = optional(
-  list("What is there and cannot be read.", object({ id: text("Its id."), message: text("What is wrong with it.") })),
+  list(
+    "What is there and cannot be read.",
+    object({ id: text("Its id."), message: text("What is wrong with it.") }),
+  ),
 );
 
 export const session = object({
   id: text("The conversation's id."),
   agent: optional(text("The agent it belongs to.")),
-  status: choice("How it stands. in-progress: it has not ended; not that somebody is at work in it.", STATUSES),
+  status: choice(
+    "How it stands. in-progress: it has not ended; not that somebody is at work in it.",
+    STATUSES,
+  ),
   reason: optional(text("Why it stands so.")),
   title: optional(text("Its title, or its first words.")),
   tags: list("Its tags.", text("A tag.")),
   archived: flag("Whether it was put away."),
   createdAt: text("When it was made."),
   updatedAt: text("When it was last saved."),
-  origin: optional(object({ sessionId: text("The conversation it is a fork of."), checkpointId: text("Where it begins.") })),
+  origin: optional(
+    object({
+      sessionId: text("The conversation it is a fork of."),
+      checkpointId: text("Where it begins."),
+    }),
+  ),
 });
 
 export function sessionShown({
@@ -54,7 +70,9 @@ export const checkpoint = object({
   sizeBytes: whole(
     "Its size in bytes. Of a conversation: its messages and state there. Of an agent: its record, and the place and labels of each conversation.",
   ),
-  digest: text("Its checksum. Two checkpoints of an agent with the same digest hold the same record and the same conversations."),
+  digest: text(
+    "Its checksum. Two checkpoints of an agent with the same digest hold the same record and the same conversations.",
+  ),
   metadata: optional(json("Whatever else was said of it, where it is not long.")),
 });
 
@@ -100,7 +118,11 @@ export function checkpointShown(checkpoint: Checkpoint) {
 }
 
 export function snapshotShown({ name, metadata, ...rest }: Snapshot) {
-  return { ...rest, ...(name === undefined ? undefined : { label: name }), ...metadataShown(metadata) };
+  return {
+    ...rest,
+    ...(name === undefined ? undefined : { label: name }),
+    ...metadataShown(metadata),
+  };
 }
 
 /** Of what stands in lists. */
@@ -117,10 +139,27 @@ export const agentFields = {
 };
 export const agentBrief = object(agentFields);
 
-export function agentShown({ id: own, version, name, type, capabilities, createdAt, updatedAt }: AgentRecord) {
+export function agentShown({
+  id: own,
+  version,
+  name,
+  type,
+  capabilities,
+  createdAt,
+  updatedAt,
+}: AgentRecord) {
   const some = capabilities.slice(0, MAX_SHOWN);
-  return { id: own, version, name, ...(type === undefined ? undefined : { type }), capabilities: some, createdAt, updatedAt };
+  return {
+    id: own,
+    version,
+    name,
+    ...(type === undefined ? undefined : { type }),
+    capabilities: some,
+    createdAt,
+    updatedAt,
+  };
 }
 
 /** The entries of an object, to be shown one by one. */
-export const entriesOf = (value: JsonObject) => Object.entries(value).map(([key, entry]) => ({ key, value: entry }));
+export const entriesOf = (value: JsonObject) =>
+  Object.entries(value).map(([key, entry]) => ({ key, value: entry }));

@@ -1,16 +1,37 @@
 /**
- * The tools by which an agent keeps and looks up its own memory, and by which others look into what agents have stored. Each is defined
- * once, here; our loop, other loops and MCP are given the same.
+ * The tools by which an agent keeps and looks up its own memory, and by which others look into what
+ * agents have stored. Each is defined once, here; our loop, other loops and MCP are given the same.
  */
 import { checkName } from "../core/values/ids.js";
 import type { CheckRequest, Settled } from "../engine/calls/spec.js";
 import { KEY_VALID_MS } from "../engine/journal/receipts.js";
-import { entriesIn, flag, invalid, listOf, options, scopeOf, signalOf } from "../engine/util/options.js";
+import {
+  entriesIn,
+  flag,
+  invalid,
+  listOf,
+  options,
+  scopeOf,
+  signalOf,
+} from "../engine/util/options.js";
 import type { ToolContext } from "../features/runs/define/definition.js";
 import { agentDelete, agentList, agentLoad, agentSave } from "./agents.js";
 import { callTool, checked, surely } from "./calling.js";
-import { checkpointCreate, checkpointDelete, checkpointDiff, checkpointFork, checkpointList, checkpointRestore } from "./checkpoints.js";
-import { conversationDelete, conversationList, conversationLoad, conversationSave, conversationSearch } from "./conversations.js";
+import {
+  checkpointCreate,
+  checkpointDelete,
+  checkpointDiff,
+  checkpointFork,
+  checkpointList,
+  checkpointRestore,
+} from "./checkpoints.js";
+import {
+  conversationDelete,
+  conversationList,
+  conversationLoad,
+  conversationSave,
+  conversationSearch,
+} from "./conversations.js";
 import type { Annotations, Hold, Spec } from "./definition.js";
 import { conversationFile } from "./files.js";
 import type { Shape } from "./schema.js";
@@ -40,23 +61,38 @@ export type ToolName = (typeof all)[number]["name"];
 export const TOOL_NAMES: readonly ToolName[] = all.map(({ name }) => name);
 
 /** Those that change something. */
-type Changing<S = (typeof all)[number]> = S extends { readonly name: infer N; readonly does: "adds" | "changes" | "removes" } ? N : never;
+type Changing<S = (typeof all)[number]> = S extends {
+  readonly name: infer N;
+  readonly does: "adds" | "changes" | "removes";
+}
+  ? N
+  : never;
 
-/** The tools that are there for these options; where these are not known to the compiler, any of them may be. */
+/**
+ * The tools that are there for these options; where these are not known to the compiler, any of
+ * them may be.
+ */
 export type ToolsFor<O extends ToolsOptions> =
-  IsOpen<O> extends true ? { readonly [N in ToolName]?: ToolOf<N> } : { readonly [N in Left<O>]: ToolOf<N> };
+  IsOpen<O> extends true
+    ? { readonly [N in ToolName]?: ToolOf<N> }
+    : { readonly [N in Left<O>]: ToolOf<N> };
 
 type ToolOf<N extends ToolName, S = Extract<(typeof all)[number], { readonly name: N }>> =
   S extends Spec<N, any, infer I, infer A> ? StoreTool<I, A> : never;
 
 type Left<O extends ToolsOptions> = Exclude<
   O extends { readonly only: readonly (infer N extends ToolName)[] } ? N : ToolName,
-  (O extends { readonly readOnly: true } ? Changing : never) | (O extends { readonly agent: string } ? "persistence_stats" : never)
+  | (O extends { readonly readOnly: true } ? Changing : never)
+  | (O extends { readonly agent: string } ? "persistence_stats" : never)
 >;
 
 type IsOpen<O extends ToolsOptions> =
   | ("readOnly" extends keyof O ? (boolean extends O["readOnly"] ? true : never) : never)
-  | ("only" extends keyof O ? (ToolName extends NonNullable<O["only"]>[number] ? true : never) : never)
+  | ("only" extends keyof O
+      ? ToolName extends NonNullable<O["only"]>[number]
+        ? true
+        : never
+      : never)
   | ("agent" extends keyof O ? (undefined extends O["agent"] ? true : never) : never) extends never
   ? false
   : true;
@@ -72,7 +108,10 @@ export interface ToolsOptions {
   readonly approval?: boolean;
 }
 
-/** A tool that our loop takes, and the AI SDK's, and whoever else asks for a description, schemas and a function. */
+/**
+ * A tool that our loop takes, and the AI SDK's, and whoever else asks for a description, schemas
+ * and a function.
+ */
 export type StoreTool<I = any, A = any> = StoreToolCommon<I, A> &
   (
     | { readonly mode: "repeatable" }
@@ -112,13 +151,19 @@ function specsFor(given: ToolsOptions | undefined): {
   const o = options(given, "tools", ["only", "readOnly", "agent", "approval"]);
   const readOnly = flag(o.readOnly, "readOnly") ?? false;
   const agent = scopeOf(o, "agent") === undefined ? undefined : checkName(o.agent, "agent");
-  const only = o.only === undefined ? undefined : listOf(o.only, "only", "a list of names of tools");
+  const only =
+    o.only === undefined ? undefined : listOf(o.only, "only", "a list of names of tools");
   for (const name of only ?? [])
     if (!(TOOL_NAMES as readonly unknown[]).includes(name))
-      throw invalid("only", `there is no tool ${JSON.stringify(name)}; known are ${TOOL_NAMES.join(", ")}`);
+      throw invalid(
+        "only",
+        `there is no tool ${JSON.stringify(name)}; known are ${TOOL_NAMES.join(", ")}`,
+      );
   const specs = all.filter(
     ({ name, does, inScope }) =>
-      (only === undefined || only.includes(name)) && (!readOnly || does === "reads") && (agent === undefined || inScope),
+      (only === undefined || only.includes(name)) &&
+      (!readOnly || does === "reads") &&
+      (agent === undefined || inScope),
   );
   return { specs, agent, asks: flag(o.approval, "approval") ?? false };
 }
@@ -142,7 +187,8 @@ export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefine
           }),
       input,
       approval,
-      run: (args, { key, signal, session }) => surely(signal, () => callTool(hold, one, args, { agent, signal, key, self: session.id })),
+      run: (args, { key, signal, session }) =>
+        surely(signal, () => callTool(hold, one, args, { agent, signal, key, self: session.id })),
       inputSchema: keyedInput,
       outputSchema: output,
       needsApproval: approval,
@@ -153,7 +199,9 @@ export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefine
   return Object.fromEntries(tools) as unknown as ToolsFor<O>;
 }
 
-/** The signal among what a loop passes beside the arguments. The other fields are the loop's own. */
+/**
+ * The signal among what a loop passes beside the arguments. The other fields are the loop's own.
+ */
 function signalIn(given: unknown): AbortSignal | undefined {
   if (given === undefined) return undefined;
   const beside = Object.fromEntries(entriesIn(given, "options", "an object with an abortSignal"));

@@ -1,6 +1,7 @@
 /**
- * D6, as a table: every kind of acting call, crossed with all that may come between it and the same call again, with a kill before and after.
- * The ledger has the act once, or the session waits or is in doubt. `HOLDFAST_ACTING_CALLS=all` runs every cell on every store.
+ * D6, as a table: every kind of acting call, crossed with all that may come between it and the same
+ * call again, with a kill before and after. The ledger has the act once, or the session waits or is
+ * in doubt. `HOLDFAST_ACTING_CALLS=all` runs every cell on every store.
  */
 import { describe, expect, test } from "vitest";
 import { Processes } from "../support/processes.js";
@@ -21,23 +22,37 @@ const cells: readonly Cell[] = kinds.flatMap((kind) =>
     stages.flatMap((stage) =>
       [false, true].flatMap((killBefore) =>
         // Killed inside of the call, the first process is gone.
-        stage !== "done" && !killBefore ? [] : [false, true].map((killAfter) => ({ kind, stage, operation, killBefore, killAfter })),
+        stage !== "done" && !killBefore
+          ? []
+          : [false, true].map((killAfter) => ({ kind, stage, operation, killBefore, killAfter })),
       ),
     ),
   ),
 );
 
-/** In memory each kind meets each operation, three times. On the others each operation meets two kinds. What they meet changes with each. */
+/**
+ * In memory each kind meets each operation, three times. On the others each operation meets two
+ * kinds. What they meet changes with each.
+ */
 function cellsFor({ traits }: StoreKind): readonly Cell[] {
   if (process.env["HOLDFAST_ACTING_CALLS"] === "all") return cells;
   const every = traits.durable ? cells.length / (2 * Object.keys(operations).length) : 3;
   // Prime to all that the table is made of, so that a stride over it meets all of it.
-  return Array.from({ length: Math.floor(cells.length / every) }, (_, i) => cells[(i * STRIDE) % cells.length] as Cell);
+  return Array.from(
+    { length: Math.floor(cells.length / every) },
+    (_, i) => cells[(i * STRIDE) % cells.length] as Cell,
+  );
 }
 
 const STRIDE = 107;
 
-const nameOf = ({ kind: { mode, by, named }, stage, operation, killBefore, killAfter }: Cell): string =>
+const nameOf = ({
+  kind: { mode, by, named },
+  stage,
+  operation,
+  killBefore,
+  killAfter,
+}: Cell): string =>
   `${mode} ${by}${named ? "" : " unnamed"}, ${stage}, ${killBefore ? "kill, " : ""}${operation}${killAfter ? ", kill" : ""}`;
 
 /** Lives one cell. Answers what became of each time that the act was asked for again. */
@@ -59,7 +74,14 @@ async function live(
       process.kill();
       process = on.start();
     }
-    const after = await (operations[operation] as (typeof operations)[string]).run({ world, store, on, process, before, snapshot });
+    const after = await (operations[operation] as (typeof operations)[string]).run({
+      world,
+      store,
+      on,
+      process,
+      before,
+      snapshot,
+    });
     if (after.elsewhere !== undefined) {
       on = after.elsewhere;
       places.push(on);
@@ -72,9 +94,11 @@ async function live(
     const { hold } = process;
     for (const session of after.sessions) {
       outcomes.push([`${session} again`, await world.again(hold, session)]);
-      if (await tried(() => hold.rewind(session, before))) outcomes.push([`${session} rewound`, await world.again(hold, session)]);
+      if (await tried(() => hold.rewind(session, before)))
+        outcomes.push([`${session} rewound`, await world.again(hold, session)]);
       const fork = `${session}-fork`;
-      if (await tried(() => hold.fork(before, { id: fork }))) outcomes.push([fork, await world.again(hold, fork)]);
+      if (await tried(() => hold.fork(before, { id: fork })))
+        outcomes.push([fork, await world.again(hold, fork)]);
     }
   } finally {
     for (const place of places) await place.close();
@@ -83,20 +107,26 @@ async function live(
 }
 
 describe.each(stores)("acting calls on $name", (store) => {
-  test.each(Object.keys(operations))("%s: no act is doubled, and none is lost where it is said to be done", async (operation) => {
-    const wrong: string[] = [];
-    const { expects } = operations[operation] as (typeof operations)[string];
-    for (const cell of cellsFor(store).filter((other) => other.operation === operation)) {
-      const { acts, outcomes } = await live(store, cell);
-      const isDone = outcomes.some(([, outcome]) => outcome === "answered");
-      if (acts > 1) wrong.push(`${nameOf(cell)}: ${acts} acts, ${JSON.stringify(outcomes)}`);
-      if (isDone && acts === 0) wrong.push(`${nameOf(cell)}: said to be done, and was not, ${JSON.stringify(outcomes)}`);
-      // Nothing would be doubled either, if nothing could be asked for again.
-      if (cell.stage === "done" && outcomes[0]?.[1] !== expects)
-        wrong.push(`${nameOf(cell)}: ${outcomes[0]?.[1] ?? "not asked for"} instead of ${expects}`);
-    }
-    expect(wrong).toEqual([]);
-  });
+  test.each(Object.keys(operations))(
+    "%s: no act is doubled, and none is lost where it is said to be done",
+    async (operation) => {
+      const wrong: string[] = [];
+      const { expects } = operations[operation] as (typeof operations)[string];
+      for (const cell of cellsFor(store).filter((other) => other.operation === operation)) {
+        const { acts, outcomes } = await live(store, cell);
+        const isDone = outcomes.some(([, outcome]) => outcome === "answered");
+        if (acts > 1) wrong.push(`${nameOf(cell)}: ${acts} acts, ${JSON.stringify(outcomes)}`);
+        if (isDone && acts === 0)
+          wrong.push(`${nameOf(cell)}: said to be done, and was not, ${JSON.stringify(outcomes)}`);
+        // Nothing would be doubled either, if nothing could be asked for again.
+        if (cell.stage === "done" && outcomes[0]?.[1] !== expects)
+          wrong.push(
+            `${nameOf(cell)}: ${outcomes[0]?.[1] ?? "not asked for"} instead of ${expects}`,
+          );
+      }
+      expect(wrong).toEqual([]);
+    },
+  );
 });
 
 describe("negative controls", () => {
@@ -121,11 +151,16 @@ describe("negative controls", () => {
     for (const store of stores) {
       const sample = cellsFor(store);
       expect(new Set(sample).size).toBe(sample.length);
-      expect(new Set(sample.map(({ operation }) => operation)).size).toBe(Object.keys(operations).length);
+      expect(new Set(sample.map(({ operation }) => operation)).size).toBe(
+        Object.keys(operations).length,
+      );
       for (const of of [kinds, stages] as const)
-        for (const one of of) expect(sample.some(({ kind, stage }) => kind === one || stage === one)).toBe(true);
+        for (const one of of)
+          expect(sample.some(({ kind, stage }) => kind === one || stage === one)).toBe(true);
     }
-    const pairs = new Set(cellsFor(memory).map(({ kind, operation }) => `${kinds.indexOf(kind)} ${operation}`));
+    const pairs = new Set(
+      cellsFor(memory).map(({ kind, operation }) => `${kinds.indexOf(kind)} ${operation}`),
+    );
     expect(pairs.size).toBe(kinds.length * Object.keys(operations).length);
   });
 });

@@ -1,4 +1,7 @@
-/** What may come between a call that acts and the same call again. Each answers the sessions in which it may be asked for, and where. */
+/**
+ * What may come between a call that acts and the same call again. Each answers the sessions in
+ * which it may be asked for, and where.
+ */
 import { join } from "node:path";
 import { restoreBackup } from "../../src/index.js";
 import { type Process, Processes } from "../support/processes.js";
@@ -78,7 +81,8 @@ export const operations: Readonly<Record<string, Operation>> = {
       await session.close();
       // All that came after the place that somebody may go back to.
       const { items } = await hold.checkpoints.list("s");
-      for (const { id } of items.slice(1)) if (id !== before) await tried(() => hold.checkpoints.delete(id));
+      for (const { id } of items.slice(1))
+        if (id !== before) await tried(() => hold.checkpoints.delete(id));
       return here("s");
     },
   },

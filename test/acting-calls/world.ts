@@ -1,5 +1,14 @@
-/** A world in which an act can be counted: a ledger outside of Holdfast, a call that acts, and the agent or program that makes it. */
-import { agent, type Holdfast, HoldfastError, type ModelRequest, type Tool } from "../../src/index.js";
+/**
+ * A world in which an act can be counted: a ledger outside of Holdfast, a call that acts, and the
+ * agent or program that makes it.
+ */
+import {
+  agent,
+  type Holdfast,
+  HoldfastError,
+  type ModelRequest,
+  type Tool,
+} from "../../src/index.js";
 import { asks, door, type Process } from "../support/processes.js";
 
 /** A kind of acting call. By hand a call always has a key of the caller's. */
@@ -104,14 +113,23 @@ export class World {
 
   async #inLoop(hold: Holdfast, id: string): Promise<Outcome> {
     const { status } = await hold.agent(this.clerk()).run(id, "pay ana", { key: "second" });
-    return status === "completed" ? "answered" : status === "waiting" || status === "in-doubt" ? status : "refused";
+    return status === "completed"
+      ? "answered"
+      : status === "waiting" || status === "in-doubt"
+        ? status
+        : "refused";
   }
 
   async #byHand(hold: Holdfast, id: string): Promise<Outcome> {
     const session = await hold.session(id, { waitMs: 2_000 });
     try {
       const { mode } = this.kind;
-      await session.effect("pay", { to: "ana" }, { mode, key: "pay:ana", retry: { attempts: 1 } }, (_args, { key }) => this.#act(id, key));
+      await session.effect(
+        "pay",
+        { to: "ana" },
+        { mode, key: "pay:ana", retry: { attempts: 1 } },
+        (_args, { key }) => this.#act(id, key),
+      );
       await session.checkpoint();
       return "answered";
     } finally {
@@ -125,7 +143,13 @@ function outcomeOf(error: unknown): Outcome {
   const code = error instanceof HoldfastError ? error.code : undefined;
   if (code === "WAITING") return "waiting";
   if (code === "IN_DOUBT") return "in-doubt";
-  if (code === "BAD_STATUS" || code === "NOT_FOUND" || code === "CONFLICT" || code === "TURN_OPEN" || code === "UNSUPPORTED")
+  if (
+    code === "BAD_STATUS" ||
+    code === "NOT_FOUND" ||
+    code === "CONFLICT" ||
+    code === "TURN_OPEN" ||
+    code === "UNSUPPORTED"
+  )
     return "refused";
   throw error;
 }

@@ -1,6 +1,7 @@
 /**
- * Each argument of every public function, and each of its options, replaced by a value of another type. The answer is a HoldfastError, and
- * never a TypeError, and a wrong type for options is never accepted.
+ * Each argument of every public function, and each of its options, replaced by a value of another
+ * type. The answer is a HoldfastError, and never a TypeError, and a wrong type for options is never
+ * accepted.
  */
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -47,7 +48,8 @@ async function outcome(run: () => Promise<unknown>): Promise<unknown> {
   const late = new Promise<string>((resolve) => setTimeout(resolve, LATE_MS, "waits"));
   const answer = run().then(
     async (made) => {
-      const stop = typeof made === "object" && made !== null && "stop" in made ? made.stop : undefined;
+      const stop =
+        typeof made === "object" && made !== null && "stop" in made ? made.stop : undefined;
       if (typeof stop === "function") await Reflect.apply(stop, made, []);
       return "accepted";
     },
@@ -60,24 +62,49 @@ const isAccepted = (end: unknown): boolean => end === "accepted" || end === "wai
 
 function told(end: unknown): string {
   if (end instanceof HoldfastError) return `${end.code}: ${end.message}`;
-  return end instanceof Error ? `${end.name}: ${end.message} ${end.stack?.split("\n")[1]?.trim()}` : String(end);
+  return end instanceof Error
+    ? `${end.name}: ${end.message} ${end.stack?.split("\n")[1]?.trim()}`
+    : String(end);
 }
 
 function kindOf(value: unknown): string {
   try {
-    return value instanceof AbortSignal ? "signal" : Array.isArray(value) ? "list" : value === null ? "null" : typeof value;
+    return value instanceof AbortSignal
+      ? "signal"
+      : Array.isArray(value)
+        ? "list"
+        : value === null
+          ? "null"
+          : typeof value;
   } catch {
     return "unreadable";
   }
 }
 
-const getter = (name: string): object => Object.defineProperty({}, name, { enumerable: true, get: thrown });
+const getter = (name: string): object =>
+  Object.defineProperty({}, name, { enumerable: true, get: thrown });
 
 /** Fields that take any JSON value, or a value of more than one type. */
-const ANY = ["args", "result", "context", "model", "approval", "check", "output", "state", "system"];
+const ANY = [
+  "args",
+  "result",
+  "context",
+  "model",
+  "approval",
+  "check",
+  "output",
+  "state",
+  "system",
+];
 
-/** Bags of options that are no plain objects, and hold the options all the same. B15: a Map has no fields, so all were passed over. */
-const bags: readonly (readonly [what: string, of: (fields: Readonly<Record<string, unknown>>) => unknown])[] = [
+/**
+ * Bags of options that are no plain objects, and hold the options all the same. B15: a Map has no
+ * fields, so all were passed over.
+ */
+const bags: readonly (readonly [
+  what: string,
+  of: (fields: Readonly<Record<string, unknown>>) => unknown,
+])[] = [
   ["a Map", (fields) => new Map(Object.entries(fields))],
   ["a Date", () => new Date(0)],
   ["a Promise", (fields) => Promise.resolve(fields)],
@@ -87,17 +114,23 @@ const bags: readonly (readonly [what: string, of: (fields: Readonly<Record<strin
 
 /** A title of null takes the title away. Of a telemetry nothing is read before it is used. */
 const takesAny = (field: string, what: string): boolean =>
-  ANY.includes(field) || (field === "title" && what === "null") || (field === "telemetry" && what.includes("proxy"));
+  ANY.includes(field) ||
+  (field === "title" && what === "null") ||
+  (field === "telemetry" && what.includes("proxy"));
 
 /** A checkpoint may be given as a label instead of options. */
 const LABELLED = ["session.checkpoint", "session.complete", "session.fail", "session.halt"];
 
-/** A call under a key is answered from its receipt the second time: here each call is one of its own. */
+/**
+ * A call under a key is answered from its receipt the second time: here each call is one of its
+ * own.
+ */
 const keyless = ({ key: _key, ...fields }: Readonly<Record<string, unknown>>) => fields;
 
 /** Functions whose object is a value, and no options. */
 const VALUES = ["holdfast.fromFormat"];
-const isBagRefused = ({ code, message: why }: HoldfastError): boolean => code === "INVALID_OPTION" && why.includes("plain object");
+const isBagRefused = ({ code, message: why }: HoldfastError): boolean =>
+  code === "INVALID_OPTION" && why.includes("plain object");
 
 type Run = (given: readonly unknown[]) => Promise<unknown>;
 
@@ -107,8 +140,12 @@ async function tryBags(name: string, args: readonly unknown[], run: Run): Promis
   for (const [at, arg] of args.entries()) {
     if (!(arg instanceof Options)) continue;
     for (const [what, of] of bags) {
-      const end = await outcome(() => run(args.map((other, i) => (i === at ? of(arg.fields) : plain([other])[0]))));
-      const isRefused = end instanceof HoldfastError && (VALUES.includes(name) ? end.code === "INVALID_VALUE" : isBagRefused(end));
+      const end = await outcome(() =>
+        run(args.map((other, i) => (i === at ? of(arg.fields) : plain([other])[0]))),
+      );
+      const isRefused =
+        end instanceof HoldfastError &&
+        (VALUES.includes(name) ? end.code === "INVALID_VALUE" : isBagRefused(end));
       if (!isRefused) wrong.push(`${name}, argument ${at + 1} = ${what}: ${told(end)}`);
     }
   }
@@ -126,15 +163,22 @@ async function tryAll(name: string, args: readonly unknown[], run: Run): Promise
   const wrong: string[] = [];
   const given = args.map((arg) => (arg instanceof Options ? keyless(arg.fields) : arg));
   /** `fits`: the value has a type that is allowed here, so only a TypeError is wrong. */
-  const attempt = async (what: string, at: number, value: unknown, fits: boolean): Promise<void> => {
+  const attempt = async (
+    what: string,
+    at: number,
+    value: unknown,
+    fits: boolean,
+  ): Promise<void> => {
     const end = await outcome(() => run(given.with(at, value)));
     const isRefused = end instanceof HoldfastError && (fits || end.code.startsWith("INVALID_"));
-    if (!isRefused && !(fits && isAccepted(end))) wrong.push(`${name}, argument ${at + 1} ${what}: ${told(end)}`);
+    if (!isRefused && !(fits && isAccepted(end)))
+      wrong.push(`${name}, argument ${at + 1} ${what}: ${told(end)}`);
   };
   for (const [at, arg] of args.entries()) {
     const isOptions = arg instanceof Options;
     for (const [what, value] of values) {
-      const fits = what === "undefined" || what === "{}" || (what === "text" && LABELLED.includes(name));
+      const fits =
+        what === "undefined" || what === "{}" || (what === "text" && LABELLED.includes(name));
       await attempt(`= ${what}`, at, value, !isOptions || fits);
     }
     if (!isOptions) continue;
@@ -142,7 +186,12 @@ async function tryAll(name: string, args: readonly unknown[], run: Run): Promise
       await attempt(`with a getter ${field} that throws`, at, getter(field), false);
       for (const [what, value] of values) {
         const fits = value === undefined || kindOf(value) === kindOf(good) || takesAny(field, what);
-        await attempt(`with ${field} = ${what}`, at, { ...keyless(arg.fields), [field]: value }, fits);
+        await attempt(
+          `with ${field} = ${what}`,
+          at,
+          { ...keyless(arg.fields), [field]: value },
+          fits,
+        );
       }
     }
   }
@@ -169,16 +218,33 @@ const o = (fields: Readonly<Record<string, unknown>>): Options => new Options(fi
 const message = { role: "user", content: [{ type: "text", text: "x" }] };
 
 /** Every exported function, with arguments that it accepts. */
-const functions: Readonly<Record<string, readonly [module: object, calls: Readonly<Record<string, readonly unknown[]>>]>> = {
+const functions: Readonly<
+  Record<string, readonly [module: object, calls: Readonly<Record<string, readonly unknown[]>>]>
+> = {
   holdfast: [
     main,
     {
       open: [
         "memory:",
-        o({ clock: { now: () => 0 }, leaseMs: 1_000, busyMs: 0, telemetry: {}, search: true, redact: (text: string) => text }),
+        o({
+          clock: { now: () => 0 },
+          leaseMs: 1_000,
+          busyMs: 0,
+          telemetry: {},
+          search: true,
+          redact: (text: string) => text,
+        }),
       ],
       restoreBackup: ["/dev/null/none.db", "/dev/null/other.db", o({ force: false })],
-      agent: [o({ name: "a", model: testing.scriptedModel(["x"]), version: "1", limits: { steps: 5 }, modelRetry: { attempts: 1 } })],
+      agent: [
+        o({
+          name: "a",
+          model: testing.scriptedModel(["x"]),
+          version: "1",
+          limits: { steps: 5 },
+          modelRetry: { attempts: 1 },
+        }),
+      ],
       tool: [o({ description: "d", input: { type: "object" }, mode: "repeatable", run: () => 1 })],
       redactions: [o({ arguments: true })],
       toFormat: ["openai", [message]],
@@ -200,16 +266,24 @@ const functions: Readonly<Record<string, readonly [module: object, calls: Readon
   "holdfast/migrate": [
     migrate,
     {
-      migrate: ["ares", "/dev/null/none", "memory:", o({ dryRun: true, tenant: "t", signal, onProgress: () => {} })],
+      migrate: [
+        "ares",
+        "/dev/null/none",
+        "memory:",
+        o({ dryRun: true, tenant: "t", signal, onProgress: () => {} }),
+      ],
       guessKind: ["/dev/null/none"],
     },
   ],
 };
 
-const isClass = (value: object): boolean => Object.getOwnPropertyDescriptor(value, "prototype")?.writable === false;
+const isClass = (value: object): boolean =>
+  Object.getOwnPropertyDescriptor(value, "prototype")?.writable === false;
 
 describe.each(Object.entries(functions))("%s", (module, [exported, calls]) => {
-  const found = Object.entries(exported).filter(([, value]) => typeof value === "function" && !isClass(value as object));
+  const found = Object.entries(exported).filter(
+    ([, value]) => typeof value === "function" && !isClass(value as object),
+  );
 
   test("the table names every function", () => {
     expect(Object.keys(calls).sort()).toEqual(found.map(([name]) => name).sort());
@@ -224,9 +298,16 @@ describe.each(Object.entries(functions))("%s", (module, [exported, calls]) => {
 
 test("what is missing is named, with what to give", async () => {
   const { hold } = await openWorld("memory:");
-  expect(() => hold.agent(undefined as never)).toThrow("agent: give an object with at least a name and a model, not undefined.");
-  await expect(testing.everyCrash({} as never)).rejects.toMatchObject({ code: "INVALID_OPTION", details: { path: "everyCrash.make" } });
-  await expect(hold.checkpoints.create("free", 5 as never)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+  expect(() => hold.agent(undefined as never)).toThrow(
+    "agent: give an object with at least a name and a model, not undefined.",
+  );
+  await expect(testing.everyCrash({} as never)).rejects.toMatchObject({
+    code: "INVALID_OPTION",
+    details: { path: "everyCrash.make" },
+  });
+  await expect(hold.checkpoints.create("free", 5 as never)).rejects.toMatchObject({
+    code: "INVALID_OPTION",
+  });
   await hold.close();
 });
 

@@ -1,6 +1,7 @@
 /**
- * Bad input on every method that takes it, on every store: refused with a stable code and nothing written, or inert, which is stored
- * and returned equal and never interpreted. Never a raw TypeError, a driver's error, a crash or a wait of more than two seconds.
+ * Bad input on every method that takes it, on every store: refused with a stable code and nothing
+ * written, or inert, which is stored and returned equal and never interpreted. Never a raw
+ * TypeError, a driver's error, a crash or a wait of more than two seconds.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { runInNewContext } from "node:vm";
@@ -49,7 +50,10 @@ async function build(address: string): Promise<World> {
   return { hold, own, first, second, foreign, untouched: await contents(hold, own) };
 }
 
-/** The same world for every row, and a new one after a failure: what a wrongly accepted row left behind must not fail the next. */
+/**
+ * The same world for every row, and a new one after a failure: what a wrongly accepted row left
+ * behind must not fail the next.
+ */
 function worldOf({ address }: StoreKind): () => Promise<World> {
   let world: World | undefined;
   const end = async () => {
@@ -69,7 +73,12 @@ async function contents(hold: Holdfast, own: World["own"]): Promise<unknown> {
     stats: await hold.stats(),
     sessions: (await hold.sessions.list({ limit: 1_000 })).items,
     checkpoints: (await hold.checkpoints.list("own", { limit: 1_000, lines: "all" })).items,
-    held: { messages: own.messages, state: own.state, status: own.status, ended: own.signal.aborted },
+    held: {
+      messages: own.messages,
+      state: own.state,
+      status: own.status,
+      ended: own.signal.aborted,
+    },
   };
 }
 
@@ -79,11 +88,18 @@ type Call = (world: World) => unknown;
 
 const LONGEST_MS = 2_000;
 
-async function expectRefused(world: World, call: Call, codes: readonly ErrorCode[]): Promise<HoldfastError> {
+async function expectRefused(
+  world: World,
+  call: Call,
+  codes: readonly ErrorCode[],
+): Promise<HoldfastError> {
   const started = process.cpuUsage();
-  const late = sleep(LONGEST_MS, undefined, { ref: false }).then(() => new Error(`it waited for ${LONGEST_MS} ms`));
+  const late = sleep(LONGEST_MS, undefined, { ref: false }).then(
+    () => new Error(`it waited for ${LONGEST_MS} ms`),
+  );
   const error = await Promise.race([errorOf(() => call(world)), late]);
-  // By the processor's time, not the clock's: a call that blocks is caught, and a busy machine is not.
+  // By the processor's time, not the clock's: a call that blocks is caught, and a busy machine is
+  // not.
   expect(process.cpuUsage(started).user / 1_000).toBeLessThan(LONGEST_MS);
   expect(error).toBeInstanceOf(HoldfastError);
   const { code, message, details } = error as HoldfastError;
@@ -101,16 +117,22 @@ async function expectRefused(world: World, call: Call, codes: readonly ErrorCode
 
 /** The first event of a session. One that does not come is a wait for ever. */
 async function firstEvent(events: AsyncIterable<SessionEvent>): Promise<SessionEvent | undefined> {
-  const late = sleep(500, undefined, { ref: false }).then(() => expect.fail("it waits for something that will never come"));
-  return (await Promise.race([events[Symbol.asyncIterator]().next(), late])).value as SessionEvent | undefined;
+  const late = sleep(500, undefined, { ref: false }).then(() =>
+    expect.fail("it waits for something that will never come"),
+  );
+  return (await Promise.race([events[Symbol.asyncIterator]().next(), late])).value as
+    | SessionEvent
+    | undefined;
 }
 
 /** Typed callers cannot pass these; callers without types do. */
 const untyped = (value: unknown): never => value as never;
 
 type Row = readonly [what: string, value: () => unknown];
-const named = (values: Readonly<Record<string, unknown>>): Row[] => Object.entries(values).map(([what, value]) => [what, () => value]);
-const cross = <A, B>(as: readonly A[], bs: readonly B[]): (readonly [A, B])[] => as.flatMap((a) => bs.map((b) => [a, b] as const));
+const named = (values: Readonly<Record<string, unknown>>): Row[] =>
+  Object.entries(values).map(([what, value]) => [what, () => value]);
+const cross = <A, B>(as: readonly A[], bs: readonly B[]): (readonly [A, B])[] =>
+  as.flatMap((a) => bs.map((b) => [a, b] as const));
 
 // ---- ids
 
@@ -153,7 +175,10 @@ interface IdPlace {
   readonly optional?: true;
   /** Where the language itself makes text of it. */
   readonly textOnly?: true;
-  /** Where an object in place of the id says something else: options of a session that is given an id, a filter. */
+  /**
+   * Where an object in place of the id says something else: options of a session that is given an
+   * id, a filter.
+   */
   readonly orObject?: true;
 }
 
@@ -163,34 +188,83 @@ const withParent = (parentId: unknown) => untyped({ role: "user", content: "x", 
 const inMessage = { codes: ["INVALID_ID", "INVALID_VALUE"], optional: true } as const;
 
 const sessionIdPlaces: readonly IdPlace[] = [
-  { name: "hold.session", call: ({ hold }, id) => hold.session<Plain>(untyped(id)), orObject: true },
-  { name: "hold.fork, id", call: ({ hold, first }, id) => hold.fork(first.id, { id: untyped(id) }) },
-  { name: "session.fork, id", call: ({ own, first }, id) => own.fork(first.id, { id: untyped(id) }) },
+  {
+    name: "hold.session",
+    call: ({ hold }, id) => hold.session<Plain>(untyped(id)),
+    orObject: true,
+  },
+  {
+    name: "hold.fork, id",
+    call: ({ hold, first }, id) => hold.fork(first.id, { id: untyped(id) }),
+  },
+  {
+    name: "session.fork, id",
+    call: ({ own, first }, id) => own.fork(first.id, { id: untyped(id) }),
+  },
   { name: "sessions.get", call: ({ hold }, id) => hold.sessions.get(untyped(id)) },
-  { name: "sessions.update", call: ({ hold }, id) => hold.sessions.update(untyped(id), { title: "x" }) },
-  { name: "sessions.append", call: ({ hold }, id) => hold.sessions.append(untyped(id), [{ role: "user", content: "x" }]) },
-  { name: "sessions.transcript", call: ({ hold }, id) => hold.sessions.transcript(untyped(id), { format: "openai" }) },
+  {
+    name: "sessions.update",
+    call: ({ hold }, id) => hold.sessions.update(untyped(id), { title: "x" }),
+  },
+  {
+    name: "sessions.append",
+    call: ({ hold }, id) => hold.sessions.append(untyped(id), [{ role: "user", content: "x" }]),
+  },
+  {
+    name: "sessions.transcript",
+    call: ({ hold }, id) => hold.sessions.transcript(untyped(id), { format: "openai" }),
+  },
   { name: "sessions.delete", call: ({ hold }, id) => hold.sessions.delete(untyped(id)) },
   { name: "sessions.has", call: ({ hold }, id) => hold.sessions.has(untyped(id)) },
-  { name: "checkpoints.list", call: ({ hold }, id) => hold.checkpoints.list(untyped(id)), orObject: true },
+  {
+    name: "checkpoints.list",
+    call: ({ hold }, id) => hold.checkpoints.list(untyped(id)),
+    orObject: true,
+  },
   { name: "checkpoints.latest", call: ({ hold }, id) => hold.checkpoints.latest(untyped(id)) },
-  { name: "checkpoints.prune", call: ({ hold }, id) => hold.checkpoints.prune(untyped(id), { keep: 0 }) },
+  {
+    name: "checkpoints.prune",
+    call: ({ hold }, id) => hold.checkpoints.prune(untyped(id), { keep: 0 }),
+  },
   { name: "hold.events", call: ({ hold }, id) => firstEvent(hold.events(untyped(id))) },
   { name: "hold.cancel", call: ({ hold }, id) => hold.cancel(untyped(id)) },
-  { name: "hold.verify", call: ({ hold }, id) => hold.verify({ sessionId: untyped(id) }), optional: true },
+  {
+    name: "hold.verify",
+    call: ({ hold }, id) => hold.verify({ sessionId: untyped(id) }),
+    optional: true,
+  },
 ];
 
 const namePlaces: readonly IdPlace[] = [
-  { name: "hold.session, agent", call: ({ hold }, id) => hold.session("fresh", { agent: untyped(id) }), optional: true },
-  { name: "hold.session, a tag", call: ({ hold }, id) => hold.session("fresh", { tags: [untyped(id)] }) },
-  { name: "sessions.list, agent", call: ({ hold }, id) => hold.sessions.list({ agent: untyped(id) }), optional: true },
-  { name: "sessions.list, tag", call: ({ hold }, id) => hold.sessions.list({ tag: untyped(id) }), optional: true },
   {
-    name: "sessions.append, key",
-    call: ({ hold }, key) => hold.sessions.append("own", [{ role: "user", content: "x" }], { key: untyped(key) }),
+    name: "hold.session, agent",
+    call: ({ hold }, id) => hold.session("fresh", { agent: untyped(id) }),
     optional: true,
   },
-  { name: "sessions.update, a tag", call: ({ hold }, id) => hold.sessions.update("own", { tags: ["fine", untyped(id)] }) },
+  {
+    name: "hold.session, a tag",
+    call: ({ hold }, id) => hold.session("fresh", { tags: [untyped(id)] }),
+  },
+  {
+    name: "sessions.list, agent",
+    call: ({ hold }, id) => hold.sessions.list({ agent: untyped(id) }),
+    optional: true,
+  },
+  {
+    name: "sessions.list, tag",
+    call: ({ hold }, id) => hold.sessions.list({ tag: untyped(id) }),
+    optional: true,
+  },
+  {
+    name: "sessions.append, key",
+    call: ({ hold }, key) =>
+      hold.sessions.append("own", [{ role: "user", content: "x" }], { key: untyped(key) }),
+    optional: true,
+  },
+  {
+    name: "sessions.update, a tag",
+    call: ({ hold }, id) => hold.sessions.update("own", { tags: ["fine", untyped(id)] }),
+  },
   { name: "session.set, key", call: ({ own }, id) => own.set(untyped(id), 1) },
   { name: "session.unset, key", call: ({ own }, id) => own.unset(untyped(id)) },
   { name: "session.splice, key", call: ({ own }, id) => own.splice(untyped(id), 0, 0) },
@@ -200,10 +274,26 @@ const namePlaces: readonly IdPlace[] = [
     codes: ["INVALID_ID", "INVALID_VALUE"],
     textOnly: true,
   },
-  { name: "session.append, message id", call: ({ own }, id) => own.append({ role: "user", content: "fine" }, withId(id)), ...inMessage },
-  { name: "session.append, parentId", call: ({ own }, id) => own.append(withParent(id)), ...inMessage },
-  { name: "session.splice, message id", call: ({ own }, id) => own.splice("messages", 0, 1, withId(id)), ...inMessage },
-  { name: "session.save, message id", call: ({ own }, id) => own.save({ messages: [withId(id)] }), ...inMessage },
+  {
+    name: "session.append, message id",
+    call: ({ own }, id) => own.append({ role: "user", content: "fine" }, withId(id)),
+    ...inMessage,
+  },
+  {
+    name: "session.append, parentId",
+    call: ({ own }, id) => own.append(withParent(id)),
+    ...inMessage,
+  },
+  {
+    name: "session.splice, message id",
+    call: ({ own }, id) => own.splice("messages", 0, 1, withId(id)),
+    ...inMessage,
+  },
+  {
+    name: "session.save, message id",
+    call: ({ own }, id) => own.save({ messages: [withId(id)] }),
+    ...inMessage,
+  },
 ];
 
 const checkpointIdPlaces: readonly IdPlace[] = [
@@ -212,13 +302,28 @@ const checkpointIdPlaces: readonly IdPlace[] = [
   { name: "session.rewind", call: ({ own }, id) => own.rewind(untyped(id)) },
   { name: "session.adopt", call: ({ own }, id) => own.adopt(untyped(id)) },
   { name: "checkpoints.state", call: ({ hold }, id) => hold.checkpoints.state(untyped(id)) },
-  { name: "checkpoints.diff, from", call: ({ hold, first }, id) => hold.checkpoints.diff(untyped(id), first.id) },
-  { name: "checkpoints.diff, to", call: ({ hold, first }, id) => hold.checkpoints.diff(first.id, untyped(id)) },
+  {
+    name: "checkpoints.diff, from",
+    call: ({ hold, first }, id) => hold.checkpoints.diff(untyped(id), first.id),
+  },
+  {
+    name: "checkpoints.diff, to",
+    call: ({ hold, first }, id) => hold.checkpoints.diff(first.id, untyped(id)),
+  },
 ];
 /** That there is none is an answer of these. */
-const checkpointsDelete: IdPlace = { name: "checkpoints.delete", call: ({ hold }, id) => hold.checkpoints.delete(untyped(id)) };
-const checkpointsHas: IdPlace = { name: "checkpoints.has", call: ({ hold }, id) => hold.checkpoints.has(untyped(id)) };
-const checkpointsGet: IdPlace = { name: "checkpoints.get", call: ({ hold }, id) => hold.checkpoints.get(untyped(id)) };
+const checkpointsDelete: IdPlace = {
+  name: "checkpoints.delete",
+  call: ({ hold }, id) => hold.checkpoints.delete(untyped(id)),
+};
+const checkpointsHas: IdPlace = {
+  name: "checkpoints.has",
+  call: ({ hold }, id) => hold.checkpoints.has(untyped(id)),
+};
+const checkpointsGet: IdPlace = {
+  name: "checkpoints.get",
+  call: ({ hold }, id) => hold.checkpoints.get(untyped(id)),
+};
 
 /** What is refused is refused before a store is asked: one in memory and one on disk. */
 const two = stores.filter(({ name }) => name === "memory" || name === "sqlite");
@@ -226,17 +331,42 @@ const two = stores.filter(({ name }) => name === "memory" || name === "sqlite");
 describe.each(two)("ids that are refused: $name", (store) => {
   const theWorld = worldOf(store);
   const missing: Row = ["undefined", () => undefined];
-  for (const place of [...sessionIdPlaces, ...namePlaces, checkpointsGet, checkpointsHas, checkpointsDelete, ...checkpointIdPlaces]) {
+  for (const place of [
+    ...sessionIdPlaces,
+    ...namePlaces,
+    checkpointsGet,
+    checkpointsHas,
+    checkpointsDelete,
+    ...checkpointIdPlaces,
+  ]) {
     const rows = place.optional || place.textOnly ? refusedIds : [...refusedIds, missing];
     const isTried = (value: unknown) =>
-      place.textOnly ? typeof value === "string" : !place.orObject || typeof value !== "object" || value === null;
+      place.textOnly
+        ? typeof value === "string"
+        : !place.orObject || typeof value !== "object" || value === null;
     for (const [what, value] of rows.filter(([, given]) => isTried(given())))
       test(`${place.name}: ${what}`, async () => {
-        await expectRefused(await theWorld(), (world) => place.call(world, value()), place.codes ?? ["INVALID_ID"]);
+        await expectRefused(
+          await theWorld(),
+          (world) => place.call(world, value()),
+          place.codes ?? ["INVALID_ID"],
+        );
       });
   }
 
-  const strangers = ["%", "*", "_", "own%", "OWN", "own ", "ow_", "' OR 1=1 --", "../own", "__proto__", "constructor"];
+  const strangers = [
+    "%",
+    "*",
+    "_",
+    "own%",
+    "OWN",
+    "own ",
+    "ow_",
+    "' OR 1=1 --",
+    "../own",
+    "__proto__",
+    "constructor",
+  ];
   const readers = sessionIdPlaces.filter(
     ({ name }) =>
       ![
@@ -254,22 +384,28 @@ describe.each(two)("ids that are refused: $name", (store) => {
       await expectRefused(await theWorld(), (world) => place.call(world, id), ["NOT_FOUND"]);
     });
 
-  test.each(strangers)("sessions.get and checkpoints.latest: %s is a session that is not there", async (id) => {
-    const { hold } = await theWorld();
-    expect(await hold.sessions.get(id)).toBeUndefined();
-    expect(await hold.checkpoints.latest(id)).toBeUndefined();
-    expect(await hold.sessions.has(id)).toBe(false);
-    expect(await hold.sessions.delete(id)).toMatchObject({ deleted: false });
-  });
+  test.each(strangers)(
+    "sessions.get and checkpoints.latest: %s is a session that is not there",
+    async (id) => {
+      const { hold } = await theWorld();
+      expect(await hold.sessions.get(id)).toBeUndefined();
+      expect(await hold.checkpoints.latest(id)).toBeUndefined();
+      expect(await hold.sessions.has(id)).toBe(false);
+      expect(await hold.sessions.delete(id)).toMatchObject({ deleted: false });
+    },
+  );
 
-  test.each(["set", "unset", "save"] as const)("session.%s: `messages` is not a state key", async (method) => {
-    const calls = {
-      set: ({ own }) => own.set("messages", []),
-      unset: ({ own }) => own.unset("messages"),
-      save: ({ own }) => own.save({ state: { messages: [] } }),
-    } satisfies Record<string, Call>;
-    await expectRefused(await theWorld(), calls[method], ["INVALID_OPTION"]);
-  });
+  test.each(["set", "unset", "save"] as const)(
+    "session.%s: `messages` is not a state key",
+    async (method) => {
+      const calls = {
+        set: ({ own }) => own.set("messages", []),
+        unset: ({ own }) => own.unset("messages"),
+        save: ({ own }) => own.save({ state: { messages: [] } }),
+      } satisfies Record<string, Call>;
+      await expectRefused(await theWorld(), calls[method], ["INVALID_OPTION"]);
+    },
+  );
 });
 
 describe.each(stores)("checkpoint ids that name nothing: $name", (store) => {
@@ -301,7 +437,10 @@ describe.each(stores)("checkpoint ids that name nothing: $name", (store) => {
     const world = await theWorld();
     expect(await world.hold.checkpoints.get(id(world))).toBeUndefined();
     expect(await world.hold.checkpoints.has(id(world))).toBe(false);
-    expect(await world.hold.checkpoints.delete(id(world))).toEqual({ deleted: false, checkpoints: 0 });
+    expect(await world.hold.checkpoints.delete(id(world))).toEqual({
+      deleted: false,
+      checkpoints: 0,
+    });
     expect(await contents(world.hold, world.own)).toEqual(world.untouched);
   });
 
@@ -389,10 +528,17 @@ describe.each(stores)("ids that are inert: $name", ({ address, traits: { durable
     }
     const all = await hold.sessions.list({ limit: 1_000 });
     expect(all.items.map(({ id }) => id)).toEqual(inertIds.toReversed());
-    expect(await hold.stats()).toMatchObject({ sessions: inertIds.length, agents: inertIds.length });
+    expect(await hold.stats()).toMatchObject({
+      sessions: inertIds.length,
+      agents: inertIds.length,
+    });
     for (const id of inertIds) {
-      expect((await hold.sessions.list({ agent: id })).items.map((session) => session.id)).toEqual([id]);
-      expect((await hold.sessions.list({ tag: id })).items.map((session) => session.id)).toEqual([id]);
+      expect((await hold.sessions.list({ agent: id })).items.map((session) => session.id)).toEqual([
+        id,
+      ]);
+      expect((await hold.sessions.list({ tag: id })).items.map((session) => session.id)).toEqual([
+        id,
+      ]);
       const { state, messages, agent, tags } = await hold.session(id);
       expect(Object.entries(state)).toEqual([[id, id]]);
       expect(messages).toMatchObject([{ id, parentId: id, content: id }]);
@@ -415,42 +561,61 @@ describe.each(stores)("ids that are inert: $name", ({ address, traits: { durable
     await hold.close();
   });
 
-  test.each(inertIds)("%j through fork, diff, rewind, events, update, cancel and prune", async (id) => {
-    const hold = await open(address());
-    const session = await hold.session<Record<string, string>>("own");
-    session.set(id, "before");
-    const before = await session.checkpoint();
-    session.set(id, "after");
-    const after = await session.checkpoint();
-    session.unset(id);
-    const without = await session.checkpoint();
+  test.each(inertIds)(
+    "%j through fork, diff, rewind, events, update, cancel and prune",
+    async (id) => {
+      const hold = await open(address());
+      const session = await hold.session<Record<string, string>>("own");
+      session.set(id, "before");
+      const before = await session.checkpoint();
+      session.set(id, "after");
+      const after = await session.checkpoint();
+      session.unset(id);
+      const without = await session.checkpoint();
 
-    expect(Object.entries((await hold.checkpoints.diff(before.id, after.id)).state.changed)).toEqual([
-      [id, { from: "before", to: "after" }],
-    ]);
-    expect(Object.entries((await hold.checkpoints.diff(after.id, without.id)).state.removed)).toEqual([[id, "after"]]);
-    expect(Object.entries((await hold.checkpoints.diff(without.id, before.id)).state.added)).toEqual([[id, "before"]]);
-    expect(Object.entries((await hold.checkpoints.state(after.id)).state)).toEqual([[id, "after"]]);
-    expect(await firstEvent(hold.events("own"))).toMatchObject({ type: "state", key: id, value: "before" });
+      expect(
+        Object.entries((await hold.checkpoints.diff(before.id, after.id)).state.changed),
+      ).toEqual([[id, { from: "before", to: "after" }]]);
+      expect(
+        Object.entries((await hold.checkpoints.diff(after.id, without.id)).state.removed),
+      ).toEqual([[id, "after"]]);
+      expect(
+        Object.entries((await hold.checkpoints.diff(without.id, before.id)).state.added),
+      ).toEqual([[id, "before"]]);
+      expect(Object.entries((await hold.checkpoints.state(after.id)).state)).toEqual([
+        [id, "after"],
+      ]);
+      expect(await firstEvent(hold.events("own"))).toMatchObject({
+        type: "state",
+        key: id,
+        value: "before",
+      });
 
-    const fork = await hold.fork(before.id, { id });
-    expect(fork.id).toBe(id);
-    expect(await hold.sessions.update(id, { title: id, tags: [id] })).toMatchObject({ id, title: id, tags: [id] });
-    expect(await hold.checkpoints.latest(id)).toMatchObject({ id: before.id });
-    const held = await hold.session(id);
-    expect(Object.entries(held.state)).toEqual([[id, "before"]]);
-    await held.close();
-    await hold.cancel(id, id);
-    expect(await hold.sessions.get(id)).toMatchObject({ status: "cancelled", reason: id });
-    expect(await hold.checkpoints.prune(id, { keep: 0 })).toMatchObject({ removed: expect.any(Number) });
-    expect(await hold.sessions.get("own")).toMatchObject({ status: "in-progress" });
+      const fork = await hold.fork(before.id, { id });
+      expect(fork.id).toBe(id);
+      expect(await hold.sessions.update(id, { title: id, tags: [id] })).toMatchObject({
+        id,
+        title: id,
+        tags: [id],
+      });
+      expect(await hold.checkpoints.latest(id)).toMatchObject({ id: before.id });
+      const held = await hold.session(id);
+      expect(Object.entries(held.state)).toEqual([[id, "before"]]);
+      await held.close();
+      await hold.cancel(id, id);
+      expect(await hold.sessions.get(id)).toMatchObject({ status: "cancelled", reason: id });
+      expect(await hold.checkpoints.prune(id, { keep: 0 })).toMatchObject({
+        removed: expect.any(Number),
+      });
+      expect(await hold.sessions.get("own")).toMatchObject({ status: "in-progress" });
 
-    await session.rewind(before.id);
-    expect(Object.entries(session.state)).toEqual([[id, "before"]]);
-    expect(Object.getPrototypeOf(session.state)).toBe(Object.prototype);
-    expect(await hold.verify()).toMatchObject({ ok: true });
-    await hold.close();
-  });
+      await session.rewind(before.id);
+      expect(Object.entries(session.state)).toEqual([[id, "before"]]);
+      expect(Object.getPrototypeOf(session.state)).toBe(Object.prototype);
+      expect(await hold.verify()).toMatchObject({ ok: true });
+      await hold.close();
+    },
+  );
 
   test("a message id shaped like those the journal gives leads to no two messages with one id", async () => {
     const { hold, own, second } = await build(address());
@@ -511,7 +676,10 @@ function revoked(): unknown {
   return proxy;
 }
 
-/** Thirty small objects, a billion paths. A walk along each path is stopped here, before it takes all the memory there is. */
+/**
+ * Thirty small objects, a billion paths. A walk along each path is stopped here, before it takes
+ * all the memory there is.
+ */
 function explodingGraph(): unknown {
   let reads = 0;
   let value: unknown = {
@@ -557,20 +725,43 @@ const refusedValues: readonly BadValue[] = [
   { what: "a boxed number", value: () => new Number(1), at: "" },
   { what: "a boxed string", value: () => new String("x"), at: "" },
   { what: "an object that inherits", value: () => Object.create({ a: 1 }), at: "" },
-  { what: "an instance of a class that cannot be named", value: () => Object.create({ constructor: { name: Symbol("x") } }), at: "" },
-  { what: "an instance of a class named by an escape", value: () => Object.create({ constructor: { name: ESCAPE } }), at: "" },
+  {
+    what: "an instance of a class that cannot be named",
+    value: () => Object.create({ constructor: { name: Symbol("x") } }),
+    at: "",
+  },
+  {
+    what: "an instance of a class named by an escape",
+    value: () => Object.create({ constructor: { name: ESCAPE } }),
+    at: "",
+  },
   { what: "a symbol as a key", value: () => ({ [Symbol("x")]: 1 }), at: "" },
-  { what: "a symbol as a key of an array", value: () => Object.assign([1], { [Symbol("x")]: 1 }), at: "" },
+  {
+    what: "a symbol as a key of an array",
+    value: () => Object.assign([1], { [Symbol("x")]: 1 }),
+    at: "",
+  },
   { what: "a named property of an array", value: () => Object.assign([1], { x: 1 }), at: "" },
   { what: "a toJSON method", value: () => ({ toJSON: () => 1 }), at: ".toJSON" },
   // oxlint-disable-next-line no-sparse-arrays -- the hole is the point
   { what: "a sparse array", value: () => [1, , 3], at: "[1]" },
   { what: "a vast sparse array", value: () => new Array(4_000_000_000), code: "TOO_LARGE" },
   { what: "an array with a NaN", value: () => ({ a: [0, Number.NaN] }), at: ".a[1]" },
-  { what: "a throwing getter", value: () => Object.defineProperty({}, "x", { enumerable: true, get: () => nothing() }), at: ".x" },
-  { what: "a throwing getter in an array", value: () => Object.defineProperty([1], 0, { get: () => nothing() }), at: "[0]" },
+  {
+    what: "a throwing getter",
+    value: () => Object.defineProperty({}, "x", { enumerable: true, get: () => nothing() }),
+    at: ".x",
+  },
+  {
+    what: "a throwing getter in an array",
+    value: () => Object.defineProperty([1], 0, { get: () => nothing() }),
+    at: "[0]",
+  },
   { what: "a proxy that throws when asked for its keys", value: () => throwing("ownKeys") },
-  { what: "a proxy that throws when asked for its prototype", value: () => throwing("getPrototypeOf") },
+  {
+    what: "a proxy that throws when asked for its prototype",
+    value: () => throwing("getPrototypeOf"),
+  },
   { what: "a revoked proxy", value: revoked },
   { what: "600 levels of arrays", value: lazy(() => nest(600, (inner) => [inner])) },
   { what: "600 levels of objects", value: lazy(() => nest(600, (inner) => ({ inner }))) },
@@ -602,74 +793,158 @@ const about = (metadata: unknown) => untyped({ role: "user", content: "x", metad
 
 const valuePlaces: readonly ValuePlace[] = [
   { name: "session.set", path: "state.k", call: ({ own }, value) => own.set("k", untyped(value)) },
-  { name: "session.splice", path: "state.list[0]", call: ({ own }, value) => own.splice("list", 0, 1, untyped(value)) },
-  { name: "session.save", path: "state.k", call: ({ own }, value) => own.save({ state: { k: untyped(value) } }) },
-  { name: "session.append, metadata", path: "messages[2].metadata", call: ({ own }, value) => own.append(about(value)) },
+  {
+    name: "session.splice",
+    path: "state.list[0]",
+    call: ({ own }, value) => own.splice("list", 0, 1, untyped(value)),
+  },
+  {
+    name: "session.save",
+    path: "state.k",
+    call: ({ own }, value) => own.save({ state: { k: untyped(value) } }),
+  },
+  {
+    name: "session.append, metadata",
+    path: "messages[2].metadata",
+    call: ({ own }, value) => own.append(about(value)),
+  },
   {
     name: "session.append, provider",
     path: "messages[2].provider.x",
-    call: ({ own }, value) => own.append(untyped({ role: "user", content: "x", provider: { x: value } })),
+    call: ({ own }, value) =>
+      own.append(untyped({ role: "user", content: "x", provider: { x: value } })),
   },
   {
     name: "session.append, usage",
     path: "messages[2].reply.usage.raw",
-    call: ({ own }, raw) => own.append(untyped({ role: "assistant", content: "x", reply: { finish: "stop", usage: { raw } } })),
+    call: ({ own }, raw) =>
+      own.append(
+        untyped({ role: "assistant", content: "x", reply: { finish: "stop", usage: { raw } } }),
+      ),
   },
-  { name: "session.append, input", path: "messages[2].content[0].input", call: ({ own }, value) => own.append(holding(call(value))) },
-  { name: "session.append, output", path: "messages[2].content[0].output", call: ({ own }, value) => own.append(holding(result(value))) },
+  {
+    name: "session.append, input",
+    path: "messages[2].content[0].input",
+    call: ({ own }, value) => own.append(holding(call(value))),
+  },
+  {
+    name: "session.append, output",
+    path: "messages[2].content[0].output",
+    call: ({ own }, value) => own.append(holding(result(value))),
+  },
   {
     name: "session.append, a part of an output",
     path: "messages[2].content[0].output[0].value",
     call: ({ own }, value) => own.append(holding(result([opaque(value)]))),
   },
-  { name: "session.append, opaque", path: "messages[2].content[0].value", call: ({ own }, value) => own.append(holding(opaque(value))) },
-  { name: "session.splice, messages", path: "messages[1].metadata", call: ({ own }, value) => own.splice("messages", 1, 1, about(value)) },
-  { name: "session.save, messages", path: "messages[0].metadata", call: ({ own }, value) => own.save({ messages: [about(value)] }) },
-  { name: "session.complete", path: "output", call: ({ own }, value) => own.complete(untyped(value)) },
-  { name: "session.checkpoint", path: "checkpoint.metadata", call: ({ own }, value) => own.checkpoint({ metadata: untyped(value) }) },
-  { name: "hold.session", path: "metadata", call: ({ hold }, value) => hold.session("fresh", { metadata: untyped(value) }) },
-  { name: "sessions.update", path: "metadata", call: ({ hold }, value) => hold.sessions.update("own", { metadata: untyped(value) }) },
+  {
+    name: "session.append, opaque",
+    path: "messages[2].content[0].value",
+    call: ({ own }, value) => own.append(holding(opaque(value))),
+  },
+  {
+    name: "session.splice, messages",
+    path: "messages[1].metadata",
+    call: ({ own }, value) => own.splice("messages", 1, 1, about(value)),
+  },
+  {
+    name: "session.save, messages",
+    path: "messages[0].metadata",
+    call: ({ own }, value) => own.save({ messages: [about(value)] }),
+  },
+  {
+    name: "session.complete",
+    path: "output",
+    call: ({ own }, value) => own.complete(untyped(value)),
+  },
+  {
+    name: "session.checkpoint",
+    path: "checkpoint.metadata",
+    call: ({ own }, value) => own.checkpoint({ metadata: untyped(value) }),
+  },
+  {
+    name: "hold.session",
+    path: "metadata",
+    call: ({ hold }, value) => hold.session("fresh", { metadata: untyped(value) }),
+  },
+  {
+    name: "sessions.update",
+    path: "metadata",
+    call: ({ hold }, value) => hold.sessions.update("own", { metadata: untyped(value) }),
+  },
 ];
 
 describe.each(two)("values that are refused: $name", (store) => {
   const theWorld = worldOf(store);
-  for (const [place, { what, value, code = "INVALID_VALUE", at }] of cross(valuePlaces, refusedValues))
+  for (const [place, { what, value, code = "INVALID_VALUE", at }] of cross(
+    valuePlaces,
+    refusedValues,
+  ))
     test(`${place.name}: ${what}`, async () => {
       const given = { fine: 1, deep: [value()] };
-      const { details } = await expectRefused(await theWorld(), (world) => place.call(world, given), [code]);
+      const { details } = await expectRefused(
+        await theWorld(),
+        (world) => place.call(world, given),
+        [code],
+      );
       // What is too large as a whole has no one offender: any part that holds it may be named.
       const path = `${place.path}.deep[0]`;
       if (at !== undefined) expect(details.path).toBe(`${path}${at}`);
       else
-        expect(details.path?.startsWith(path) || (code === "TOO_LARGE" && path.startsWith(details.path ?? "none")), details.path).toBe(
-          true,
-        );
+        expect(
+          details.path?.startsWith(path) ||
+            (code === "TOO_LARGE" && path.startsWith(details.path ?? "none")),
+          details.path,
+        ).toBe(true);
     });
 
-  const tooLong = { "in bytes": lazy(() => "€".repeat(LIMIT / 3 + 1)), "once escaped": lazy(() => "\0".repeat(LIMIT / 6 + 1)) };
+  const tooLong = {
+    "in bytes": lazy(() => "€".repeat(LIMIT / 3 + 1)),
+    "once escaped": lazy(() => "\0".repeat(LIMIT / 6 + 1)),
+  };
   // Only measuring tells these, and that takes a tenth of a second: one place for each way in.
   const ways = valuePlaces.filter(({ name }) =>
     ["session.set", "session.append, metadata", "session.complete", "hold.session"].includes(name),
   );
   for (const [place, [what, text]] of cross(ways, Object.entries(tooLong)))
     test(`${place.name}: a string past the limit ${what}`, async () => {
-      await expectRefused(await theWorld(), (world) => place.call(world, { text: text() }), ["TOO_LARGE"]);
+      await expectRefused(await theWorld(), (world) => place.call(world, { text: text() }), [
+        "TOO_LARGE",
+      ]);
     });
 
   test("undefined is no value", async () => {
-    const { details } = await expectRefused(await theWorld(), ({ own }) => own.set("k", undefined), ["INVALID_VALUE"]);
+    const { details } = await expectRefused(
+      await theWorld(),
+      ({ own }) => own.set("k", undefined),
+      ["INVALID_VALUE"],
+    );
     expect(details.path).toBe("state.k");
   });
 
-  test.each([0, 2])("session.splice: an item is named by where it would stand, from %d on", async (start) => {
-    const { details } = await expectRefused(await theWorld(), ({ own }) => own.splice("list", start, 0, 0, Number.NaN), ["INVALID_VALUE"]);
-    expect(details.path).toBe(`state.list[${start + 1}]`);
-  });
+  test.each([0, 2])(
+    "session.splice: an item is named by where it would stand, from %d on",
+    async (start) => {
+      const { details } = await expectRefused(
+        await theWorld(),
+        ({ own }) => own.splice("list", start, 0, 0, Number.NaN),
+        ["INVALID_VALUE"],
+      );
+      expect(details.path).toBe(`state.list[${start + 1}]`);
+    },
+  );
 
-  test.each(["session.checkpoint", "hold.session", "sessions.update"])("%s: metadata past its own limit", async (method) => {
-    const place = valuePlaces.find(({ name }) => name === method) as ValuePlace;
-    await expectRefused(await theWorld(), (world) => place.call(world, { text: "x".repeat(1024 * 1024) }), ["TOO_LARGE"]);
-  });
+  test.each(["session.checkpoint", "hold.session", "sessions.update"])(
+    "%s: metadata past its own limit",
+    async (method) => {
+      const place = valuePlaces.find(({ name }) => name === method) as ValuePlace;
+      await expectRefused(
+        await theWorld(),
+        (world) => place.call(world, { text: "x".repeat(1024 * 1024) }),
+        ["TOO_LARGE"],
+      );
+    },
+  );
 
   for (const place of valuePlaces)
     test(`${place.name}: a getter is read once, so it cannot show another value later`, async () => {
@@ -745,17 +1020,33 @@ const malformedMessages: readonly Row[] = [
     "a provider of text": { role: "user", content: "x", provider: "x" },
     "a reply of null": { role: "assistant", content: "x", reply: null },
     "a reply without finish": { role: "assistant", content: "x", reply: {} },
-    "a reply with an unknown finish": { role: "assistant", content: "x", reply: { finish: "__proto__" } },
+    "a reply with an unknown finish": {
+      role: "assistant",
+      content: "x",
+      reply: { finish: "__proto__" },
+    },
     "usage of a number": { role: "assistant", content: "x", reply: { finish: "stop", usage: 5 } },
   }),
   ["a revoked proxy", revoked],
   ["a proxy that throws when asked for its keys", () => throwing("ownKeys")],
-  ["a throwing getter", () => Object.defineProperty({ role: "user" }, "content", { enumerable: true, get: nothing })],
-  ["a throwing getter in a part", () => part(Object.defineProperty({}, "type", { enumerable: true, get: nothing }))],
-  ["a throwing getter in a file", () => badFile(Object.defineProperty({}, "bytes", { enumerable: true, get: nothing }))],
+  [
+    "a throwing getter",
+    () => Object.defineProperty({ role: "user" }, "content", { enumerable: true, get: nothing }),
+  ],
+  [
+    "a throwing getter in a part",
+    () => part(Object.defineProperty({}, "type", { enumerable: true, get: nothing })),
+  ],
+  [
+    "a throwing getter in a file",
+    () => badFile(Object.defineProperty({}, "bytes", { enumerable: true, get: nothing })),
+  ],
   ["a revoked proxy as content", () => ({ role: "user", content: revoked() })],
   ["a revoked proxy as a part", () => part(revoked())],
-  ["a million levels of content", lazy(() => ({ role: "user", content: nest(1_000_000, (inner) => [inner]) }))],
+  [
+    "a million levels of content",
+    lazy(() => ({ role: "user", content: nest(1_000_000, (inner) => [inner]) })),
+  ],
   ["a million levels of results", lazy(() => part(nest(1_000_000, (inner) => result([inner]))))],
   [
     "a result that holds itself",
@@ -773,11 +1064,16 @@ describe.each(two)("messages that are refused: $name", (store) => {
   const takers: readonly (readonly [string, (world: World, message: unknown) => unknown])[] = [
     ["session.append", ({ own }, message) => own.append(fine, untyped(message))],
     ["session.splice", ({ own }, message) => own.splice("messages", 0, 2, fine, untyped(message))],
-    ["session.save", ({ own }, message) => own.save({ messages: [fine, untyped(message)], state: {} })],
+    [
+      "session.save",
+      ({ own }, message) => own.save({ messages: [fine, untyped(message)], state: {} }),
+    ],
   ];
   for (const [[method, take], [what, message]] of cross(takers, malformedMessages))
     test(`${method}: ${what}`, async () => {
-      const { details } = await expectRefused(await theWorld(), (world) => take(world, message()), ["INVALID_VALUE"]);
+      const { details } = await expectRefused(await theWorld(), (world) => take(world, message()), [
+        "INVALID_VALUE",
+      ]);
       expect(details.path).toMatch(/^messages\[\d+\]/);
     });
 
@@ -802,24 +1098,56 @@ const shared = { a: [1] };
 
 const inertValues: readonly InertValue[] = [
   { what: "__proto__ as a key", value: JSON.parse('{"__proto__":{"admin":true}}') },
-  { what: "__proto__ as a key deep down", value: JSON.parse('{"a":[{"__proto__":{"__proto__":null}}]}') },
-  { what: "names of Object.prototype", value: { constructor: 1, toString: 2, hasOwnProperty: 3, valueOf: 4, then: 5 } },
+  {
+    what: "__proto__ as a key deep down",
+    value: JSON.parse('{"a":[{"__proto__":{"__proto__":null}}]}'),
+  },
+  {
+    what: "names of Object.prototype",
+    value: { constructor: 1, toString: 2, hasOwnProperty: 3, valueOf: 4, then: 5 },
+  },
   { what: "our own record of a set", value: { set: "k", value: 1, salt: "AAAAAAAAAAAAAAAA" } },
-  { what: "our own record of a blob", value: { append: null, blob: DIGEST, size: 10, salt: "AAAAAAAAAAAAAAAA" } },
+  {
+    what: "our own record of a blob",
+    value: { append: null, blob: DIGEST, size: 10, salt: "AAAAAAAAAAAAAAAA" },
+  },
   {
     what: "our own base",
-    value: { base: { status: "completed", step: 1, cost: [0, 0, 0, 0, 0], ranges: [[1, 4_000_000_000]], state: [["k", 1]] } },
+    value: {
+      base: {
+        status: "completed",
+        step: 1,
+        cost: [0, 0, 0, 0, 0],
+        ranges: [[1, 4_000_000_000]],
+        state: [["k", 1]],
+      },
+    },
   },
-  { what: "our own checkpoint", value: { checkpoint: { step: 9, kind: "manual", status: "failed", messages: 0, bytes: 0 } } },
+  {
+    what: "our own checkpoint",
+    value: { checkpoint: { step: 9, kind: "manual", status: "failed", messages: 0, bytes: 0 } },
+  },
   { what: "our own note", value: { mark: DIGEST, gap: 5, prior: 0 } },
-  { what: "a LangChain constructor", value: { lc: 1, type: "constructor", id: ["langchain", "x"], kwargs: { a: 1 } } },
-  { what: "references of other formats", value: { $ref: "#/x", $date: "2020-01-01", $numberLong: "1", "@type": "x" } },
-  { what: "a part as a value", value: { type: "file", mediaType: "a/b", data: { digest: DIGEST, sizeBytes: 1 } } },
+  {
+    what: "a LangChain constructor",
+    value: { lc: 1, type: "constructor", id: ["langchain", "x"], kwargs: { a: 1 } },
+  },
+  {
+    what: "references of other formats",
+    value: { $ref: "#/x", $date: "2020-01-01", $numberLong: "1", "@type": "x" },
+  },
+  {
+    what: "a part as a value",
+    value: { type: "file", mediaType: "a/b", data: { digest: DIGEST, sizeBytes: 1 } },
+  },
   { what: "a digest as text", value: DIGEST },
   { what: "text that looks like JSON", value: '{"a":1}' },
   { what: "text that parts records", value: '},\n{"salt":"x"}' },
   { what: "NUL", value: "a\0b\0" },
-  { what: "every control character", value: String.fromCharCode(...Array.from({ length: 160 }, (_, i) => i)) },
+  {
+    what: "every control character",
+    value: String.fromCharCode(...Array.from({ length: 160 }, (_, i) => i)),
+  },
   { what: "separators of lines", value: "\u2028\u2029\u0085" },
   { what: "characters of two units", value: "🦑\u{10ffff}" },
   { what: "noncharacters and marks", value: "\ufeff\ufffe\uffff\u202e" },
@@ -842,9 +1170,21 @@ const inertValues: readonly InertValue[] = [
   { what: "a part shared by many", value: [shared, { shared }, [shared, shared]] },
   { what: "what is frozen", value: Object.freeze({ a: Object.freeze([1]) }) },
   { what: "a property of undefined", value: { a: undefined, b: 1 }, expected: { b: 1 } },
-  { what: "a property that is not enumerable", value: Object.defineProperty({ a: 1 }, "hidden", { value: 2 }), expected: { a: 1 } },
-  { what: "an object without prototype", value: Object.assign(Object.create(null), { a: 1 }), expected: { a: 1 } },
-  { what: "an object of another realm", value: runInNewContext("({ a: [1, { b: 2 }] })"), expected: { a: [1, { b: 2 }] } },
+  {
+    what: "a property that is not enumerable",
+    value: Object.defineProperty({ a: 1 }, "hidden", { value: 2 }),
+    expected: { a: 1 },
+  },
+  {
+    what: "an object without prototype",
+    value: Object.assign(Object.create(null), { a: 1 }),
+    expected: { a: 1 },
+  },
+  {
+    what: "an object of another realm",
+    value: runInNewContext("({ a: [1, { b: 2 }] })"),
+    expected: { a: [1, { b: 2 }] },
+  },
 ];
 
 /** Equal, with the same order of keys, and made of plain objects. */
@@ -865,7 +1205,10 @@ interface Written {
   readonly after: Checkpoint;
 }
 
-/** Puts a value wherever one goes: two checkpoints of `own`, and `done`, a fork of the first that was completed with it. */
+/**
+ * Puts a value wherever one goes: two checkpoints of `own`, and `done`, a fork of the first that
+ * was completed with it.
+ */
 async function write(hold: Holdfast, value: unknown): Promise<Written> {
   const own = await hold.session<Plain>("own", { metadata: untyped({ v: value }) });
   own.set("k", value);
@@ -882,7 +1225,10 @@ async function write(hold: Holdfast, value: unknown): Promise<Written> {
   return { before, after };
 }
 
-function expectBefore({ state, messages }: { readonly state: object; readonly messages: readonly Message[] }, value: unknown): void {
+function expectBefore(
+  { state, messages }: { readonly state: object; readonly messages: readonly Message[] },
+  value: unknown,
+): void {
   expectSame(state, { k: value, list: [0, value] });
   expectSame(
     messages.map(({ content, metadata, provider }) => ({ content, metadata, provider })),
@@ -890,7 +1236,11 @@ function expectBefore({ state, messages }: { readonly state: object; readonly me
   );
 }
 
-async function expectKept(hold: Holdfast, { before, after }: Written, value: unknown): Promise<void> {
+async function expectKept(
+  hold: Holdfast,
+  { before, after }: Written,
+  value: unknown,
+): Promise<void> {
   const own = await hold.session("own");
   expectSame(own.state, { k: "changed", saved: value });
   expectSame(own.metadata, { v: value });
@@ -902,7 +1252,10 @@ async function expectKept(hold: Holdfast, { before, after }: Written, value: unk
   expectBefore(await hold.checkpoints.state(before.id), value);
   expectBefore({ state: done.state, messages: (await own.history()).items }, value);
   const { added, removed, changed } = (await hold.checkpoints.diff(before.id, after.id)).state;
-  expectSame([added, removed, changed], [{ saved: value }, { list: [0, value] }, { k: { from: value, to: "changed" } }]);
+  expectSame(
+    [added, removed, changed],
+    [{ saved: value }, { list: [0, value] }, { k: { from: value, to: "changed" } }],
+  );
   const values: unknown[] = [];
   for await (const event of hold.events("own")) {
     if (event.type === "state" && event.key === "k") values.push(event.value);
@@ -941,7 +1294,9 @@ describe.each(stores)("values that are inert: $name", ({ address, traits: { dura
     ],
     "files of no data": [{ type: "file", data: null }],
     "files of text": [{ type: "file", data: "x" }],
-    "a digest of our own kind, of nothing": [{ type: "file", mediaType: "a/b", data: { digest: DIGEST, sizeBytes: 1 } }],
+    "a digest of our own kind, of nothing": [
+      { type: "file", mediaType: "a/b", data: { digest: DIGEST, sizeBytes: 1 } },
+    ],
     "a digest of another kind": [{ type: "file", data: { digest: "sha256:abc" } }],
     "a digest that is an object": [{ type: "file", data: { digest: {} } }],
     "a digest that is a number": [{ type: "file", data: { digest: 5 } }],
@@ -949,27 +1304,32 @@ describe.each(stores)("values that are inert: $name", ({ address, traits: { dura
     "things with a type": [{ type: "x" }, { type: null }, { type: {} }, null, [], "x"],
   });
 
-  test.each(outputs)("a tool may answer %s: what it says is not taken for ours", async (_, value) => {
-    const at = address();
-    let hold = await open(at);
-    const session = await hold.session("own");
-    session.append(holding(result(value())));
-    await session.checkpoint();
-    if (durable) {
+  test.each(outputs)(
+    "a tool may answer %s: what it says is not taken for ours",
+    async (_, value) => {
+      const at = address();
+      let hold = await open(at);
+      const session = await hold.session("own");
+      session.append(holding(result(value())));
+      await session.checkpoint();
+      if (durable) {
+        await hold.close();
+        hold = await open(at);
+      } else await session.close();
+      expect((await hold.session("own")).messages).toMatchObject([{ content: [result(value())] }]);
+      expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
       await hold.close();
-      hold = await open(at);
-    } else await session.close();
-    expect((await hold.session("own")).messages).toMatchObject([{ content: [result(value())] }]);
-    expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
-    await hold.close();
-  });
+    },
+  );
 
   test("a file that is named by a digest and was never given is refused, or is no damage", async () => {
     const { hold, own } = await build(address());
     const accepted = await Promise.resolve()
       .then(() => own.append(badFile({ digest: DIGEST, sizeBytes: 3 })))
       .then(() => own.checkpoint())
-      .catch((error: unknown) => expect(error).toMatchObject({ name: "HoldfastError", code: "INVALID_VALUE" }));
+      .catch((error: unknown) =>
+        expect(error).toMatchObject({ name: "HoldfastError", code: "INVALID_VALUE" }),
+      );
     if (accepted) expect(await hold.blob(DIGEST)).toBeUndefined();
     expect(await hold.verify()).toMatchObject({ ok: true });
     await hold.close();
@@ -1006,7 +1366,14 @@ const notNumbers = {
   list: [10],
   "2^53": 2 ** 53,
 };
-const notFlags = { "the text true": "true", "the text no": "no", "1": 1, "0": 0, null: null, object: {} };
+const notFlags = {
+  "the text true": "true",
+  "the text no": "no",
+  "1": 1,
+  "0": 0,
+  null: null,
+  object: {},
+};
 const notChoices = {
   unknown: "done",
   empty: "",
@@ -1017,7 +1384,14 @@ const notChoices = {
   list: ["all"],
   object: {},
 };
-const notTexts = { number: 5, null: null, object: {}, list: ["x"], "half a character": SURROGATE, "a String": new String("x") };
+const notTexts = {
+  number: 5,
+  null: null,
+  object: {},
+  list: ["x"],
+  "half a character": SURROGATE,
+  "a String": new String("x"),
+};
 const notTags = {
   text: "x",
   null: null,
@@ -1066,14 +1440,26 @@ const METADATA = ["INVALID_OPTION", "INVALID_VALUE"] as const;
 const { text: _text, ...notLabels } = badBags;
 
 const optionCases: readonly OptionCase[] = [
-  { name: "sessions.list, limit", bad: SESSION_LIMIT, call: ({ hold }, limit) => hold.sessions.list({ limit: untyped(limit) }) },
+  {
+    name: "sessions.list, limit",
+    bad: SESSION_LIMIT,
+    call: ({ hold }, limit) => hold.sessions.list({ limit: untyped(limit) }),
+  },
   {
     name: "checkpoints.list, limit",
     bad: SESSION_LIMIT,
     call: ({ hold }, limit) => hold.checkpoints.list("own", { limit: untyped(limit) }),
   },
-  { name: "session.history, limit", bad: SESSION_LIMIT, call: ({ own }, limit) => own.history({ limit: untyped(limit) }) },
-  { name: "session.history, before", bad: { "0": 0, ...notNumbers }, call: ({ own }, before) => own.history({ before: untyped(before) }) },
+  {
+    name: "session.history, limit",
+    bad: SESSION_LIMIT,
+    call: ({ own }, limit) => own.history({ limit: untyped(limit) }),
+  },
+  {
+    name: "session.history, before",
+    bad: { "0": 0, ...notNumbers },
+    call: ({ own }, before) => own.history({ before: untyped(before) }),
+  },
   {
     name: "checkpoints.prune, keep",
     bad: { ...notNumbers, undefined: undefined },
@@ -1082,16 +1468,23 @@ const optionCases: readonly OptionCase[] = [
   ...(["hourly", "daily", "weekly", "olderThanMs"] as const).map((rule) => ({
     name: `checkpoints.prune, ${rule}`,
     bad: { ...notNumbers, undefined: undefined },
-    call: ({ hold }: World, value: unknown) => hold.checkpoints.prune("own", { keep: 3, [rule]: untyped(value) }),
+    call: ({ hold }: World, value: unknown) =>
+      hold.checkpoints.prune("own", { keep: 3, [rule]: untyped(value) }),
   })),
   ...(["dryRun", "labelled"] as const).map((name) => ({
     name: `checkpoints.prune, ${name}`,
     bad: notFlags,
-    call: ({ hold }: World, value: unknown) => hold.checkpoints.prune("own", { keep: 3, [name]: untyped(value) }),
+    call: ({ hold }: World, value: unknown) =>
+      hold.checkpoints.prune("own", { keep: 3, [name]: untyped(value) }),
   })),
   {
     name: "checkpoints.prune, kinds",
-    bad: { ...notChoices, "a kind that is none": ["sometimes"], "a hole": [undefined], many: Array.from({ length: 9 }, () => "manual") },
+    bad: {
+      ...notChoices,
+      "a kind that is none": ["sometimes"],
+      "a hole": [undefined],
+      many: Array.from({ length: 9 }, () => "manual"),
+    },
     call: ({ hold }, kinds) => hold.checkpoints.prune("own", { keep: 3, kinds: untyped(kinds) }),
   },
   {
@@ -1104,9 +1497,21 @@ const optionCases: readonly OptionCase[] = [
     bad: { ...notNumbers, undefined: undefined },
     call: ({ hold }, keep) => hold.retention.set({ keep: untyped(keep) }),
   },
-  { name: "retention.set, policy", bad: { ...badBags, undefined: undefined }, call: ({ hold }, o) => hold.retention.set(untyped(o)) },
-  { name: "retention.apply, options", bad: badBags, call: ({ hold }, o) => hold.retention.apply(untyped(o)) },
-  { name: "retention.apply, dryRun", bad: notFlags, call: ({ hold }, dryRun) => hold.retention.apply({ dryRun: untyped(dryRun) }) },
+  {
+    name: "retention.set, policy",
+    bad: { ...badBags, undefined: undefined },
+    call: ({ hold }, o) => hold.retention.set(untyped(o)),
+  },
+  {
+    name: "retention.apply, options",
+    bad: badBags,
+    call: ({ hold }, o) => hold.retention.apply(untyped(o)),
+  },
+  {
+    name: "retention.apply, dryRun",
+    bad: notFlags,
+    call: ({ hold }, dryRun) => hold.retention.apply({ dryRun: untyped(dryRun) }),
+  },
   {
     name: "hold.session, leaseMs",
     bad: { "0": 0, "99": 99, "a day and more": 86_400_001, ...notNumbers },
@@ -1138,15 +1543,32 @@ const optionCases: readonly OptionCase[] = [
     call: ({ own }, key) => own.splice(untyped(key), 0, 0, 1),
     codes: ["INVALID_VALUE"],
   },
-  { name: "session.checkpoint, step", bad: notNumbers, call: ({ own }, step) => own.checkpoint({ step: untyped(step) }) },
+  {
+    name: "session.checkpoint, step",
+    bad: notNumbers,
+    call: ({ own }, step) => own.checkpoint({ step: untyped(step) }),
+  },
   {
     name: "session.checkpoint, tokenCount",
     bad: notNumbers,
     call: ({ own }, tokenCount) => own.checkpoint({ tokenCount: untyped(tokenCount) }),
   },
-  { name: "session.checkpoint, tasksCompleted", bad: notNumbers, call: ({ own }, n) => own.checkpoint({ tasksCompleted: untyped(n) }) },
-  { name: "session.checkpoint, kind", bad: notChoices, call: ({ own }, kind) => own.checkpoint({ kind: untyped(kind) }) },
-  { name: "session.checkpoint, label", bad: long(1_000), call: ({ own }, label) => own.checkpoint({ label: untyped(label) }), codes: TEXT },
+  {
+    name: "session.checkpoint, tasksCompleted",
+    bad: notNumbers,
+    call: ({ own }, n) => own.checkpoint({ tasksCompleted: untyped(n) }),
+  },
+  {
+    name: "session.checkpoint, kind",
+    bad: notChoices,
+    call: ({ own }, kind) => own.checkpoint({ kind: untyped(kind) }),
+  },
+  {
+    name: "session.checkpoint, label",
+    bad: long(1_000),
+    call: ({ own }, label) => own.checkpoint({ label: untyped(label) }),
+    codes: TEXT,
+  },
   {
     name: "session.checkpoint, description",
     bad: long(100_000),
@@ -1159,9 +1581,24 @@ const optionCases: readonly OptionCase[] = [
     call: ({ own }, metadata) => own.checkpoint({ metadata: untyped(metadata) }),
     codes: METADATA,
   },
-  { name: "session.fail, reason", bad: { ...long(100_000), undefined }, call: ({ own }, reason) => own.fail(untyped(reason)), codes: TEXT },
-  { name: "session.halt, reason", bad: { ...long(100_000), undefined }, call: ({ own }, reason) => own.halt(untyped(reason)), codes: TEXT },
-  { name: "hold.cancel, reason", bad: long(100_000), call: ({ hold }, reason) => hold.cancel("own", untyped(reason)), codes: TEXT },
+  {
+    name: "session.fail, reason",
+    bad: { ...long(100_000), undefined },
+    call: ({ own }, reason) => own.fail(untyped(reason)),
+    codes: TEXT,
+  },
+  {
+    name: "session.halt, reason",
+    bad: { ...long(100_000), undefined },
+    call: ({ own }, reason) => own.halt(untyped(reason)),
+    codes: TEXT,
+  },
+  {
+    name: "hold.cancel, reason",
+    bad: long(100_000),
+    call: ({ hold }, reason) => hold.cancel("own", untyped(reason)),
+    codes: TEXT,
+  },
   {
     name: "hold.session, title",
     bad: long(1_000),
@@ -1174,7 +1611,12 @@ const optionCases: readonly OptionCase[] = [
     call: ({ hold }, title) => hold.sessions.update("own", { title: untyped(title) }),
     codes: TEXT,
   },
-  { name: "hold.session, tags", bad: notTags, call: ({ hold }, tags) => hold.session("fresh", { tags: untyped(tags) }), codes: TAGS },
+  {
+    name: "hold.session, tags",
+    bad: notTags,
+    call: ({ hold }, tags) => hold.session("fresh", { tags: untyped(tags) }),
+    codes: TAGS,
+  },
   {
     name: "sessions.update, tags",
     bad: notTags,
@@ -1193,17 +1635,41 @@ const optionCases: readonly OptionCase[] = [
     call: ({ hold }, m) => hold.sessions.update("own", { metadata: untyped(m) }),
     codes: METADATA,
   },
-  { name: "sessions.list, archived", bad: notFlags, call: ({ hold }, archived) => hold.sessions.list({ archived: untyped(archived) }) },
+  {
+    name: "sessions.list, archived",
+    bad: notFlags,
+    call: ({ hold }, archived) => hold.sessions.list({ archived: untyped(archived) }),
+  },
   {
     name: "sessions.update, archived",
     bad: notFlags,
     call: ({ hold }, archived) => hold.sessions.update("own", { archived: untyped(archived) }),
   },
-  { name: "hold.gc, dryRun", bad: notFlags, call: ({ hold }, dryRun) => hold.gc({ dryRun: untyped(dryRun) }) },
-  { name: "session.close, discard", bad: notFlags, call: ({ own }, discard) => own.close({ discard: untyped(discard) }) },
-  { name: "sessions.list, status", bad: notChoices, call: ({ hold }, status) => hold.sessions.list({ status: untyped(status) }) },
-  { name: "checkpoints.list, lines", bad: notChoices, call: ({ hold }, lines) => hold.checkpoints.list("own", { lines: untyped(lines) }) },
-  { name: "hold.events, signal", bad: notObjects, call: ({ hold }, signal) => firstEvent(hold.events("own", { signal: untyped(signal) })) },
+  {
+    name: "hold.gc, dryRun",
+    bad: notFlags,
+    call: ({ hold }, dryRun) => hold.gc({ dryRun: untyped(dryRun) }),
+  },
+  {
+    name: "session.close, discard",
+    bad: notFlags,
+    call: ({ own }, discard) => own.close({ discard: untyped(discard) }),
+  },
+  {
+    name: "sessions.list, status",
+    bad: notChoices,
+    call: ({ hold }, status) => hold.sessions.list({ status: untyped(status) }),
+  },
+  {
+    name: "checkpoints.list, lines",
+    bad: notChoices,
+    call: ({ hold }, lines) => hold.checkpoints.list("own", { lines: untyped(lines) }),
+  },
+  {
+    name: "hold.events, signal",
+    bad: notObjects,
+    call: ({ hold }, signal) => firstEvent(hold.events("own", { signal: untyped(signal) })),
+  },
   {
     name: "hold.events, a signal that only looks like one",
     bad: { object: { aborted: false }, controller: new AbortController() },
@@ -1230,7 +1696,14 @@ const optionCases: readonly OptionCase[] = [
   },
   {
     name: "session.save, messages",
-    bad: { null: null, number: 5, text: "x", object: {}, "an array-like": { length: 1 }, "a Set": new Set() },
+    bad: {
+      null: null,
+      number: 5,
+      text: "x",
+      object: {},
+      "an array-like": { length: 1 },
+      "a Set": new Set(),
+    },
     call: ({ own }, messages) => own.save({ messages: untyped(messages) }),
     codes: METADATA,
   },
@@ -1242,7 +1715,13 @@ const optionCases: readonly OptionCase[] = [
   },
   {
     name: "session.save, state",
-    bad: { ...notMetadata, true: true, function: () => 1, "a revoked proxy": revoked(), "a symbol as a key": { [Symbol("x")]: 1 } },
+    bad: {
+      ...notMetadata,
+      true: true,
+      function: () => 1,
+      "a revoked proxy": revoked(),
+      "a symbol as a key": { [Symbol("x")]: 1 },
+    },
     call: ({ own }, state) => own.save({ state: untyped(state) }),
     codes: METADATA,
   },
@@ -1252,30 +1731,74 @@ const optionCases: readonly OptionCase[] = [
     call: ({ own }, state) => own.save({ state: untyped(state) }),
     codes: ["INVALID_VALUE"],
   },
-  { name: "hold.session, options", bad: badBags, call: ({ hold }, o) => hold.session("fresh", untyped(o)) },
-  { name: "hold.fork, options", bad: badBags, call: ({ hold, first }, o) => hold.fork(first.id, untyped(o)) },
-  { name: "session.fork, options", bad: badBags, call: ({ own, first }, o) => own.fork(first.id, untyped(o)) },
-  { name: "sessions.list, filter", bad: badBags, call: ({ hold }, o) => hold.sessions.list(untyped(o)) },
-  { name: "sessions.append, options", bad: badBags, call: ({ hold }, o) => hold.sessions.append("own", [], untyped(o)) },
+  {
+    name: "hold.session, options",
+    bad: badBags,
+    call: ({ hold }, o) => hold.session("fresh", untyped(o)),
+  },
+  {
+    name: "hold.fork, options",
+    bad: badBags,
+    call: ({ hold, first }, o) => hold.fork(first.id, untyped(o)),
+  },
+  {
+    name: "session.fork, options",
+    bad: badBags,
+    call: ({ own, first }, o) => own.fork(first.id, untyped(o)),
+  },
+  {
+    name: "sessions.list, filter",
+    bad: badBags,
+    call: ({ hold }, o) => hold.sessions.list(untyped(o)),
+  },
+  {
+    name: "sessions.append, options",
+    bad: badBags,
+    call: ({ hold }, o) => hold.sessions.append("own", [], untyped(o)),
+  },
   {
     name: "sessions.append, create",
     bad: notFlags,
     call: ({ hold }, create) => hold.sessions.append("own", [], { create: untyped(create) }),
   },
-  { name: "sessions.transcript, options", bad: badBags, call: ({ hold }, o) => hold.sessions.transcript("own", untyped(o)) },
+  {
+    name: "sessions.transcript, options",
+    bad: badBags,
+    call: ({ hold }, o) => hold.sessions.transcript("own", untyped(o)),
+  },
   {
     name: "sessions.transcript, format",
     bad: notChoices,
     call: ({ hold }, format) => hold.sessions.transcript("own", { format: untyped(format) }),
   },
-  { name: "sessions.update, update", bad: badBags, call: ({ hold }, o) => hold.sessions.update("own", untyped(o)) },
-  { name: "checkpoints.list, options", bad: badBags, call: ({ hold }, o) => hold.checkpoints.list("own", untyped(o)) },
-  { name: "checkpoints.prune, options", bad: badBags, call: ({ hold }, o) => hold.checkpoints.prune("own", untyped(o)) },
+  {
+    name: "sessions.update, update",
+    bad: badBags,
+    call: ({ hold }, o) => hold.sessions.update("own", untyped(o)),
+  },
+  {
+    name: "checkpoints.list, options",
+    bad: badBags,
+    call: ({ hold }, o) => hold.checkpoints.list("own", untyped(o)),
+  },
+  {
+    name: "checkpoints.prune, options",
+    bad: badBags,
+    call: ({ hold }, o) => hold.checkpoints.prune("own", untyped(o)),
+  },
   { name: "session.history, options", bad: badBags, call: ({ own }, o) => own.history(untyped(o)) },
   { name: "session.close, options", bad: badBags, call: ({ own }, o) => own.close(untyped(o)) },
   { name: "session.save, options", bad: badBags, call: ({ own }, o) => own.save(untyped(o)) },
-  { name: "session.checkpoint, options", bad: notLabels, call: ({ own }, o) => own.checkpoint(untyped(o)) },
-  { name: "hold.events, options", bad: badBags, call: ({ hold }, o) => firstEvent(hold.events("own", untyped(o))) },
+  {
+    name: "session.checkpoint, options",
+    bad: notLabels,
+    call: ({ own }, o) => own.checkpoint(untyped(o)),
+  },
+  {
+    name: "hold.events, options",
+    bad: badBags,
+    call: ({ hold }, o) => firstEvent(hold.events("own", untyped(o))),
+  },
   { name: "hold.verify, options", bad: badBags, call: ({ hold }, o) => hold.verify(untyped(o)) },
   { name: "hold.gc, options", bad: badBags, call: ({ hold }, o) => hold.gc(untyped(o)) },
 ];
@@ -1285,13 +1808,20 @@ describe.each(two)("options that are refused: $name", (store) => {
   for (const { name, bad, call, codes } of optionCases)
     for (const [what, value] of Object.entries(bad))
       test(`${name}: ${what}`, async () => {
-        await expectRefused(await theWorld(), (world) => call(world, value), codes ?? ["INVALID_OPTION"]);
+        await expectRefused(
+          await theWorld(),
+          (world) => call(world, value),
+          codes ?? ["INVALID_OPTION"],
+        );
       });
 
   test("an option of a checkpoint is read once, so it cannot turn bad after it was checked", async () => {
     const { hold, own } = await build(store.address());
     let reads = 0;
-    const shifty = Object.defineProperty({}, "step", { enumerable: true, get: () => (reads++ === 0 ? 7 : Number.NaN) });
+    const shifty = Object.defineProperty({}, "step", {
+      enumerable: true,
+      get: () => (reads++ === 0 ? 7 : Number.NaN),
+    });
     const checkpoint = await own.checkpoint(untyped(shifty));
     expect(checkpoint.step).toBe(7);
     expect(await hold.checkpoints.get(checkpoint.id)).toEqual(checkpoint);
@@ -1312,7 +1842,13 @@ describe.each(stores)("options of open: $name", ({ address }) => {
   const bad = {
     leaseMs: { "0": 0, "99": 99, ...notNumbers },
     busyMs: { "more than an hour": 3_600_001, ...notNumbers },
-    clock: { null: null, number: 5, object: {}, "now that is no function": { now: 5 }, function: Date.now },
+    clock: {
+      null: null,
+      number: 5,
+      object: {},
+      "now that is no function": { now: 5 },
+      function: Date.now,
+    },
   };
   for (const [option, values] of Object.entries(bad))
     for (const [what, value] of Object.entries(values))
@@ -1340,7 +1876,10 @@ describe.each(stores)("options of open: $name", ({ address }) => {
   test.each(Object.entries(notTimes))("a clock that says %s: nothing is made", async (_, time) => {
     const hold = await open(address(), { clock: { now: () => untyped(time) } });
     const before = await hold.stats();
-    expect(await errorOf(() => hold.session("own"))).toMatchObject({ code: "INVALID_OPTION", details: { path: "clock" } });
+    expect(await errorOf(() => hold.session("own"))).toMatchObject({
+      code: "INVALID_OPTION",
+      details: { path: "clock" },
+    });
     expect(await hold.stats()).toEqual(before);
     await hold.close();
   });
@@ -1352,7 +1891,9 @@ describe.each(stores)("options of open: $name", ({ address }) => {
     session.append({ role: "user", content: "before" });
     await session.complete("output");
     time = Number.NaN;
-    expect(await errorOf(() => session.append({ role: "user", content: "refused" }))).toMatchObject({ code: "INVALID_OPTION" });
+    expect(await errorOf(() => session.append({ role: "user", content: "refused" }))).toMatchObject(
+      { code: "INVALID_OPTION" },
+    );
     expect(session.status).toBe("completed");
     expect(session.output).toBe("output");
     expect(await errorOf(() => session.checkpoint())).toMatchObject({ code: "INVALID_OPTION" });
@@ -1394,12 +1935,21 @@ describe.each(stores)("cursors: $name", (store) => {
     escape: ESCAPE,
   };
   test.each(Object.entries(sessionCursors))("sessions.list: %s", async (_, cursor) => {
-    await expectRefused(await theWorld(), ({ hold }) => hold.sessions.list({ cursor: untyped(cursor) }), ["INVALID_OPTION"]);
+    await expectRefused(
+      await theWorld(),
+      ({ hold }) => hold.sessions.list({ cursor: untyped(cursor) }),
+      ["INVALID_OPTION"],
+    );
   });
 
-  test.each([...Object.entries(sessionCursors), ["of a list of sessions", "s1"] as const])("session.history: %s", async (_, cursor) => {
-    await expectRefused(await theWorld(), ({ own }) => own.history({ cursor: untyped(cursor) }), ["INVALID_OPTION"]);
-  });
+  test.each([...Object.entries(sessionCursors), ["of a list of sessions", "s1"] as const])(
+    "session.history: %s",
+    async (_, cursor) => {
+      await expectRefused(await theWorld(), ({ own }) => own.history({ cursor: untyped(cursor) }), [
+        "INVALID_OPTION",
+      ]);
+    },
+  );
 
   const tampered: readonly (readonly [what: string, cursor: (world: World) => unknown])[] = [
     ...Object.entries(notTexts).map(([what, value]) => [what, () => value] as const),
@@ -1415,24 +1965,34 @@ describe.each(stores)("cursors: $name", (store) => {
 
   for (const [lines, [what, cursor]] of cross(["current", "all"] as const, tampered))
     test(`checkpoints.list, ${lines} lines: ${what}`, async () => {
-      const list: Call = (world) => world.hold.checkpoints.list("own", { lines, cursor: untyped(cursor(world)) });
+      const list: Call = (world) =>
+        world.hold.checkpoints.list("own", { lines, cursor: untyped(cursor(world)) });
       await expectRefused(await theWorld(), list, ["INVALID_OPTION"]);
     });
 
-  const ahead: (typeof tampered)[number] = ["ahead of the end, where it would wait for ever", (world) => `${ownLine(world)}-4294967295`];
+  const ahead: (typeof tampered)[number] = [
+    "ahead of the end, where it would wait for ever",
+    (world) => `${ownLine(world)}-4294967295`,
+  ];
   test.each([...tampered, ahead])("hold.events: %s", async (_, cursor) => {
-    await expectRefused(await theWorld(), (world) => firstEvent(world.hold.events("own", { after: untyped(cursor(world)) })), [
-      "INVALID_OPTION",
-    ]);
+    await expectRefused(
+      await theWorld(),
+      (world) => firstEvent(world.hold.events("own", { after: untyped(cursor(world)) })),
+      ["INVALID_OPTION"],
+    );
   });
 
   test("a cursor of the list that was tampered with shows nothing that the list does not", async () => {
     const world = await theWorld();
     const whole = (await world.hold.checkpoints.list("own")).items;
-    const { items } = await world.hold.checkpoints.list("own", { cursor: `${ownLine(world)}-${world.second.seq - 1}` });
+    const { items } = await world.hold.checkpoints.list("own", {
+      cursor: `${ownLine(world)}-${world.second.seq - 1}`,
+    });
     expect(items.length).toBeGreaterThan(0);
     expect(whole).toEqual(expect.arrayContaining([...items]));
-    expect((await world.hold.sessions.list({ cursor: "s999999999999999" })).items).toEqual((await world.hold.sessions.list()).items);
+    expect((await world.hold.sessions.list({ cursor: "s999999999999999" })).items).toEqual(
+      (await world.hold.sessions.list()).items,
+    );
   });
 
   test("a follower whose cursor is on a line the session has left misses nothing", async () => {
@@ -1441,7 +2001,10 @@ describe.each(stores)("cursors: $name", (store) => {
     own.append({ role: "user", content: "on the new line" });
     const end = await own.checkpoint();
     const seen: unknown[] = [];
-    for await (const event of hold.events("own", { after: second.id, signal: AbortSignal.timeout(500) })) {
+    for await (const event of hold.events("own", {
+      after: second.id,
+      signal: AbortSignal.timeout(500),
+    })) {
       if (event.type === "message") seen.push(event.message.content);
       if (event.cursor === end.id) break;
     }

@@ -1,4 +1,7 @@
-/** Lists of the checkpoints of many sessions: order, pages, cursors, cost and damage. `test/api/checkpoint-owners.test.ts` has the owner rule. */
+/**
+ * Lists of the checkpoints of many sessions: order, pages, cursors, cost and damage.
+ * `test/api/checkpoint-owners.test.ts` has the owner rule.
+ */
 import { createRequire } from "node:module";
 import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast } from "../../src/holdfast.js";
@@ -9,7 +12,9 @@ import type { Store } from "../../src/testing/index.js";
 import { coded } from "../support/processes.js";
 import { everyStore, type StoreKind, stores } from "../support/stores.js";
 
-const Database = createRequire(import.meta.url)("better-sqlite3") as new (path: string) => { exec(sql: string): void; close(): void };
+const Database = createRequire(import.meta.url)("better-sqlite3") as new (
+  path: string,
+) => { exec(sql: string): void; close(): void };
 
 const holds: Holdfast[] = [];
 afterEach(async () => {
@@ -21,7 +26,12 @@ const at = async (address: string): Promise<Holdfast> => {
   return hold;
 };
 
-async function say(hold: Holdfast, id: string, count: number, agent = "ann"): Promise<readonly string[]> {
+async function say(
+  hold: Holdfast,
+  id: string,
+  count: number,
+  agent = "ann",
+): Promise<readonly string[]> {
   const session = await hold.session(id, { agent });
   const ids: string[] = [];
   for (let n = 0; n < count; n++) {
@@ -33,7 +43,11 @@ async function say(hold: Holdfast, id: string, count: number, agent = "ann"): Pr
 }
 
 /** All pages of a list. `between` runs after the first page. */
-async function pages(hold: Holdfast, filter: CheckpointFilter, between?: () => Promise<unknown>): Promise<readonly Checkpoint[]> {
+async function pages(
+  hold: Holdfast,
+  filter: CheckpointFilter,
+  between?: () => Promise<unknown>,
+): Promise<readonly Checkpoint[]> {
   const items: Checkpoint[] = [];
   let { next, ...page } = await hold.checkpoints.list(filter);
   items.push(...page.items);
@@ -80,15 +94,33 @@ describe("pages", () => {
     const { next = "" } = await hold.checkpoints.list({ limit: 1 });
     const { next: ofSession = "" } = await hold.checkpoints.list("a", { limit: 1 });
     const later = next.replace(/-\d+/, "-1");
-    for (const cursor of [later, `${next}x`, next.replace("c1", "c2"), "c1", "", ofSession, 5 as unknown as string])
-      await expect(hold.checkpoints.list({ cursor })).rejects.toMatchObject(coded("INVALID_OPTION"));
+    for (const cursor of [
+      later,
+      `${next}x`,
+      next.replace("c1", "c2"),
+      "c1",
+      "",
+      ofSession,
+      5 as unknown as string,
+    ])
+      await expect(hold.checkpoints.list({ cursor })).rejects.toMatchObject(
+        coded("INVALID_OPTION"),
+      );
     for (const filter of [{ agent: "ann" }, { lines: "all" as const }])
-      await expect(hold.checkpoints.list({ ...filter, cursor: next })).rejects.toMatchObject(coded("INVALID_OPTION"));
-    await expect(hold.checkpoints.list("a", { cursor: next })).rejects.toMatchObject(coded("INVALID_OPTION"));
+      await expect(hold.checkpoints.list({ ...filter, cursor: next })).rejects.toMatchObject(
+        coded("INVALID_OPTION"),
+      );
+    await expect(hold.checkpoints.list("a", { cursor: next })).rejects.toMatchObject(
+      coded("INVALID_OPTION"),
+    );
     for (const filter of [{ agent: "" }, { limit: 0 }, { lines: "some" }, { sessions: 1 }])
-      await expect(hold.checkpoints.list(filter as CheckpointFilter)).rejects.toMatchObject({ name: "HoldfastError" });
+      await expect(hold.checkpoints.list(filter as CheckpointFilter)).rejects.toMatchObject({
+        name: "HoldfastError",
+      });
     for (const accident of [undefined, null])
-      await expect(hold.checkpoints.list(accident as unknown as string)).rejects.toMatchObject(coded("INVALID_ID"));
+      await expect(hold.checkpoints.list(accident as unknown as string)).rejects.toMatchObject(
+        coded("INVALID_ID"),
+      );
   });
 
   interface Made {
@@ -96,7 +128,12 @@ describe("pages", () => {
     readonly a: readonly string[];
     readonly b: readonly string[];
   }
-  const between: Readonly<Record<string, { readonly act: (made: Made) => Promise<unknown>; readonly rest: (made: Made) => unknown }>> = {
+  const between: Readonly<
+    Record<
+      string,
+      { readonly act: (made: Made) => Promise<unknown>; readonly rest: (made: Made) => unknown }
+    >
+  > = {
     "the session of the cursor was deleted": {
       act: ({ hold }) => hold.sessions.delete("b"),
       rest: ({ a }) => newest(a),
@@ -136,7 +173,8 @@ test("a page reads about as many saves as it returns checkpoints", async () => {
       if (typeof method !== "function") return method;
       return async (...args: unknown[]) => {
         const answer = await method.apply(target, args);
-        if (name === "saves" || name === "sessions" || name === "lines") rows += (answer as readonly unknown[]).length;
+        if (name === "saves" || name === "sessions" || name === "lines")
+          rows += (answer as readonly unknown[]).length;
         return answer;
       };
     },
@@ -193,20 +231,31 @@ describe.each(stores)("has on $name", ({ address }) => {
     const hold = await at(address());
     const [first = "", second = ""] = await say(hold, "a", 2);
     await hold.fork(first, { id: "f" });
-    const asked = async () => Promise.all([hold.sessions.has("a"), hold.checkpoints.has(first), hold.checkpoints.has(second)]);
+    const asked = async () =>
+      Promise.all([
+        hold.sessions.has("a"),
+        hold.checkpoints.has(first),
+        hold.checkpoints.has(second),
+      ]);
     expect(await asked()).toEqual([true, true, true]);
-    expect(await Promise.all([hold.sessions.has("b"), hold.checkpoints.has("b"), hold.checkpoints.has(`${first}0`)])).toEqual([
-      false,
-      false,
-      false,
-    ]);
+    expect(
+      await Promise.all([
+        hold.sessions.has("b"),
+        hold.checkpoints.has("b"),
+        hold.checkpoints.has(`${first}0`),
+      ]),
+    ).toEqual([false, false, false]);
     await hold.sessions.delete("a");
     // The fork inherits the first.
     expect(await asked()).toEqual([false, true, false]);
     await hold.checkpoints.delete(second).catch(() => {});
     for (const accident of [undefined, null, 5, ""]) {
-      await expect(hold.sessions.has(accident as string)).rejects.toMatchObject(coded("INVALID_ID"));
-      await expect(hold.checkpoints.has(accident as string)).rejects.toMatchObject(coded("INVALID_ID"));
+      await expect(hold.sessions.has(accident as string)).rejects.toMatchObject(
+        coded("INVALID_ID"),
+      );
+      await expect(hold.checkpoints.has(accident as string)).rejects.toMatchObject(
+        coded("INVALID_ID"),
+      );
     }
   });
 });

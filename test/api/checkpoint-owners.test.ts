@@ -1,6 +1,7 @@
 /**
- * A checkpoint belongs to the session that owns its line. On a line that no session owns any more it belongs to the session of the oldest
- * line that goes on from it; where there is none, no call knows it. All calls follow this rule: what one of them names, all others know.
+ * A checkpoint belongs to the session that owns its line. On a line that no session owns any more
+ * it belongs to the session of the oldest line that goes on from it; where there is none, no call
+ * knows it. All calls follow this rule: what one of them names, all others know.
  */
 import { afterEach, describe, expect, test } from "vitest";
 import type { Checkpoint } from "../../src/core/journal/checkpoint.js";
@@ -45,10 +46,13 @@ interface Made {
   readonly gone?: readonly string[];
 }
 
-const owned = (ids: readonly string[], by: string): Record<string, string> => Object.fromEntries(ids.map((id) => [id, by]));
+const owned = (ids: readonly string[], by: string): Record<string, string> =>
+  Object.fromEntries(ids.map((id) => [id, by]));
 
 /** By what was done to the sessions. `another`: a store of the same kind. */
-const situations: Readonly<Record<string, (hold: Holdfast, another: () => Promise<Holdfast>) => Promise<Made>>> = {
+const situations: Readonly<
+  Record<string, (hold: Holdfast, another: () => Promise<Holdfast>) => Promise<Made>>
+> = {
   "a plain session": async (hold) => ({ hold, known: owned(await say(hold, "a"), "a") }),
   "a fork of a living session": async (hold) => {
     const a = await say(hold, "a");
@@ -74,7 +78,15 @@ const situations: Readonly<Record<string, (hold: Holdfast, another: () => Promis
     const f = (await say(hold, "f")) as [string, string, string];
     await hold.fork(f[1], { id: "g" });
     await hold.sessions.delete("f");
-    return { hold, known: { ...owned(a, "a"), ...owned(f.slice(0, 2), "g"), ...owned(await say(hold, "g", 1), "g") }, gone: [f[2]] };
+    return {
+      hold,
+      known: {
+        ...owned(a, "a"),
+        ...owned(f.slice(0, 2), "g"),
+        ...owned(await say(hold, "g", 1), "g"),
+      },
+      gone: [f[2]],
+    };
   },
   "a fork of a fork, with both before it deleted, after gc": async (hold) => {
     const a = (await say(hold, "a")) as [string, string, string];
@@ -148,11 +160,17 @@ async function named(hold: Holdfast, id: string): Promise<readonly Checkpoint[]>
   await session.close();
   const latest = await hold.checkpoints.latest(id);
   expect(head).toEqual(latest);
-  const pages = [await hold.checkpoints.list(id), await hold.checkpoints.list(id, { lines: "all" })];
-  const { items } = (await tool(hold, "checkpoint_list", { session: id, lines: "all" })) as { items: readonly { id: string }[] };
+  const pages = [
+    await hold.checkpoints.list(id),
+    await hold.checkpoints.list(id, { lines: "all" }),
+  ];
+  const { items } = (await tool(hold, "checkpoint_list", { session: id, lines: "all" })) as {
+    items: readonly { id: string }[];
+  };
   expect(items.map((item) => item.id)).toEqual(pages[1]?.items.map((item) => item.id));
   const told: Checkpoint[] = [...pages.flatMap((page) => page.items), ...(latest ? [latest] : [])];
-  for await (const event of hold.events(id, { live: false })) if (event.type === "checkpoint") told.push(event.checkpoint);
+  for await (const event of hold.events(id, { live: false }))
+    if (event.type === "checkpoint") told.push(event.checkpoint);
   return told;
 }
 
@@ -160,7 +178,11 @@ async function named(hold: Holdfast, id: string): Promise<readonly Checkpoint[]>
 async function listed(hold: Holdfast): Promise<Record<string, string>> {
   const items: Checkpoint[] = [];
   for (let cursor: string | undefined; ; ) {
-    const page = await hold.checkpoints.list({ lines: "all", limit: 2, ...(cursor !== undefined && { cursor }) });
+    const page = await hold.checkpoints.list({
+      lines: "all",
+      limit: 2,
+      ...(cursor !== undefined && { cursor }),
+    });
     expect(page.damaged).toBeUndefined();
     items.push(...page.items);
     cursor = page.next;
@@ -172,7 +194,9 @@ async function listed(hold: Holdfast): Promise<Record<string, string>> {
 }
 
 const tool = async (hold: Holdfast, name: string, args: object): Promise<unknown> =>
-  (hold.tools() as unknown as Record<string, { execute(args: object): Promise<unknown> }>)[name]?.execute(args);
+  (hold.tools() as unknown as Record<string, { execute(args: object): Promise<unknown> }>)[
+    name
+  ]?.execute(args);
 
 describe.each(stores)("checkpoints on $name", ({ address }) => {
   test.each(Object.keys(situations))("%s: what one call names, all others know", async (name) => {
@@ -196,11 +220,15 @@ describe.each(stores)("checkpoints on $name", ({ address }) => {
       expect(told.get(id)).toEqual(checkpoint);
       expect(await hold.checkpoints.find(id)).toEqual([checkpoint]);
       expect(await hold.checkpoints.state(id)).toMatchObject({ checkpoint });
-      expect(await hold.sessions.state(owner, { at: id })).toMatchObject({ session: { id: owner } });
+      expect(await hold.sessions.state(owner, { at: id })).toMatchObject({
+        session: { id: owner },
+      });
       expect((await hold.checkpoints.diff(id, id)).messages).toMatchObject({});
       // The oldest and the newest stand for all of them.
       if (id !== Object.keys(known)[0] && id !== Object.keys(known).at(-1)) continue;
-      expect(await hold.fork(id, { id: "made" })).toMatchObject({ origin: { sessionId: owner, checkpointId: id } });
+      expect(await hold.fork(id, { id: "made" })).toMatchObject({
+        origin: { sessionId: owner, checkpointId: id },
+      });
       await hold.rewind("made", id);
       await hold.sessions.delete("made");
       const session = await hold.session(owner);
@@ -235,7 +263,12 @@ describe.each(stores)("checkpoints on $name", ({ address }) => {
       const gone = await hold.sessions.delete(id, { key: id });
       expect(gone).toEqual(would);
       expect(await hold.sessions.delete(id, { key: id })).toEqual(gone);
-      expect(await hold.sessions.delete(id)).toEqual({ deleted: false, sessions: 0, checkpoints: 0, keptFor: [] });
+      expect(await hold.sessions.delete(id)).toEqual({
+        deleted: false,
+        sessions: 0,
+        checkpoints: 0,
+        keptFor: [],
+      });
       const after = Object.keys(await listed(hold)).length;
       expect(gone).toMatchObject({ deleted: true, sessions: 1, checkpoints: left - after });
       left = after;
@@ -266,7 +299,12 @@ describe.each(stores)("checkpoints on $name", ({ address }) => {
     await hold.sessions.delete("a");
     await hold.checkpoints.delete(a[1]);
     await expect(hold.checkpoints.delete(a[3])).rejects.toMatchObject(coded("CONFLICT"));
-    expect((await hold.checkpoints.list("f")).items.map(({ id }) => id)).toEqual([own, a[3], a[2], a[0]]);
+    expect((await hold.checkpoints.list("f")).items.map(({ id }) => id)).toEqual([
+      own,
+      a[3],
+      a[2],
+      a[0],
+    ]);
     expect(await hold.checkpoints.prune("f", { keep: 1 })).toEqual({ removed: 2 });
     expect((await hold.checkpoints.list("f")).items.map(({ id }) => id)).toEqual([own, a[3]]);
     expect(await hold.checkpoints.get(a[2])).toBeUndefined();
@@ -280,7 +318,9 @@ test("the command line knows them by the beginning of their ids", async () => {
   const { address } = everyStore[1] as (typeof stores)[number];
   const place = address();
   const hold = await at(place);
-  const { known } = await (situations["a fork of a deleted session"] as (typeof situations)[string])(hold, () => at(address()));
+  const { known } = await (
+    situations["a fork of a deleted session"] as (typeof situations)[string]
+  )(hold, () => at(address()));
   const cli = (...words: string[]) => run([...words, "--store", place], { cwd: "." });
   const [first, second] = Object.keys(known) as [string, string];
   const [line, seq] = second.split("-") as [string, string];
@@ -308,7 +348,10 @@ test("a delete counts what goes, and reads no further back than that", async () 
   await hold.fork(ids[989] as string, { id: "b" });
   await hold.fork(ids[989] as string, { id: "c" });
   rows = 0;
-  expect(await hold.sessions.delete("a", { dryRun: true })).toMatchObject({ checkpoints: 10, keptFor: ["b", "c"] });
+  expect(await hold.sessions.delete("a", { dryRun: true })).toMatchObject({
+    checkpoints: 10,
+    keptFor: ["b", "c"],
+  });
   expect(rows).toBeLessThan(300);
   await hold.sessions.delete("a");
   rows = 0;

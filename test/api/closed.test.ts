@@ -7,7 +7,8 @@ const REFUSED = ["CLOSED", "INVALID_OPTION", "INVALID_VALUE", "INVALID_ID"];
 
 test("the table names every public method", async () => {
   const world = await openWorld("memory:");
-  for (const { name, of, calls } of surfaces) expect(Object.keys(calls).sort(), name).toEqual(methodsOf(of(world)));
+  for (const { name, of, calls } of surfaces)
+    expect(Object.keys(calls).sort(), name).toEqual(methodsOf(of(world)));
   const listed = surfaces.map(({ of }) => of(world));
   const parts = Object.values(world.hold).filter((part) => typeof part === "object");
   expect(parts.filter((part) => !listed.includes(part))).toEqual([]);
@@ -20,7 +21,11 @@ describe.each(stores)("$name", ({ address }) => {
     const tools = Object.entries(world.hold.tools());
     await world.hold.close();
     const codes: Record<string, unknown> = {};
-    const note = async (name: string, answer: Promise<unknown>, allowed: readonly unknown[] = ["CLOSED"]): Promise<void> => {
+    const note = async (
+      name: string,
+      answer: Promise<unknown>,
+      allowed: readonly unknown[] = ["CLOSED"],
+    ): Promise<void> => {
       const code = await answer.then(
         () => "answered",
         (error: { code?: string }) => error.code ?? error,
@@ -44,7 +49,11 @@ describe.each(stores)("$name", ({ address }) => {
         // Where options are required, that they are missing may be said first.
         await note(`${name}.${method}, no options`, call(of(world), method, bare), REFUSED);
       }
-    for (const [name, tool] of tools) await note(`tools.${name}`, tool.execute(toolArguments[name as keyof typeof toolArguments] as never));
+    for (const [name, tool] of tools)
+      await note(
+        `tools.${name}`,
+        tool.execute(toolArguments[name as keyof typeof toolArguments] as never),
+      );
     expect(codes).toEqual({});
   });
 
@@ -52,19 +61,24 @@ describe.each(stores)("$name", ({ address }) => {
     const world = await openWorld(address());
     await world.hold.close();
     for (const { of, calls, still = [] } of surfaces)
-      for (const method of still) await call(of(world), method, plain(calls[method]?.(world) ?? []));
+      for (const method of still)
+        await call(of(world), method, plain(calls[method]?.(world) ?? []));
   });
 
   test("followers that wait when the store is closed come to their end, and new ones throw CLOSED", async () => {
     const world = await openWorld(address());
-    const waiting = world.hold.events("free", { after: world.checkpoint.id })[Symbol.asyncIterator]();
+    const waiting = world.hold
+      .events("free", { after: world.checkpoint.id })
+      [Symbol.asyncIterator]();
     const next = waiting.next();
     const before = world.hold.events("free");
     const rows = world.hold.export();
     await world.hold.close();
     expect(await next).toEqual({ done: true, value: undefined });
     for (const iterable of [before, rows, world.hold.events("free"), world.hold.export()])
-      await expect(iterable[Symbol.asyncIterator]().next()).rejects.toMatchObject({ code: "CLOSED" });
+      await expect(iterable[Symbol.asyncIterator]().next()).rejects.toMatchObject({
+        code: "CLOSED",
+      });
   });
 });
 

@@ -1,6 +1,6 @@
 /**
- * Cross features: after any two operations, in either order, every list, count and copy still agrees with the others. Memory goes through all
- * pairs, the other stores through a fixed sample.
+ * Cross features: after any two operations, in either order, every list, count and copy still
+ * agrees with the others. Memory goes through all pairs, the other stores through a fixed sample.
  */
 import { describe, expect, test } from "vitest";
 import { Holdfast } from "../../src/holdfast.js";
@@ -26,7 +26,11 @@ interface World {
 const openIn = (address: string): Promise<Holdfast> => open(address, { search: false });
 const user = (content: string): MessageInput => ({ role: "user", content });
 
-async function say(hold: Holdfast, id: string, ...texts: readonly string[]): Promise<readonly string[]> {
+async function say(
+  hold: Holdfast,
+  id: string,
+  ...texts: readonly string[]
+): Promise<readonly string[]> {
   const session = await hold.session(id, { agent: "ann" });
   const ids: string[] = [];
   for (const text of texts) {
@@ -56,7 +60,8 @@ async function made(store: StoreKind, given?: Holdfast): Promise<World> {
   return { store, address, hold, snapshot, first, third };
 }
 
-const isAbsent = (error: unknown): boolean => ["NOT_FOUND", "CONFLICT"].includes((error as { code?: string }).code ?? "");
+const isAbsent = (error: unknown): boolean =>
+  ["NOT_FOUND", "CONFLICT"].includes((error as { code?: string }).code ?? "");
 /** Do something unless the other operation has removed what it needs. */
 const ifThere = async (act: () => Promise<unknown>): Promise<void> => {
   await act().catch((error: unknown) => {
@@ -68,7 +73,8 @@ const operations: Readonly<Record<string, (world: World) => Promise<unknown>>> =
   fork: ({ hold, third }) => ifThere(() => hold.fork(third)),
   rewind: ({ hold, first }) => ifThere(() => hold.rewind("s", first)),
   redact: ({ hold }) => ifThere(() => hold.sessions.redact("s", "secret", { scrub: false })),
-  prune: ({ hold }) => ifThere(() => hold.checkpoints.prune("s", { keep: 1, labelled: false, lines: "all" })),
+  prune: ({ hold }) =>
+    ifThere(() => hold.checkpoints.prune("s", { keep: 1, labelled: false, lines: "all" })),
   "delete a checkpoint": ({ hold, third }) => ifThere(() => hold.checkpoints.delete(third)),
   "delete the origin": ({ hold }) => hold.sessions.delete("s"),
   gc: ({ hold }) => hold.gc(),
@@ -115,7 +121,8 @@ async function all(hold: Holdfast, agent?: string): Promise<readonly Checkpoint[
   }
 }
 
-const idsOf = (checkpoints: readonly Checkpoint[]): readonly string[] => checkpoints.map(({ id }) => id).sort();
+const idsOf = (checkpoints: readonly Checkpoint[]): readonly string[] =>
+  checkpoints.map(({ id }) => id).sort();
 
 /** Say in what lists, counts and copies disagree. */
 async function check(hold: Holdfast): Promise<void> {
@@ -125,12 +132,16 @@ async function check(hold: Holdfast): Promise<void> {
   expect(new Set(idsOf(every)).size).toBe(every.length);
   const own = await Promise.all(
     sessions.map(async ({ id }) =>
-      (await hold.checkpoints.list(id, { limit: 100, lines: "all" })).items.filter(({ sessionId }) => sessionId === id),
+      (await hold.checkpoints.list(id, { limit: 100, lines: "all" })).items.filter(
+        ({ sessionId }) => sessionId === id,
+      ),
     ),
   );
   expect(idsOf(every)).toEqual(idsOf(own.flat()));
   const ofAnn = new Set(sessions.filter(({ agent }) => agent === "ann").map(({ id }) => id));
-  expect(idsOf(await all(hold, "ann"))).toEqual(idsOf(every.filter(({ sessionId }) => ofAnn.has(sessionId))));
+  expect(idsOf(await all(hold, "ann"))).toEqual(
+    idsOf(every.filter(({ sessionId }) => ofAnn.has(sessionId))),
+  );
   const { snapshots } = await hold.stats();
   expect(snapshots).toBe((await hold.agents.snapshots("ann", { limit: 100 })).items.length);
   for (const checkpoint of every) {
@@ -141,28 +152,46 @@ async function check(hold: Holdfast): Promise<void> {
     expect(await hold.sessions.has(id)).toBe(true);
     const { messages } = await hold.sessions.state(id);
     const version = transcriptVersion(messages);
-    expect(await hold.sessions.replace(id, messages, { version })).toEqual({ removed: 0, added: 0, length: messages.length });
+    expect(await hold.sessions.replace(id, messages, { version })).toEqual({
+      removed: 0,
+      added: 0,
+      length: messages.length,
+    });
   }
 }
 
 /** Export one checkpoint alone: the import stands where the checkpoint is. */
 async function checkCopy(hold: Holdfast, { id, sessionId }: Checkpoint): Promise<void> {
   const copy = await openIn("memory:");
-  expect(await copy.import(await rowsOf(hold.export({ checkpoint: id })))).toMatchObject({ sessions: [{ id: sessionId }], conflicts: [] });
+  expect(await copy.import(await rowsOf(hold.export({ checkpoint: id })))).toMatchObject({
+    sessions: [{ id: sessionId }],
+    conflicts: [],
+  });
   const [there, here] = [await copy.sessions.state(sessionId), await hold.checkpoints.state(id)];
   expect([there.messages, there.state]).toEqual([here.messages, here.state]);
   await copy.close();
 }
 
-/** Delete all sessions, one after the other. Each answer counts the checkpoints that are gone from the list then. */
+/**
+ * Delete all sessions, one after the other. Each answer counts the checkpoints that are gone from
+ * the list then.
+ */
 async function checkDeletes(hold: Holdfast): Promise<void> {
   for (const { id } of (await hold.sessions.list({ limit: 100 })).items) {
     const before = await all(hold);
     const foretold = await hold.sessions.delete(id, { dryRun: true });
     const deleted = await hold.sessions.delete(id);
     expect(deleted).toEqual(foretold);
-    expect(deleted).toMatchObject({ deleted: true, sessions: 1, checkpoints: before.length - (await all(hold)).length });
-    expect(await hold.sessions.delete(id)).toMatchObject({ deleted: false, sessions: 0, checkpoints: 0 });
+    expect(deleted).toMatchObject({
+      deleted: true,
+      sessions: 1,
+      checkpoints: before.length - (await all(hold)).length,
+    });
+    expect(await hold.sessions.delete(id)).toMatchObject({
+      deleted: false,
+      sessions: 0,
+      checkpoints: 0,
+    });
     expect(await hold.sessions.has(id)).toBe(false);
   }
   expect(await all(hold)).toEqual([]);
@@ -170,7 +199,10 @@ async function checkDeletes(hold: Holdfast): Promise<void> {
 
 const names = Object.keys(operations);
 const pairs = names.flatMap((one) => names.map((other) => [one, other] as const));
-/** A number that has no factor in common with that of the pairs: the sample goes over all rows and columns. */
+/**
+ * A number that has no factor in common with that of the pairs: the sample goes over all rows and
+ * columns.
+ */
 const STEP = 27;
 
 describe.each(stores)("on $name", (store) => {
@@ -191,7 +223,8 @@ describe.each(stores)("on $name", (store) => {
 test("negative control: a store that leaves out a session of an agent is caught", async () => {
   const store = await openStore("memory:");
   const forgets = wrapped(store, {
-    sessions: async (query) => (await store.sessions(query)).filter(({ id }) => query.agent === undefined || id !== "t"),
+    sessions: async (query) =>
+      (await store.sessions(query)).filter(({ id }) => query.agent === undefined || id !== "t"),
   });
   const hold = new Holdfast(forgets, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
   await made(everyStore[0] as StoreKind, hold);

@@ -1,4 +1,7 @@
-/** D7: the same program gives the same results on every store, whatever it does and whenever it is reopened. Memory is the reference. */
+/**
+ * D7: the same program gives the same results on every store, whatever it does and whenever it is
+ * reopened. Memory is the reference.
+ */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { baseTuning } from "../../src/core/journal/fold.js";
@@ -17,7 +20,9 @@ afterAll(() => {
 const RUNS = runs(6, 90);
 
 describe.each(everyStore)("D7: $name", ({ address, traits }) => {
-  test("answers as memory does, and every checkpoint that is left holds what it held", { timeout: 300_000 }, async () => {
+  test("answers as memory does, and every checkpoint that is left holds what it held", {
+    timeout: 300_000,
+  }, async () => {
     await fc.assert(
       fc.asyncProperty(some, async (commands) => {
         const reference = new World("memory:", false);
@@ -26,9 +31,13 @@ describe.each(everyStore)("D7: $name", ({ address, traits }) => {
           await reference.run(commands);
           await world.run(commands);
           expect(world.log).toEqual(reference.log);
-          const end = world.log.at(-1) as [string, { verdict: { ok: boolean; findings: unknown[] }; left: { same: boolean }[] }];
+          const end = world.log.at(-1) as [
+            string,
+            { verdict: { ok: boolean; findings: unknown[] }; left: { same: boolean }[] },
+          ];
           expect(end[1].verdict).toMatchObject({ ok: true, findings: [] });
-          for (const { same, ...checkpoint } of end[1].left) expect({ checkpoint, same }).toMatchObject({ same: true });
+          for (const { same, ...checkpoint } of end[1].left)
+            expect({ checkpoint, same }).toMatchObject({ same: true });
         } finally {
           await reference.close();
           await world.close();

@@ -1,4 +1,7 @@
-/** The name of a scope that is given and undefined: a program that lost a name must not reach more than it meant. */
+/**
+ * The name of a scope that is given and undefined: a program that lost a name must not reach more
+ * than it meant.
+ */
 import { afterEach, expect, test } from "vitest";
 import { type Holdfast, open, transcriptVersion } from "../../src/index.js";
 import { coded } from "../support/processes.js";
@@ -18,16 +21,24 @@ const calls: Readonly<Record<string, (store: Holdfast) => unknown>> = {
   "export({ agent })": (store) => collect(store.export(lost("agent"))),
   "export({ checkpoint })": (store) => collect(store.export(lost("checkpoint"))),
   "sessions.delete(id, { agent })": (store) => store.sessions.delete("a", lost("agent")),
-  "sessions.delete(id, { agent, dryRun })": (store) => store.sessions.delete("a", { agent: undefined, dryRun: true } as never),
+  "sessions.delete(id, { agent, dryRun })": (store) =>
+    store.sessions.delete("a", { agent: undefined, dryRun: true } as never),
   "retention.set(policy, { agent })": (store) => store.retention.set({ keep: 1 }, lost("agent")),
   "retention.get({ agent })": (store) => store.retention.get(lost("agent")),
   "retention.clear({ agent })": (store) => store.retention.clear(lost("agent")),
   "retention.apply({ agent })": (store) => store.retention.apply(lost("agent")),
   "sessions.replace(id, [], { from })": async (store) =>
-    store.sessions.replace("a", [], { version: transcriptVersion((await store.sessions.state("a")).messages), from: undefined } as never),
+    store.sessions.replace("a", [], {
+      version: transcriptVersion((await store.sessions.state("a")).messages),
+      from: undefined,
+    } as never),
   "conversation_save({ replace: { from } })": async (store) => {
     const { version } = await store.tools().conversation_load.execute({ id: "a" });
-    return store.tools().conversation_save.execute({ id: "a", messages: [], replace: { version, from: undefined } as never });
+    return store.tools().conversation_save.execute({
+      id: "a",
+      messages: [],
+      replace: { version, from: undefined } as never,
+    });
   },
   "tools({ agent })": (store) => store.tools(lost("agent")),
 };
@@ -41,7 +52,9 @@ test.each(Object.entries(calls))("%s is refused, and nothing is changed", async 
   const before = [await hold.stats(), await hold.retention.get()];
   await expect((async () => call(hold as Holdfast))()).rejects.toMatchObject({
     ...coded("INVALID_OPTION"),
-    message: expect.stringMatching(/^(session|agent|checkpoint|from): it is undefined\. Give a name, or leave it out to mean all\.$/),
+    message: expect.stringMatching(
+      /^(session|agent|checkpoint|from): it is undefined\. Give a name, or leave it out to mean all\.$/,
+    ),
   });
   expect([await hold.stats(), await hold.retention.get()]).toEqual(before);
 });

@@ -1,6 +1,7 @@
 /**
- * Runs the command line, and compares what it printed with what is kept. `run` runs it in this process, which takes a tenth of the time of a
- * new one. `runApart` and `onTerminal` start a process, as people do.
+ * Runs the command line, and compares what it printed with what is kept. `run` runs it in this
+ * process, which takes a tenth of the time of a new one. `runApart` and `onTerminal` start a
+ * process, as people do.
  */
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -34,12 +35,17 @@ const bare = ({ env }: RunOptions): NodeJS.ProcessEnv => ({
   ...env,
 });
 
-const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
+const { version } = JSON.parse(
+  readFileSync(new URL("../../package.json", import.meta.url), "utf8"),
+) as { version: string };
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 let last: Promise<unknown> = Promise.resolve();
 
-/** Runs a command in this process. Commands run one after the other, because each has the environment and the directory to itself. */
+/**
+ * Runs a command in this process. Commands run one after the other, because each has the
+ * environment and the directory to itself.
+ */
 export function run(words: readonly string[], o: Omit<RunOptions, "input"> = {}): Promise<Ended> {
   const running = last.then(() => inThisProcess(words, o));
   last = running.catch(() => {});
@@ -68,7 +74,8 @@ async function inThisProcess(words: readonly string[], o: RunOptions): Promise<E
     process.chdir(cwd);
     process.exitCode = exitCode;
     for (const [i, name] of SIGNALS.entries())
-      for (const listener of process.listeners(name)) if (!listeners[i]?.includes(listener)) process.off(name, listener);
+      for (const listener of process.listeners(name))
+        if (!listeners[i]?.includes(listener)) process.off(name, listener);
   }
 }
 
@@ -80,12 +87,14 @@ function replaceEnvironment(env: NodeJS.ProcessEnv): void {
 /** Takes all that is written to a stream, until it is released. */
 function captured(stream: NodeJS.WriteStream) {
   const chunks: Buffer[] = [];
-  const writes = vi.spyOn(stream, "write").mockImplementation((chunk: string | Uint8Array, ...more: readonly unknown[]): boolean => {
-    chunks.push(Buffer.from(chunk as string));
-    const done = more.findLast((one) => typeof one === "function") as (() => void) | undefined;
-    if (done !== undefined) queueMicrotask(done);
-    return true;
-  });
+  const writes = vi
+    .spyOn(stream, "write")
+    .mockImplementation((chunk: string | Uint8Array, ...more: readonly unknown[]): boolean => {
+      chunks.push(Buffer.from(chunk as string));
+      const done = more.findLast((one) => typeof one === "function") as (() => void) | undefined;
+      if (done !== undefined) queueMicrotask(done);
+      return true;
+    });
   return {
     text: () => Buffer.concat(chunks).toString("utf8"),
     release: () => writes.mockRestore(),
@@ -98,8 +107,13 @@ export function runApart(words: readonly string[], o: RunOptions = {}): Promise<
 }
 
 /** On a terminal of 80 columns: all that it prints comes together, and it is asked. */
-export async function onTerminal(words: readonly string[], o: RunOptions & { readonly columns?: number } = {}): Promise<Ended> {
-  const quoted = [process.execPath, bin, ...words].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ");
+export async function onTerminal(
+  words: readonly string[],
+  o: RunOptions & { readonly columns?: number } = {},
+): Promise<Ended> {
+  const quoted = [process.execPath, bin, ...words]
+    .map((word) => `'${word.replaceAll("'", "'\\''")}'`)
+    .join(" ");
   const line = `stty cols ${o.columns ?? 80} rows 60 -echo; ${quoted}`;
   const { exit, stdout, stderr } = await ended("script", ["-qec", line, "/dev/null"], {
     ...o,
@@ -139,12 +153,19 @@ function ended(file: string, args: readonly string[], o: RunOptions): Promise<En
 
 type Steadied = Pick<World, "lines" | "snapshot" | "snapshotDigest">;
 
-/** What is random in an output gets a name of the same length: lines of journals, by the order of their making. */
+/**
+ * What is random in an output gets a name of the same length: lines of journals, by the order of
+ * their making.
+ */
 export function steady(text: string, { lines, snapshot, snapshotDigest }: Steadied): string {
-  let steady = text.replaceAll(snapshot, "snap-ssssssssssssssss").replaceAll(snapshotDigest.slice(0, 8), "dddddddd");
+  let steady = text
+    .replaceAll(snapshot, "snap-ssssssssssssssss")
+    .replaceAll(snapshotDigest.slice(0, 8), "dddddddd");
   for (const [i, line] of lines.entries()) {
     const letter = String.fromCharCode(97 + i);
-    steady = steady.replaceAll(line, letter.repeat(16)).replaceAll(line.slice(0, 8), letter.repeat(8));
+    steady = steady
+      .replaceAll(line, letter.repeat(16))
+      .replaceAll(line.slice(0, 8), letter.repeat(8));
   }
   // Digests are salted, keys are drawn, and what is stored says which process wrote it.
   return steady
@@ -153,7 +174,10 @@ export function steady(text: string, { lines, snapshot, snapshotDigest }: Steadi
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "…");
 }
 
-/** Compared with the file; `GOLDEN=write npx vitest run test/cli` writes what there is now, to be looked at before it is kept. */
+/**
+ * Compared with the file; `GOLDEN=write npx vitest run test/cli` writes what there is now, to be
+ * looked at before it is kept.
+ */
 export function expectGolden(name: string, { exit, stdout, stderr }: Ended, world: Steadied): void {
   const text = `${steady(stdout, world)}--- stderr\n${steady(stderr, world)}--- exit ${exit}\n`;
   // What is not sent to a terminal can be read in the file.

@@ -1,6 +1,15 @@
 /** Commands that move things, go on, or ask the shell: what they do, as a process of their own. */
 import { spawn, spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -21,7 +30,8 @@ const made = async () => {
     cwd,
     world,
     cli: (...words: string[]) => run(words, { cwd }),
-    json: async (...words: string[]) => JSON.parse((await run([...words, "--json"], { cwd })).stdout),
+    json: async (...words: string[]) =>
+      JSON.parse((await run([...words, "--json"], { cwd })).stdout),
   };
 };
 
@@ -29,32 +39,55 @@ test("export and import: through a pipe and through files, to a store of another
   const { cwd, cli, json } = await made();
   const piped = spawnSync(
     "sh",
-    ["-c", `'${process.execPath}' '${bin}' export --all -q | '${process.execPath}' '${bin}' import holdfast - --store dir:other`],
+    [
+      "-c",
+      `'${process.execPath}' '${bin}' export --all -q | '${process.execPath}' '${bin}' import holdfast - --store dir:other`,
+    ],
     { cwd, encoding: "utf8" },
   );
   expect(piped.status).toBe(0);
   expect(piped.stdout).toMatch(/^Imported 6 sessions \(\d+ saves, 2 blobs, .*, 1 agent\)\.\n$/);
-  expect((await run(["ls", "--store", "dir:other", "--utc", "-q"], { cwd })).stdout).toBe((await cli("ls", "--utc", "-q")).stdout);
+  expect((await run(["ls", "--store", "dir:other", "--utc", "-q"], { cwd })).stdout).toBe(
+    (await cli("ls", "--utc", "-q")).stdout,
+  );
 
   expect(await cli("export", "order-42", "-o", "one.jsonl")).toMatchObject({
     exit: 0,
     stdout: expect.stringMatching(/^1 session, .* in one\.jsonl\.\n$/),
   });
   expect(statSync(join(cwd, "one.jsonl")).mode & 0o077).toBe(0);
-  expect(await cli("export", "order-42", "-o", "one.jsonl")).toMatchObject({ exit: 4, stderr: expect.stringContaining("not there yet") });
-  expect(await json("import", "holdfast", "one.jsonl", "--store", "two.db", "--dry-run")).toMatchObject({
+  expect(await cli("export", "order-42", "-o", "one.jsonl")).toMatchObject({
+    exit: 4,
+    stderr: expect.stringContaining("not there yet"),
+  });
+  expect(
+    await json("import", "holdfast", "one.jsonl", "--store", "two.db", "--dry-run"),
+  ).toMatchObject({
     sessions: [{ id: "order-42", outcome: "imported" }],
     dryRun: true,
   });
-  expect(await json("import", "holdfast", "one.jsonl", "--store", "two.db")).toMatchObject({ sessions: [{ outcome: "imported" }] });
-  expect(await json("import", "holdfast", "one.jsonl", "--store", "two.db")).toMatchObject({ sessions: [{ outcome: "known" }] });
+  expect(await json("import", "holdfast", "one.jsonl", "--store", "two.db")).toMatchObject({
+    sessions: [{ outcome: "imported" }],
+  });
+  expect(await json("import", "holdfast", "one.jsonl", "--store", "two.db")).toMatchObject({
+    sessions: [{ outcome: "known" }],
+  });
 
   const torn = readFileSync(join(cwd, "one.jsonl"), "utf8").slice(0, -40);
   writeFileSync(join(cwd, "torn.jsonl"), torn);
-  expect(await cli("import", "holdfast", "torn.jsonl", "--store", "three.db")).toMatchObject({ exit: 5, stdout: "" });
+  expect(await cli("import", "holdfast", "torn.jsonl", "--store", "three.db")).toMatchObject({
+    exit: 5,
+    stdout: "",
+  });
   expect(await cli("import", "holdfast", "missing.jsonl")).toMatchObject({ exit: 3 });
-  expect(await cli("export")).toMatchObject({ exit: 2, stderr: expect.stringContaining("export needs one of") });
-  expect(await onTerminal(["export", "--all"], { cwd })).toMatchObject({ exit: 2, stdout: expect.stringContaining("not for a terminal") });
+  expect(await cli("export")).toMatchObject({
+    exit: 2,
+    stderr: expect.stringContaining("export needs one of"),
+  });
+  expect(await onTerminal(["export", "--all"], { cwd })).toMatchObject({
+    exit: 2,
+    stdout: expect.stringContaining("not for a terminal"),
+  });
 });
 
 test.each([
@@ -67,7 +100,10 @@ test.each([
   const path = fileURLToPath(new URL(`../migrate/fixtures/${name}`, import.meta.url));
   const cli = (...words: string[]) => run(["import", kind, ...words], { cwd });
   const dry = await cli(path, "--dry-run");
-  expect(dry).toMatchObject({ exit: 0, stdout: expect.stringMatching(/^SESSION +OUTCOME[\s\S]*\nWould import \d+ session/) });
+  expect(dry).toMatchObject({
+    exit: 0,
+    stdout: expect.stringMatching(/^SESSION +OUTCOME[\s\S]*\nWould import \d+ session/),
+  });
   expect(existsSync(join(cwd, ".holdfast"))).toBe(false);
   const done = await cli(path);
   expect(done).toMatchObject({
@@ -77,7 +113,9 @@ test.each([
   });
   const known = JSON.parse((await cli(path, "--json")).stdout);
   expect(known).toMatchObject({ version: 1, kind, dryRun: false });
-  expect(known.sessions.every(({ outcome }: { outcome: string }) => outcome === "known")).toBe(true);
+  expect(known.sessions.every(({ outcome }: { outcome: string }) => outcome === "known")).toBe(
+    true,
+  );
   expect((await run(["verify"], { cwd })).exit).toBe(0);
   expect((await run(["ls"], { cwd })).stdout.split("\n").length).toBeGreaterThan(2);
 });
@@ -85,7 +123,10 @@ test.each([
 test("import: what is not there, not that, or nothing at all is said, and no store is made", async () => {
   const cwd = fresh();
   expect(await run(["import", "ares", "nowhere"], { cwd })).toMatchObject({ exit: 3, stdout: "" });
-  expect(await run(["import", "aers", "."], { cwd })).toMatchObject({ exit: 2, stderr: expect.stringContaining("Did you mean ares?") });
+  expect(await run(["import", "aers", "."], { cwd })).toMatchObject({
+    exit: 2,
+    stderr: expect.stringContaining("Did you mean ares?"),
+  });
   const ccswarm = fileURLToPath(new URL("../migrate/fixtures/ccswarm", import.meta.url));
   expect(await run(["import", "smooth", ccswarm], { cwd })).toMatchObject({
     exit: 2,
@@ -100,7 +141,8 @@ test("rm --scrub and gc --scrub leave nothing of a deleted session in the files"
   const store = join(cwd, "state.db");
   const hold = await open(store);
   const words = "my grandmother's maiden name";
-  for (const id of ["one", "two"]) await hold.sessions.append(id, [{ role: "user", content: words }], { create: true });
+  for (const id of ["one", "two"])
+    await hold.sessions.append(id, [{ role: "user", content: words }], { create: true });
   await hold.close();
   expect(filesWith(store, words)).not.toEqual([]);
   const told = "Deleted text is gone from the store's files.";
@@ -121,22 +163,36 @@ test("snapshot and restore: said before, refused without a word, undone by what 
     dryRun: true,
     sessions: expect.arrayContaining([{ id: "order-43", outcome: "made" }]),
   });
-  expect(await cli("restore", short)).toMatchObject({ exit: 2, stderr: expect.stringContaining("--yes") });
+  expect(await cli("restore", short)).toMatchObject({
+    exit: 2,
+    stderr: expect.stringContaining("--yes"),
+  });
   const restored = await cli("restore", short, "--yes");
-  expect(restored).toMatchObject({ exit: 0, stdout: expect.stringContaining("support went back to") });
+  expect(restored).toMatchObject({
+    exit: 0,
+    stdout: expect.stringContaining("support went back to"),
+  });
   expect((await cli("show", "order-43")).exit).toBe(0);
   const undo = /holdfast (restore \S+)/.exec(restored.stderr)?.[1]?.split(" ") ?? [];
   expect((await cli(...undo, "--yes")).exit).toBe(0);
   expect((await cli("show", "order-43")).stdout).toContain("archived");
 });
 
-test("tail -f follows a session that another process works on, and Ctrl-C ends it", { timeout: 30_000 }, async () => {
+test("tail -f follows a session that another process works on, and Ctrl-C ends it", {
+  timeout: 30_000,
+}, async () => {
   const { cwd } = await made();
-  const child = spawn(process.execPath, [bin, "tail", "-f", "sums", "-n", "1", "--json"], { cwd, stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [bin, "tail", "-f", "sums", "-n", "1", "--json"], {
+    cwd,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const lines: string[] = [];
-  child.stdout.setEncoding("utf8").on("data", (text: string) => lines.push(...text.split("\n").filter(Boolean)));
+  child.stdout
+    .setEncoding("utf8")
+    .on("data", (text: string) => lines.push(...text.split("\n").filter(Boolean)));
   const until = async (seen: (lines: readonly string[]) => boolean) => {
-    for (const end = performance.now() + 10_000; performance.now() < end && !seen(lines); ) await sleep(20);
+    for (const end = performance.now() + 10_000; performance.now() < end && !seen(lines); )
+      await sleep(20);
     return seen(lines);
   };
   expect(await until(() => lines.length >= 2)).toBe(true);
@@ -147,17 +203,26 @@ test("tail -f follows a session that another process works on, and Ctrl-C ends i
   await session.checkpoint("live");
   await session.close();
   await hold.close();
-  expect(await until((all) => all.some((line) => line.includes("One more.")) && all.some((line) => line.includes('"label":"live"')))).toBe(
-    true,
+  expect(
+    await until(
+      (all) =>
+        all.some((line) => line.includes("One more.")) &&
+        all.some((line) => line.includes('"label":"live"')),
+    ),
+  ).toBe(true);
+  const ended = new Promise((resolve) =>
+    child.once("close", (code, signal) => resolve(code ?? signal)),
   );
-  const ended = new Promise((resolve) => child.once("close", (code, signal) => resolve(code ?? signal)));
   child.kill("SIGINT");
   expect(await ended).toBe(0);
 });
 
 test("bisect: a command that is not there, one that cannot tell, one that takes too long; along what a fork shares", async () => {
   const { cwd, cli, json, world } = await made();
-  expect(await cli("bisect", "sums")).toMatchObject({ exit: 2, stderr: expect.stringContaining("--run") });
+  expect(await cli("bisect", "sums")).toMatchObject({
+    exit: 2,
+    stderr: expect.stringContaining("--run"),
+  });
   expect(await cli("bisect", "sums", "--run", "no-such-command-here")).toMatchObject({
     exit: 2,
     stderr: expect.stringContaining("cannot be run (exit code 127)"),
@@ -166,9 +231,17 @@ test("bisect: a command that is not there, one that cannot tell, one that takes 
     exit: 2,
     stderr: expect.stringContaining("says nothing of the checkpoint"),
   });
-  expect(await json("bisect", "sums", "--run", "true")).toMatchObject({ found: null, why: "all-good" });
-  expect(await json("bisect", "sums", "--run", "exit 125")).toMatchObject({ found: null, why: "unknown" });
-  expect(await json("bisect", "sums", "--run", "(sleep 1; touch late); true", "--timeout", "50")).toMatchObject({ found: { step: 1 } });
+  expect(await json("bisect", "sums", "--run", "true")).toMatchObject({
+    found: null,
+    why: "all-good",
+  });
+  expect(await json("bisect", "sums", "--run", "exit 125")).toMatchObject({
+    found: null,
+    why: "unknown",
+  });
+  expect(
+    await json("bisect", "sums", "--run", "(sleep 1; touch late); true", "--timeout", "50"),
+  ).toMatchObject({ found: { step: 1 } });
   // What it has started ends with it.
   await sleep(1_200);
   expect(existsSync(join(cwd, "late"))).toBe(false);
@@ -194,7 +267,11 @@ test("bisect: a command that is not there, one that cannot tell, one that takes 
 });
 
 /** The tests may keep their stores in memory, which is a finding of its own. */
-const codesOf = ({ findings }: { readonly findings: readonly { readonly code: string }[] }): readonly string[] =>
+const codesOf = ({
+  findings,
+}: {
+  readonly findings: readonly { readonly code: string }[];
+}): readonly string[] =>
   findings
     .map(({ code }) => code)
     .filter((code) => code !== "IN_MEMORY")
@@ -203,9 +280,14 @@ const codesOf = ({ findings }: { readonly findings: readonly { readonly code: st
 test("doctor: what is wrong, each with what to do, and an exit code by it", async () => {
   const { cwd, cli, json } = await made();
   const sick = await json("doctor");
-  expect(sick).toMatchObject({ ok: false, store: { kind: "sqlite", format: expect.any(Number) }, stats: { sessions: 6 } });
+  expect(sick).toMatchObject({
+    ok: false,
+    store: { kind: "sqlite", format: expect.any(Number) },
+    stats: { sessions: 6 },
+  });
   expect(codesOf(sick)).toEqual(["IN_DOUBT", "WAITING"]);
-  for (const { message, fix } of sick.findings) expect(message.length * fix.length).toBeGreaterThan(0);
+  for (const { message, fix } of sick.findings)
+    expect(message.length * fix.length).toBeGreaterThan(0);
   const said = await cli("doctor");
   expect(said).toMatchObject({ exit: 1, stdout: expect.stringMatching(/^holdfast +0\.\d.*Node/) });
   expect(said.stdout).toMatch(/IN_DOUBT.*\n.*holdfast effects --status in-doubt/);
@@ -213,11 +295,16 @@ test("doctor: what is wrong, each with what to do, and an exit code by it", asyn
   for (const file of ["state.db"]) chmodSync(join(cwd, ".holdfast", file), 0o644);
   const open = await json("doctor");
   expect(open.findings).toContainEqual(
-    expect.objectContaining({ code: "OPEN_TO_OTHERS", level: "wrong", fix: expect.stringContaining("chmod") }),
+    expect.objectContaining({
+      code: "OPEN_TO_OTHERS",
+      level: "wrong",
+      fix: expect.stringContaining("chmod"),
+    }),
   );
   chmodSync(join(cwd, ".holdfast/state.db"), 0o600);
 
-  // A process that is killed leaves its lease behind: the negative of "nothing is wrong", and no reason to worry.
+  // A process that is killed leaves its lease behind: the negative of "nothing is wrong", and no
+  // reason to worry.
   const holder = spawn(
     process.execPath,
     [
@@ -246,7 +333,10 @@ test("doctor: what is wrong, each with what to do, and an exit code by it", asyn
   await cli("rm", "held", "--yes");
   const well = await json("doctor");
   expect([well.ok, codesOf(well)]).toEqual([true, []]);
-  expect(await run(["doctor", "--store", "memory:"], { cwd })).toMatchObject({ exit: 0, stdout: expect.stringContaining("NOT_KEPT") });
+  expect(await run(["doctor", "--store", "memory:"], { cwd })).toMatchObject({
+    exit: 0,
+    stdout: expect.stringContaining("NOT_KEPT"),
+  });
 });
 
 test("completion: commands, options, values and ids, and nothing where there is no store", async () => {
@@ -271,7 +361,10 @@ test("completion: commands, options, values and ids, and nothing where there is 
   expect(await complete("import", "ares", "x")).toEqual(["__files__"]);
   expect(await complete("help", "sho")).toEqual(["show"]);
   const empty = fresh();
-  expect(await run(["__complete", "--", "show", ""], { cwd: empty })).toMatchObject({ exit: 0, stdout: "" });
+  expect(await run(["__complete", "--", "show", ""], { cwd: empty })).toMatchObject({
+    exit: 0,
+    stdout: "",
+  });
   expect(existsSync(join(empty, ".holdfast"))).toBe(false);
   // In a shell: what it offers for a line that was begun.
   const line = `source <('${process.execPath}' '${bin}' completion bash); holdfast() { '${process.execPath}' '${bin}' "$@"; }; COMP_WORDS=(holdfast show order-42-w); COMP_CWORD=2; _holdfast; printf '%s\\n' "\${COMPREPLY[@]}"`;
@@ -318,7 +411,10 @@ test("after a prune: what came before is compared, and nothing seems to be left 
 test("log --json says where it was cut", async () => {
   const { json } = await made();
   for (const words of [["sums"], ["--agent", "support"], []]) {
-    expect(await json("log", ...words, "-n", "1"), words.join(" ")).toMatchObject({ more: true, items: [{}] });
+    expect(await json("log", ...words, "-n", "1"), words.join(" ")).toMatchObject({
+      more: true,
+      items: [{}],
+    });
     expect(await json("log", ...words), words.join(" ")).not.toHaveProperty("more");
   }
 });
@@ -326,9 +422,15 @@ test("log --json says where it was cut", async () => {
 test("prune removes snapshots by rules, and by the policies that were set", async () => {
   const { cwd, cli, json, world } = await made();
   const second = (await json("snapshot", "support", "--kind", "automatic")).snapshot.id;
-  expect(await cli("prune", "--snapshots", "support")).toMatchObject({ exit: 2, stderr: expect.stringContaining("needs a rule") });
+  expect(await cli("prune", "--snapshots", "support")).toMatchObject({
+    exit: 2,
+    stderr: expect.stringContaining("needs a rule"),
+  });
   expect(await cli("prune", "--snapshots", "support", "--all")).toMatchObject({ exit: 2 });
-  expect(await cli("prune", "--snapshots", "support", "--keep", "1")).toMatchObject({ exit: 2, stderr: expect.stringContaining("--yes") });
+  expect(await cli("prune", "--snapshots", "support", "--keep", "1")).toMatchObject({
+    exit: 2,
+    stderr: expect.stringContaining("--yes"),
+  });
   expect(await cli("prune", "--snapshots", "support", "--keep", "1", "--dry-run")).toMatchObject({
     exit: 0,
     stdout: `1 snapshot of support would go.\n  ${world.snapshot}\n`,
@@ -347,7 +449,9 @@ test("prune removes snapshots by rules, and by the policies that were set", asyn
     removedSnapshots: 1,
     prunedSnapshots: [{ agent: "support", removed: 1 }],
   });
-  expect((await cli("prune", "--all", "--yes")).stdout).toBe("Removed 0 checkpoints of 6 sessions, and 1 snapshot of agents.\n");
+  expect((await cli("prune", "--all", "--yes")).stdout).toBe(
+    "Removed 0 checkpoints of 6 sessions, and 1 snapshot of agents.\n",
+  );
   const { items } = await json("snapshots", "support");
   expect(items.map(({ id }: { id: string }) => id)).toEqual([third]);
   expect(second).not.toBe(third);
@@ -361,9 +465,14 @@ test("looking makes no store: not of an empty file, an empty directory, nor in a
     expect((await run(["ls", "--store", store], { cwd })).exit).toBe(3);
   const { cwd: other } = await made();
   await run(["export", "--all", "-o", "all.jsonl"], { cwd: other });
-  expect((await run(["import", "holdfast", join(other, "all.jsonl"), "--dry-run", "--store", "new.db"], { cwd })).stdout).toMatch(
-    /^Would import 6 sessions/,
-  );
+  expect(
+    (
+      await run(
+        ["import", "holdfast", join(other, "all.jsonl"), "--dry-run", "--store", "new.db"],
+        { cwd },
+      )
+    ).stdout,
+  ).toMatch(/^Would import 6 sessions/);
   expect(readdirSync(cwd).sort()).toEqual(["empty", "empty.db"]);
   expect([statSync(join(cwd, "empty.db")).size, readdirSync(join(cwd, "empty"))]).toEqual([0, []]);
 });
@@ -372,21 +481,41 @@ test("show: a call is told by its own answer, though its id was used before, and
   const { cwd, cli, world } = await made();
   const hold = await open(join(cwd, ".holdfast/state.db"));
   const session = await hold.session("same-ids");
-  const call = (name: string) => ({ role: "assistant", content: [{ type: "tool-call", callId: "1", name, input: {} }] }) as const;
+  const call = (name: string) =>
+    ({
+      role: "assistant",
+      content: [{ type: "tool-call", callId: "1", name, input: {} }],
+    }) as const;
   const answer = (outcome: "ok" | "error") =>
-    ({ role: "tool", content: [{ type: "tool-result", callId: "1", outcome, output: "x" }] }) as const;
+    ({
+      role: "tool",
+      content: [{ type: "tool-result", callId: "1", outcome, output: "x" }],
+    }) as const;
   session.append(call("first"), answer("ok"), call("second"), answer("error"), call("third"));
   await session.checkpoint();
   await session.close();
   await hold.close();
   const { stdout } = await cli("show", "same-ids");
-  expect([...stdout.matchAll(/→ (\w+) \{\} *(\w*)/g)].map(([, name, state]) => [name, state])).toEqual([
+  expect(
+    [...stdout.matchAll(/→ (\w+) \{\} *(\w*)/g)].map(([, name, state]) => [name, state]),
+  ).toEqual([
     ["first", "done"],
     ["second", "error"],
     ["third", ""],
   ]);
-  await cli("approve", world.effects.waiting, "--args", '{"cents":5}', "--note", "less", "--by", "ana");
-  expect((await cli("show", "order-44")).stdout).toContain('approved by ana with {"cents":5}: less');
+  await cli(
+    "approve",
+    world.effects.waiting,
+    "--args",
+    '{"cents":5}',
+    "--note",
+    "less",
+    "--by",
+    "ana",
+  );
+  expect((await cli("show", "order-44")).stdout).toContain(
+    'approved by ana with {"cents":5}: less',
+  );
 });
 
 test("a decision that contradicts the one that stands is refused, and says which that is", async () => {
@@ -405,7 +534,10 @@ test("show: lines that have no end are cut wherever they stand, and whole where 
   const hold = await open(join(cwd, ".holdfast/state.db"));
   const session = await hold.session("long");
   session.append({ role: "user", content: long });
-  session.append({ role: "tool", content: [{ type: "tool-result", callId: "1", outcome: "ok", output: { long } }] });
+  session.append({
+    role: "tool",
+    content: [{ type: "tool-result", callId: "1", outcome: "ok", output: { long } }],
+  });
   session.set("long", long);
   await session.checkpoint();
   await session.close();
@@ -419,8 +551,14 @@ test("options that every command takes may stand before it", async () => {
   expect((await run(["--store", ".holdfast/state.db", "--utc", "ls", "-q"], { cwd })).stdout).toBe(
     (await run(["ls", "--utc", "-q"], { cwd })).stdout,
   );
-  expect(await run(["--stor", "x", "ls"], { cwd })).toMatchObject({ exit: 2, stderr: expect.not.stringContaining("Did you mean") });
-  expect(await run(["constructor"], { cwd })).toMatchObject({ exit: 2, stderr: expect.stringContaining("Try: holdfast help") });
+  expect(await run(["--stor", "x", "ls"], { cwd })).toMatchObject({
+    exit: 2,
+    stderr: expect.not.stringContaining("Did you mean"),
+  });
+  expect(await run(["constructor"], { cwd })).toMatchObject({
+    exit: 2,
+    stderr: expect.stringContaining("Try: holdfast help"),
+  });
 });
 
 test("ids may be shortened, as long as one fits", async () => {
@@ -430,7 +568,10 @@ test("ids may be shortened, as long as one fits", async () => {
   expect((await json("show", "order-42@half of it")).checkpoint.id).toBe(half);
   expect((await json("show", "order-42@~0")).checkpoint.id).toBe(half);
   expect((await json("show", "order-42-w")).session.id).toBe("order-42-what-if");
-  expect(await cli("show", "order-42@99")).toMatchObject({ exit: 3, stderr: expect.stringContaining("holdfast log order-42") });
+  expect(await cli("show", "order-42@99")).toMatchObject({
+    exit: 3,
+    stderr: expect.stringContaining("holdfast log order-42"),
+  });
   expect(await cli("show", "")).toMatchObject({ exit: 2 });
   expect((await json("effects")).items).toHaveLength(2);
   expect((await cli("approve", world.effects.waiting.slice(0, 5))).exit).toBe(0);
@@ -443,8 +584,14 @@ test("a number that JavaScript would change is refused by --result and --args, a
     ["approve", "--args", world.effects.waiting],
   ] as const) {
     const answer = await cli(decision, effect, option, '{"order":[9007199254740993]}');
-    expect(answer).toMatchObject({ exit: 2, stderr: expect.stringMatching(`${option}: .*order\\[0\\].*send it as a string`) });
-    expect(await cli(decision, effect, option, "{order}")).toMatchObject({ exit: 2, stderr: expect.stringContaining("is not JSON (") });
+    expect(answer).toMatchObject({
+      exit: 2,
+      stderr: expect.stringMatching(`${option}: .*order\\[0\\].*send it as a string`),
+    });
+    expect(await cli(decision, effect, option, "{order}")).toMatchObject({
+      exit: 2,
+      stderr: expect.stringContaining("is not JSON ("),
+    });
   }
   expect((await json("effects")).items).toHaveLength(2);
   await cli("approve", world.effects.waiting, "--args", '{"order":"9007199254740993"}');
@@ -455,14 +602,24 @@ test("a store in Postgres is looked at by the same words, and its password is sh
   const cwd = fresh();
   const store = everyStore.find(({ name }) => name === "postgres")?.address() as string;
   await makeWorld(store);
-  expect((await run(["log", "order-42", "--graph", "--store", store], { cwd })).stdout.split("\n")).toHaveLength(7);
-  expect((await run(["show", "order-42-w", "--store", store], { cwd })).stdout).toContain("Send a new one instead.");
+  expect(
+    (await run(["log", "order-42", "--graph", "--store", store], { cwd })).stdout.split("\n"),
+  ).toHaveLength(7);
+  expect((await run(["show", "order-42-w", "--store", store], { cwd })).stdout).toContain(
+    "Send a new one instead.",
+  );
   expect((await run(["settle", "order-43", "--retry", "--store", store], { cwd })).exit).toBe(0);
   const doctor = await run(["doctor"], { cwd, env: { HOLDFAST_STORE: store } });
   expect(doctor.stdout).toMatch(/store +postgres, database \w+, schema test[\s\S]*PostgreSQL \d+/);
   const { password } = new URL(store);
-  const hinted = await run(["ls", "--store", store.replace(/^(postgres:\/\/[^:@/]*)(:[^@]*)?@/, "$1:pass-word@")], { cwd });
-  expect([hinted.exit, hinted.stderr]).toEqual([0, expect.stringMatching(/--store '?postgres:\/\/\w+@/)]);
+  const hinted = await run(
+    ["ls", "--store", store.replace(/^(postgres:\/\/[^:@/]*)(:[^@]*)?@/, "$1:pass-word@")],
+    { cwd },
+  );
+  expect([hinted.exit, hinted.stderr]).toEqual([
+    0,
+    expect.stringMatching(/--store '?postgres:\/\/\w+@/),
+  ]);
   expect(hinted.stderr).not.toContain("pass-word");
   if (password !== "") expect(doctor.stdout + doctor.stderr).not.toContain(password);
 });
@@ -470,24 +627,44 @@ test("a store in Postgres is looked at by the same words, and its password is sh
 test("a store in a directory, and one of a tenant, are looked at by the same words", async () => {
   const cwd = fresh();
   await makeWorld(`dir:${join(cwd, "state")}`);
-  expect((await run(["log", "order-42", "--graph", "--store", "dir:state"], { cwd })).stdout.split("\n")).toHaveLength(7);
-  expect((await run(["ls", "--store", "dir:state", "--tenant", "acme"], { cwd })).stdout).toBe("No sessions yet.\n");
-  expect((await run(["doctor", "--store", "dir:state"], { cwd })).stdout).toContain("each journal and its directory");
+  expect(
+    (await run(["log", "order-42", "--graph", "--store", "dir:state"], { cwd })).stdout.split("\n"),
+  ).toHaveLength(7);
+  expect((await run(["ls", "--store", "dir:state", "--tenant", "acme"], { cwd })).stdout).toBe(
+    "No sessions yet.\n",
+  );
+  expect((await run(["doctor", "--store", "dir:state"], { cwd })).stdout).toContain(
+    "each journal and its directory",
+  );
 });
 
-test.runIf(existsSync("/dev/full"))("output that cannot be written is told in one line", async () => {
-  const { cwd } = await made();
-  const to = (line: string) => spawnSync("sh", ["-c", `'${process.execPath}' '${bin}' ${line}`], { cwd, encoding: "utf8" });
-  for (const words of ["ls", "ls --json", "log sums", "export --all", "help", "--version", "tail sums"]) {
-    const { status, stderr } = to(`${words} > /dev/full`);
-    expect(status, words).toBe(1);
-    expect(stderr, words).toMatch(/^holdfast: The output could not be written to stdout \(ENOSPC\)\. .*\n$/m);
-    expect(stderr, words).not.toMatch(/^ +at /m);
-  }
-  expect(to("ls 2> /dev/full > /dev/full").status).toBe(1);
-  // A reader that has seen enough is no error.
-  expect(to("ls --json | head -c 1")).toMatchObject({ status: 0, stderr: "" });
-});
+test.runIf(existsSync("/dev/full"))(
+  "output that cannot be written is told in one line",
+  async () => {
+    const { cwd } = await made();
+    const to = (line: string) =>
+      spawnSync("sh", ["-c", `'${process.execPath}' '${bin}' ${line}`], { cwd, encoding: "utf8" });
+    for (const words of [
+      "ls",
+      "ls --json",
+      "log sums",
+      "export --all",
+      "help",
+      "--version",
+      "tail sums",
+    ]) {
+      const { status, stderr } = to(`${words} > /dev/full`);
+      expect(status, words).toBe(1);
+      expect(stderr, words).toMatch(
+        /^holdfast: The output could not be written to stdout \(ENOSPC\)\. .*\n$/m,
+      );
+      expect(stderr, words).not.toMatch(/^ +at /m);
+    }
+    expect(to("ls 2> /dev/full > /dev/full").status).toBe(1);
+    // A reader that has seen enough is no error.
+    expect(to("ls --json | head -c 1")).toMatchObject({ status: 0, stderr: "" });
+  },
+);
 
 test.each([
   ["SIGTERM", 143],
@@ -500,7 +677,10 @@ test.each([
     ["began", "bisect", "sums", "--run", "touch began; sleep 60"],
   ];
   for (const [began, ...words] of commands) {
-    const child = spawn(process.execPath, [bin, ...words], { cwd, stdio: ["pipe", "ignore", "ignore"] });
+    const child = spawn(process.execPath, [bin, ...words], {
+      cwd,
+      stdio: ["pipe", "ignore", "ignore"],
+    });
     const ended = new Promise((resolve) => child.once("close", (code, by) => resolve(code ?? by)));
     while (!existsSync(join(cwd, began)) && child.exitCode === null) await sleep(20);
     child.kill(signal);

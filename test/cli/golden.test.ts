@@ -23,7 +23,9 @@ function place(): string {
   count += 1;
   const at = join(directory, String(count));
   mkdirSync(join(at, ".holdfast"), { recursive: true, mode: 0o700 });
-  for (const end of ["", "-anchors"]) if (existsSync(template + end)) copyFileSync(template + end, join(at, ".holdfast/state.db") + end);
+  for (const end of ["", "-anchors"])
+    if (existsSync(template + end))
+      copyFileSync(template + end, join(at, ".holdfast/state.db") + end);
   return at;
 }
 
@@ -36,7 +38,9 @@ const filled = (line: string): string[] =>
         .replaceAll("%20", " ")
         .replace(
           /^\{(\w+)\}/,
-          (_, name: string) => ({ ...world.checkpoints, ...world.effects, snapshot: world.snapshot })[name] ?? `no ${name}`,
+          (_, name: string) =>
+            ({ ...world.checkpoints, ...world.effects, snapshot: world.snapshot })[name] ??
+            `no ${name}`,
         ),
     );
 
@@ -146,7 +150,11 @@ describe("on a terminal", () => {
     "bisect",
   ];
   test.each(shown)("%s", async (name) => {
-    expectGolden(`terminal-${name}`, await onTerminal(filled(looks[name] as string), { cwd: place() }), world);
+    expectGolden(
+      `terminal-${name}`,
+      await onTerminal(filled(looks[name] as string), { cwd: place() }),
+      world,
+    );
   });
 
   test("somebody is asked before anything is deleted, and no is no", async () => {
@@ -163,10 +171,14 @@ describe("on a terminal", () => {
     const env = { HOLDFAST_PAGER: "sed 's/^/paged: /'" };
     expect((await onTerminal(["help"], { env })).stdout).toMatch(/^paged: .*holdfast/);
     expect((await onTerminal(["ls"], { cwd: place(), env })).stdout).not.toContain("paged");
-    expect((await onTerminal(["log", "order-42", "--no-pager"], { cwd: place(), env })).stdout).not.toContain("paged");
+    expect(
+      (await onTerminal(["log", "order-42", "--no-pager"], { cwd: place(), env })).stdout,
+    ).not.toContain("paged");
     expect((await run(["help"], { env })).stdout).not.toContain("paged");
     // One that is not there: then without.
-    expect((await onTerminal(["help"], { env: { HOLDFAST_PAGER: "no-such-pager" } })).stdout).toContain("durable state");
+    expect(
+      (await onTerminal(["help"], { env: { HOLDFAST_PAGER: "no-such-pager" } })).stdout,
+    ).toContain("durable state");
   });
 
   test("a narrow one cuts what may be cut, and nothing is wider than it is", async () => {
@@ -177,7 +189,9 @@ describe("on a terminal", () => {
 
 describe("what is promised of all of them", () => {
   test("every command has a golden output, is listed in the help, and says what it does", async () => {
-    const ran = new Set([...Object.values(looks), ...Object.values(acts)].map((line) => line.split(" ")[0]));
+    const ran = new Set(
+      [...Object.values(looks), ...Object.values(acts)].map((line) => line.split(" ")[0]),
+    );
     /** Those that have tests of their own: a world of other files, processes that go on. */
     const elsewhere = [
       "demo",
@@ -233,7 +247,9 @@ describe("what is promised of all of them", () => {
     const json = await run(["show", "wild", "--json"], { cwd });
     expect(JSON.parse(json.stdout).messages[0].content).toContain("\u001b]0;owned\u0007");
     expect(json.stdout).not.toMatch(/[^\P{Cc}\n]|[\u202a-\u202e]/u);
-    expect(JSON.parse(json.stdout).state).toEqual({ "key\u202eodd": { "k\u001b[31m": "C1 \u009b31m" } });
+    expect(JSON.parse(json.stdout).state).toEqual({
+      "key\u202eodd": { "k\u001b[31m": "C1 \u009b31m" },
+    });
   });
 
   test("with --json: one document with a version, nothing else on stdout, and errors as JSON on stderr", async () => {
@@ -263,12 +279,18 @@ describe("what is promised of all of them", () => {
       if (!line.startsWith("bisect")) expect(stderr, line).toBe("");
     }
     const failed = await run(["show", "nothing", "--json"], { cwd });
-    expect([failed.stdout, JSON.parse(failed.stderr)]).toMatchObject(["", { version: 1, error: { code: "NOT_FOUND" } }]);
+    expect([failed.stdout, JSON.parse(failed.stderr)]).toMatchObject([
+      "",
+      { version: 1, error: { code: "NOT_FOUND" } },
+    ]);
   });
 
   test("a pipe that is closed early ends it quietly", async () => {
     const cwd = place();
-    const { exit, stderr } = await sh(`'${process.execPath}' '${bin}' help --markdown | head -n 1`, cwd);
+    const { exit, stderr } = await sh(
+      `'${process.execPath}' '${bin}' help --markdown | head -n 1`,
+      cwd,
+    );
     expect([exit, stderr]).toEqual([0, ""]);
   });
 
@@ -282,11 +304,14 @@ describe("what is promised of all of them", () => {
 
   /** As it is pasted into a shell, which splits it into words. */
   const pasted = async (line: string, cwd: string) => {
-    const words = (await sh(`holdfast() { printf '%s\\0' "$@"; }\n${line}`, cwd)).stdout.split("\0").slice(0, -1);
+    const words = (await sh(`holdfast() { printf '%s\\0' "$@"; }\n${line}`, cwd)).stdout
+      .split("\0")
+      .slice(0, -1);
     expect(words, line).not.toEqual([]);
     return run(words, { cwd });
   };
-  const proposedBy = (stderr: string) => [...stderr.matchAll(/^(?:Next:|     ) (holdfast .+)$/gm)].map(([, line]) => line as string);
+  const proposedBy = (stderr: string) =>
+    [...stderr.matchAll(/^(?:Next:|     ) (holdfast .+)$/gm)].map(([, line]) => line as string);
   const GOES_ON = /^holdfast (tail -f|doctor)/;
 
   test("what is proposed next can be run", async () => {
@@ -308,7 +333,10 @@ describe("what is promised of all of them", () => {
       expect(proposed.length, line).toBeGreaterThan(0);
       for (const command of proposed) {
         if (GOES_ON.test(command)) continue;
-        const { exit, stderr } = await pasted(command.replace("holdfast rm", "holdfast rm --yes"), place());
+        const { exit, stderr } = await pasted(
+          command.replace("holdfast rm", "holdfast rm --yes"),
+          place(),
+        );
         expect([command, exit, exit === 0 ? "" : stderr]).toEqual([command, 0, ""]);
       }
     }
@@ -316,7 +344,17 @@ describe("what is promised of all of them", () => {
 
   test("also where ids are what nobody would choose: what is pasted does that, and nothing else", async () => {
     const cwd = place();
-    const ids = ["-x", "--json", "--", "a b", "it's", "$(touch pwned)", "~root", "rtl-\u202eabc", "ana@example.com"];
+    const ids = [
+      "-x",
+      "--json",
+      "--",
+      "a b",
+      "it's",
+      "$(touch pwned)",
+      "~root",
+      "rtl-\u202eabc",
+      "ana@example.com",
+    ];
     const hold = await open(join(cwd, ".holdfast/state.db"));
     for (const id of ids) {
       const session = await hold.session(id, { agent: id });
@@ -327,9 +365,16 @@ describe("what is promised of all of them", () => {
     }
     await hold.close();
     for (const id of ids) {
-      for (const command of id === "-x" ? ["show", "log", "tail", "rm --dry-run", "diff", "fork"] : ["show", "tail"]) {
+      for (const command of id === "-x"
+        ? ["show", "log", "tail", "rm --dry-run", "diff", "fork"]
+        : ["show", "tail"]) {
         const { exit, stderr, stdout } = await run([...command.split(" "), "--", id], { cwd });
-        expect([id, command, exit, stderr.split("\n")[0]]).toEqual([id, command, 0, expect.stringContaining("Next: holdfast")]);
+        expect([id, command, exit, stderr.split("\n")[0]]).toEqual([
+          id,
+          command,
+          0,
+          expect.stringContaining("Next: holdfast"),
+        ]);
         expect(stdout + stderr).not.toMatch(/[\u202a-\u202e]/u);
         for (const line of proposedBy(stderr)) {
           if (GOES_ON.test(line) || line.startsWith("holdfast rm")) continue;
@@ -348,6 +393,9 @@ describe("what is promised of all of them", () => {
 
 async function sh(line: string, cwd: string) {
   const { spawnSync } = await import("node:child_process");
-  const { status, stdout, stderr } = spawnSync("bash", ["--norc", "-c", line], { cwd, encoding: "utf8" });
+  const { status, stdout, stderr } = spawnSync("bash", ["--norc", "-c", line], {
+    cwd,
+    encoding: "utf8",
+  });
   return { exit: status, stdout, stderr };
 }

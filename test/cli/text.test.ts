@@ -6,11 +6,24 @@ import { propose, shellLine, shellWord } from "../../src/cli/framework/proposal.
 import { compare } from "../../src/cli/render/changes.js";
 import { table } from "../../src/cli/render/table.js";
 import { paint } from "../../src/cli/terminal/colours.js";
-import { ago, block, clip, inline, json, oneLine, size, width, wrap } from "../../src/cli/terminal/text.js";
+import {
+  ago,
+  block,
+  clip,
+  inline,
+  json,
+  oneLine,
+  size,
+  width,
+  wrap,
+} from "../../src/cli/terminal/text.js";
 import { closest } from "../../src/core/values/closest.js";
 import { cpuMs } from "../support/cpu.js";
 
-const anything = fc.oneof(fc.string({ unit: "binary", maxLength: 60 }), fc.string({ unit: "grapheme", maxLength: 60 }));
+const anything = fc.oneof(
+  fc.string({ unit: "binary", maxLength: 60 }),
+  fc.string({ unit: "grapheme", maxLength: 60 }),
+);
 const UNSEEN = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;
 
 describe("V1", () => {
@@ -57,17 +70,42 @@ describe("V1", () => {
       expect(JSON.parse(json({ character })), what).toEqual({ character });
     }
     // In a script that it does not join, and behind what is no emoji.
-    for (const text of ["a\u200db", "я\u200dя", "日\u200d本", "é\u200de", "1\ufe0f", "a1\ufe0fb", "#\ufe0e"])
+    for (const text of [
+      "a\u200db",
+      "я\u200dя",
+      "日\u200d本",
+      "é\u200de",
+      "1\ufe0f",
+      "a1\ufe0fb",
+      "#\ufe0e",
+    ])
       expect(inline(text), text).toBe(
-        text.replace(/\u200d/u, "\\u{200d}").replace(/[\ufe0e\ufe0f]/u, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`),
+        text
+          .replace(/\u200d/u, "\\u{200d}")
+          .replace(/[\ufe0e\ufe0f]/u, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`),
       );
     // A text that is hidden behind an emoji.
     expect(inline("😀\ufe0f\ufe0f\ufe0e")).toBe("😀\ufe0f\\u{fe0f}\\u{fe0e}");
-    expect(inline(`a${[..."hi"].map((c) => String.fromCodePoint(0xe0000 + c.charCodeAt(0))).join("")}`)).toBe("a\\u{e0068}\\u{e0069}");
+    expect(
+      inline(`a${[..."hi"].map((c) => String.fromCodePoint(0xe0000 + c.charCodeAt(0))).join("")}`),
+    ).toBe("a\\u{e0068}\\u{e0069}");
   });
 
   test("emoji and scripts keep the joiners and selectors that they are written with", () => {
-    for (const text of ["👩‍👩‍👧", "❤️", "❤️‍🔥", "🏳️‍🌈", "1️⃣", "☎︎", "👍🏽", "👩🏽‍💻", "क्‍ष", "\u0600", "\ue000"]) expect(inline(text)).toBe(text);
+    for (const text of [
+      "👩‍👩‍👧",
+      "❤️",
+      "❤️‍🔥",
+      "🏳️‍🌈",
+      "1️⃣",
+      "☎︎",
+      "👍🏽",
+      "👩🏽‍💻",
+      "क्‍ष",
+      "\u0600",
+      "\ue000",
+    ])
+      expect(inline(text)).toBe(text);
   });
 
   test("what is seen stays as it is", () => {
@@ -79,7 +117,9 @@ describe("V1", () => {
 
 describe("V2", () => {
   test("columns are those of a terminal", () => {
-    expect(["abc", "日本", "👩‍👩‍👧", "é", "e\u0301", "👍🏽", "", "\u001b[31mred\u001b[39m"].map(width)).toEqual([3, 4, 2, 1, 1, 2, 0, 3]);
+    expect(
+      ["abc", "日本", "👩‍👩‍👧", "é", "e\u0301", "👍🏽", "", "\u001b[31mred\u001b[39m"].map(width),
+    ).toEqual([3, 4, 2, 1, 1, 2, 0, 3]);
   });
 
   test("what is cut fits, and what fits is not cut", () => {
@@ -101,7 +141,8 @@ describe("V2", () => {
         const shown = inline(text);
         const rows = wrap(shown, columns);
         const indent = /^ */.exec(shown)?.[0].length ?? 0;
-        for (const row of rows) expect(width(row)).toBeLessThanOrEqual(Math.max(columns, indent + 8));
+        for (const row of rows)
+          expect(width(row)).toBeLessThanOrEqual(Math.max(columns, indent + 8));
         expect(rows.join("").replaceAll(" ", "")).toBe(shown.replaceAll(" ", ""));
       }),
       { numRuns: 2_000 },
@@ -121,7 +162,11 @@ describe("V2", () => {
       ["a", "", "long enough to be cut"],
       ["bb", "", "日本語日本語"],
     ];
-    expect(table(columns, rows, { ...plain, columns: 14 })).toEqual(["ID  TEXT", "a   long enou…", "bb  日本語日…"]);
+    expect(table(columns, rows, { ...plain, columns: 14 })).toEqual([
+      "ID  TEXT",
+      "a   long enou…",
+      "bb  日本語日…",
+    ]);
     expect(table(columns, rows, { ...plain, columns: Number.POSITIVE_INFINITY })).toEqual([
       "ID  TEXT",
       "a   long enough to be cut",
@@ -166,9 +211,17 @@ describe("what is proposed can be pasted", () => {
   });
 
   test("options come first, and words that look like one stand behind --", () => {
-    expect(shellLine(propose("log", ["-x"], { graph: true, store: "a b.db", limit: 5, tenant: undefined, all: false }))).toBe(
-      "holdfast log --graph --store 'a b.db' --limit 5 -- -x",
-    );
+    expect(
+      shellLine(
+        propose("log", ["-x"], {
+          graph: true,
+          store: "a b.db",
+          limit: 5,
+          tenant: undefined,
+          all: false,
+        }),
+      ),
+    ).toBe("holdfast log --graph --store 'a b.db' --limit 5 -- -x");
     expect(shellLine(propose("fork", ["a"], { id: "-b" }))).toBe("holdfast fork --id=-b a");
     expect(shellLine(propose("tail", ["a"], { f: true }))).toBe("holdfast tail -f a");
   });
@@ -188,7 +241,9 @@ test("long lines are cut and wrapped in time that grows with what is shown of th
 test("times and sizes in few words", () => {
   const now = Date.UTC(2026, 0, 31);
   const before = (ms: number) => ago(new Date(now - ms).toISOString(), now);
-  expect([0, 9_999, 30_000, 180_000, 7_200_000, 3 * 86_400_000, 40 * 86_400_000, -60_000].map(before)).toEqual([
+  expect(
+    [0, 9_999, 30_000, 180_000, 7_200_000, 3 * 86_400_000, 40 * 86_400_000, -60_000].map(before),
+  ).toEqual([
     "just now",
     "just now",
     "30 s ago",
@@ -198,12 +253,21 @@ test("times and sizes in few words", () => {
     "2025-12-22",
     "2026-01-31 00:01:00Z",
   ]);
-  expect([0, 999, 1_000, 12_345, 9_999_999, 1_234_000_000].map(size)).toEqual(["0 B", "999 B", "1.0 kB", "12 kB", "10.0 MB", "1.23 GB"]);
+  expect([0, 999, 1_000, 12_345, 9_999_999, 1_234_000_000].map(size)).toEqual([
+    "0 B",
+    "999 B",
+    "1.0 kB",
+    "12 kB",
+    "10.0 MB",
+    "1.23 GB",
+  ]);
 });
 
 test("what was meant: what is close, and nothing that is not", () => {
   expect(
-    ["shwo", "sttas", "colud", "x", "ls", "verfy", "resto"].map((word) => closest(word, ["show", "stats", "ls", "verify", "restore"])),
+    ["shwo", "sttas", "colud", "x", "ls", "verfy", "resto"].map((word) =>
+      closest(word, ["show", "stats", "ls", "verify", "restore"]),
+    ),
   ).toEqual(["show", "stats", undefined, undefined, "ls", "verify", "restore"]);
 });
 
@@ -213,7 +277,8 @@ describe("texts compared line by line", () => {
     fc.assert(
       fc.property(lines, lines, (from, to) => {
         const steps = compare(from, to);
-        const side = (...signs: string[]) => steps.filter(({ sign }) => signs.includes(sign)).map(({ line }) => line);
+        const side = (...signs: string[]) =>
+          steps.filter(({ sign }) => signs.includes(sign)).map(({ line }) => line);
         expect(side(" ", "-")).toEqual(from);
         expect(side(" ", "+")).toEqual(to);
         expect(side(" ")).toHaveLength(longestCommon(from, to));
@@ -223,19 +288,27 @@ describe("texts compared line by line", () => {
   });
 
   test("texts that are too long for that are compared at once, whole", () => {
-    const [a, b] = [Array.from({ length: 20_000 }, (_, i) => `a${i}`), Array.from({ length: 20_000 }, (_, i) => `b${i}`)];
+    const [a, b] = [
+      Array.from({ length: 20_000 }, (_, i) => `a${i}`),
+      Array.from({ length: 20_000 }, (_, i) => `b${i}`),
+    ];
     expect(cpuMs(() => expect(compare(a, b)).toHaveLength(40_000))).toBeLessThan(2_000);
   });
 });
 
-function longestCommon([a, ...from]: readonly string[], to: readonly string[], known = new Map<string, number>()): number {
+function longestCommon(
+  [a, ...from]: readonly string[],
+  to: readonly string[],
+  known = new Map<string, number>(),
+): number {
   if (a === undefined || to.length === 0) return 0;
   const key = `${from.length} ${to.length}`;
   const before = known.get(key);
   if (before !== undefined) return before;
   const at = to.indexOf(a);
   const without = longestCommon(from, to, known);
-  const best = at === -1 ? without : Math.max(without, 1 + longestCommon(from, to.slice(at + 1), known));
+  const best =
+    at === -1 ? without : Math.max(without, 1 + longestCommon(from, to.slice(at + 1), known));
   known.set(key, best);
   return best;
 }

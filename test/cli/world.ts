@@ -1,11 +1,16 @@
 /** A small store with something of everything in it, made at times that are known. */
 import { agent, type Holdfast, type ModelReply, open } from "../../src/index.js";
 
-/** Where the clock begins. It goes on with every step: how often Holdfast looks at it depends on how busy the machine is. */
+/**
+ * Where the clock begins. It goes on with every step: how often Holdfast looks at it depends on how
+ * busy the machine is.
+ */
 const BEGAN = Date.UTC(2026, 2, 1, 12);
 
 export interface World {
-  /** Lines in the order of their making, so that what is random in an output can be given a name. */
+  /**
+   * Lines in the order of their making, so that what is random in an output can be given a name.
+   */
   readonly lines: readonly string[];
   readonly checkpoints: { readonly [name: string]: string };
   readonly effects: { readonly inDoubt: string; readonly waiting: string };
@@ -26,8 +31,14 @@ function support(hold: Holdfast, replies: ModelReply[]) {
       system: "You help people with their orders.",
       model: async () => replies.shift() as ModelReply,
       tools: {
-        lookup: { mode: "repeatable", run: ({ order }: { order: number }) => ({ order, item: "teapot", cents: 1_800 }) },
-        refund: { mode: "keyed", run: ({ order }: { order: number }) => ({ receipt: `R-${order}` }) },
+        lookup: {
+          mode: "repeatable",
+          run: ({ order }: { order: number }) => ({ order, item: "teapot", cents: 1_800 }),
+        },
+        refund: {
+          mode: "keyed",
+          run: ({ order }: { order: number }) => ({ receipt: `R-${order}` }),
+        },
         email: {
           mode: "once",
           run: () => {
@@ -46,7 +57,10 @@ export async function makeWorld(store: string, began = BEGAN): Promise<World> {
   const done = support(hold, [
     call("lookup", { order: 42 }),
     call("refund", { order: 42 }),
-    { content: "Order 42 is refunded.\nThe money is on its way.", usage: { inputTokens: 1_300, outputTokens: 12 } },
+    {
+      content: "Order 42 is refunded.\nThe money is on its way.",
+      usage: { inputTokens: 1_300, outputTokens: 12 },
+    },
   ]);
   now += 1_000;
   await done.run("order-42", "Refund order 42, it arrived broken.");
@@ -80,13 +94,21 @@ export async function makeWorld(store: string, began = BEGAN): Promise<World> {
 
   now += 1_000;
   const wild = await hold.session("wild", { title: "odd \u001b[31mred\u001b[0m \u202etitle" });
-  wild.append({ role: "user", content: "bell \u0007 and \u001b]0;owned\u0007 and\r\nanother line\tand a tab" });
+  wild.append({
+    role: "user",
+    content: "bell \u0007 and \u001b]0;owned\u0007 and\r\nanother line\tand a tab",
+  });
   wild.append({
     role: "assistant",
     content: [
       { type: "reasoning", text: "They play." },
       { type: "text", text: "日本語と絵文字 👩‍👩‍👧 は広い" },
-      { type: "file", mediaType: "image/png", name: "a\u001b[2Jb.png", data: { bytes: new Uint8Array(2_048) } },
+      {
+        type: "file",
+        mediaType: "image/png",
+        name: "a\u001b[2Jb.png",
+        data: { bytes: new Uint8Array(2_048) },
+      },
       { type: "tool-call", callId: "c1", name: "draw\u202e", input: { "k\u001b": "v\u0000" } },
       { type: "tool-result", callId: "c1", outcome: "error", output: "no \u001b[5mpaper" },
     ],
@@ -117,14 +139,18 @@ export async function makeWorld(store: string, began = BEGAN): Promise<World> {
   await hold.sessions.update("sums", { archived: true });
 
   now += 1_000;
-  const { id: snapshot, digest: snapshotDigest } = await hold.agents.snapshot("support", { name: "before the move" });
-  const pending = async (status: "waiting" | "in-doubt") => (await hold.effects.list({ status })).items[0]?.effectId ?? "";
+  const { id: snapshot, digest: snapshotDigest } = await hold.agents.snapshot("support", {
+    name: "before the move",
+  });
+  const pending = async (status: "waiting" | "in-doubt") =>
+    (await hold.effects.list({ status })).items[0]?.effectId ?? "";
   const effects = { inDoubt: await pending("in-doubt"), waiting: await pending("waiting") };
   const lines = new Set<string>();
   for (const id of ["order-42", "order-42-what-if", "order-43", "order-44", "wild", "sums"]) {
     const { items } = await hold.checkpoints.list(id, { limit: 100, lines: "all" });
     for (const checkpoint of items.toReversed()) lines.add(checkpoint.id.slice(0, 16));
-    for (const effect of (await hold.sessions.state(id)).effects) lines.add(effect.effectId.slice(0, 16));
+    for (const effect of (await hold.sessions.state(id)).effects)
+      lines.add(effect.effectId.slice(0, 16));
   }
   await hold.close();
   return {

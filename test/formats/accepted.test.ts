@@ -1,4 +1,7 @@
-/** What providers refuse is not written: whatever a transcript holds, its messages are ones that they take. */
+/**
+ * What providers refuse is not written: whatever a transcript holds, its messages are ones that
+ * they take.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { fromFormat, type MessageInput, type Part, toFormat } from "../../src/index.js";
@@ -8,7 +11,12 @@ type Item = Readonly<Record<string, unknown>> & { readonly role?: string; readon
 type Block = { readonly type: string } & Readonly<Record<string, unknown>>;
 
 /** Without what is given back verbatim: for that, whoever put it there answers. */
-const own = messages.map((all) => all.map(({ provider: _provider, ...message }) => ({ ...message, content: plain(message.content) })));
+const own = messages.map((all) =>
+  all.map(({ provider: _provider, ...message }) => ({
+    ...message,
+    content: plain(message.content),
+  })),
+);
 
 function plain(content: MessageInput["content"]): MessageInput["content"] {
   if (typeof content === "string") return content;
@@ -17,11 +25,16 @@ function plain(content: MessageInput["content"]): MessageInput["content"] {
     if (typeof part !== "object" || part === null || Array.isArray(part)) return [part];
     if (part.type === "opaque") return [];
     const { provider: _provider, ...rest } = part;
-    return [rest.type === "tool-result" && Array.isArray(rest.output) ? { ...rest, output: plain(rest.output as Part[]) as Part[] } : rest];
+    return [
+      rest.type === "tool-result" && Array.isArray(rest.output)
+        ? { ...rest, output: plain(rest.output as Part[]) as Part[] }
+        : rest,
+    ];
   });
 }
 
-const blocksOf = ({ content }: Item): readonly Block[] => (Array.isArray(content) ? (content as Block[]) : []);
+const blocksOf = ({ content }: Item): readonly Block[] =>
+  Array.isArray(content) ? (content as Block[]) : [];
 
 /** Calls and answers, as each format has them: what an item asks for, and what it answers. */
 interface Reading {
@@ -29,7 +42,10 @@ interface Reading {
   readonly answers: readonly string[];
 }
 
-const readings: Record<"openai" | "openai-responses" | "anthropic" | "ai-sdk", (item: Item) => Reading> = {
+const readings: Record<
+  "openai" | "openai-responses" | "anthropic" | "ai-sdk",
+  (item: Item) => Reading
+> = {
   openai: ({ role, tool_calls: calls = [], tool_call_id: id }) => ({
     asks: role === "assistant" ? (calls as { id: string }[]).map((call) => call.id) : [],
     answers: role === "tool" ? [id as string] : [],
@@ -40,14 +56,20 @@ const readings: Record<"openai" | "openai-responses" | "anthropic" | "ai-sdk", (
   }),
   anthropic: (item) => ({
     asks: blocksOf(item).flatMap(({ type, id }) => (type === "tool_use" ? [id as string] : [])),
-    answers: blocksOf(item).flatMap(({ type, tool_use_id: id }) => (type === "tool_result" ? [id as string] : [])),
+    answers: blocksOf(item).flatMap(({ type, tool_use_id: id }) =>
+      type === "tool_result" ? [id as string] : [],
+    ),
   }),
   "ai-sdk": (item) => ({
     asks: blocksOf(item).flatMap(({ type, toolCallId: id, providerExecuted }) =>
       type === "tool-call" && providerExecuted !== true ? [id as string] : [],
     ),
     answers:
-      item.role === "tool" ? blocksOf(item).flatMap(({ type, toolCallId: id }) => (type === "tool-result" ? [id as string] : [])) : [],
+      item.role === "tool"
+        ? blocksOf(item).flatMap(({ type, toolCallId: id }) =>
+            type === "tool-result" ? [id as string] : [],
+          )
+        : [],
   }),
 };
 
@@ -57,11 +79,16 @@ function disorder(items: readonly Item[], read: (item: Item) => Reading): string
   let isAnswering = false;
   for (const [i, item] of items.entries()) {
     const { asks, answers } = read(item);
-    for (const id of answers) if (!open.delete(id)) return `${i}: answers ${id}, which nobody asked for`;
+    for (const id of answers)
+      if (!open.delete(id)) return `${i}: answers ${id}, which nobody asked for`;
     if (answers.length > 0) isAnswering = true;
     // A reply may be several items, until the first of its calls is answered.
-    const goesOn = !isAnswering && read === readings["openai-responses"] && (item.role ?? "assistant") === "assistant";
-    if (open.size > 0 && answers.length === 0 && !goesOn) return `${i}: comes between a call and its answer`;
+    const goesOn =
+      !isAnswering &&
+      read === readings["openai-responses"] &&
+      (item.role ?? "assistant") === "assistant";
+    if (open.size > 0 && answers.length === 0 && !goesOn)
+      return `${i}: comes between a call and its answer`;
     if (asks.length > 0 && answers.length === 0) {
       if (isAnswering && open.size > 0) return `${i}: asks again before all is answered`;
       open = new Set([...(isAnswering ? [] : open), ...asks]);
@@ -75,24 +102,34 @@ describe.each(["openai", "openai-responses", "anthropic", "ai-sdk"] as const)("%
   test("answers follow their calls, nothing comes between, and none is without the other", () => {
     fc.assert(
       fc.property(own, (all) => {
-        expect(disorder(toFormat(format, all).messages as Item[], readings[format])).toBeUndefined();
+        expect(
+          disorder(toFormat(format, all).messages as Item[], readings[format]),
+        ).toBeUndefined();
       }),
       { numRuns: 400 },
     );
   });
 
   test("the check sees a message between a call and its answer, an answer without a call, and a call without an answer", () => {
-    const call: MessageInput = { role: "assistant", content: [{ type: "tool-call", callId: "c", name: "look", input: {} }] };
+    const call: MessageInput = {
+      role: "assistant",
+      content: [{ type: "tool-call", callId: "c", name: "look", input: {} }],
+    };
     const answer: MessageInput = {
       role: "tool",
       content: [{ type: "tool-result", callId: "c", name: "look", outcome: "ok", output: "x" }],
     };
     const user: MessageInput = { role: "user", content: "and?" };
-    const [asks, answers, more] = toFormat(format, [call, answer, user]).messages as [Item, Item, Item];
+    const [asks, answers, more] = toFormat(format, [call, answer, user]).messages as [
+      Item,
+      Item,
+      Item,
+    ];
     for (const wrong of [[asks, more, answers], [answers], [asks, more], [answers, asks]])
       expect(disorder(wrong, readings[format])).toBeDefined();
     expect(disorder([asks, answers, more], readings[format])).toBeUndefined();
-    // What is written in its place: the answer is brought to its call, and what lacks the other is left out.
+    // What is written in its place: the answer is brought to its call, and what lacks the other is
+    // left out.
     expect(toFormat(format, [call, user, answer]).messages).toEqual([asks, answers, more]);
     expect(toFormat(format, [answer, user]).messages).toEqual([more]);
     expect(toFormat(format, [call, user]).messages).toEqual([more]);
@@ -108,12 +145,17 @@ test("anthropic is sent no empty text, no thinking that it did not sign, and not
   fc.assert(
     fc.property(own, (all) => {
       const { system, messages: items } = toFormat("anthropic", all);
-      const blocks = [...(Array.isArray(system) ? system : []), ...(items as unknown as Item[]).flatMap(blocksOf)] as Block[];
+      const blocks = [
+        ...(Array.isArray(system) ? system : []),
+        ...(items as unknown as Item[]).flatMap(blocksOf),
+      ] as Block[];
       if (typeof system === "string") expect(system).not.toBe("");
       for (const item of items as unknown as Item[]) {
         expect(["user", "assistant"]).toContain(item.role);
         expect(Object.keys(item)).toEqual(["role", "content"]);
-        expect(typeof item.content === "string" ? item.content.trim() : item.content).not.toHaveLength(0);
+        expect(
+          typeof item.content === "string" ? item.content.trim() : item.content,
+        ).not.toHaveLength(0);
         // Answers come first in their message.
         const kinds = blocksOf(item).map(({ type }) => type === "tool_result");
         expect(kinds).toEqual(kinds.toSorted((a, b) => Number(b) - Number(a)));
@@ -122,7 +164,8 @@ test("anthropic is sent no empty text, no thinking that it did not sign, and not
         expect(["text", "image", "document", "tool_use", "tool_result"]).toContain(block.type);
         if (block.type === "text") expect((block.text as string).trim()).not.toBe("");
         if (block.type === "tool_use") expect(block.input).toEqual(expect.objectContaining({}));
-        for (const id of [block.id, block.tool_use_id]) if (id !== undefined) expect(id).toMatch(/^[a-zA-Z0-9_-]+$/);
+        for (const id of [block.id, block.tool_use_id])
+          if (id !== undefined) expect(id).toMatch(/^[a-zA-Z0-9_-]+$/);
       }
     }),
     { numRuns: 400 },
@@ -220,11 +263,25 @@ test("a transcript goes from one provider to another", () => {
     },
     {
       role: "tool",
-      content: [{ type: "tool-result", toolCallId: "call_1", toolName: "look", output: { type: "json", value: { state: "broken" } } }],
+      content: [
+        {
+          type: "tool-result",
+          toolCallId: "call_1",
+          toolName: "look",
+          output: { type: "json", value: { state: "broken" } },
+        },
+      ],
     },
     {
       role: "tool",
-      content: [{ type: "tool-result", toolCallId: "call_2", toolName: "look", output: { type: "text", value: "not found" } }],
+      content: [
+        {
+          type: "tool-result",
+          toolCallId: "call_2",
+          toolName: "look",
+          output: { type: "text", value: "not found" },
+        },
+      ],
     },
     { role: "assistant", content: "It is broken." },
   ]);

@@ -29,8 +29,16 @@ test("of a part that is there only what differs stands aside", () => {
   const text = "x".repeat(10_000);
   const long: MessageInput[] = [
     { role: "user", content: [{ type: "text", text, provider: { other: { a: 1 } } }], id: "u" },
-    { role: "assistant", content: [{ type: "tool-call", callId: "c", name: "look", input: { text } }] },
-    { role: "tool", content: [{ type: "tool-result", callId: "c", name: "look", outcome: "error", output: { text } }] },
+    {
+      role: "assistant",
+      content: [{ type: "tool-call", callId: "c", name: "look", input: { text } }],
+    },
+    {
+      role: "tool",
+      content: [
+        { type: "tool-result", callId: "c", name: "look", outcome: "error", output: { text } },
+      ],
+    },
   ];
   for (const format of ["openai", "openai-responses", "anthropic", "ai-sdk"] as const) {
     const { aside } = toFormat(format, long);
@@ -64,12 +72,21 @@ test("a message that a format cannot say at all comes back in its place", () => 
     { role: "user", content: "three" },
   ];
   const anthropic = through(toFormat("anthropic", odd));
-  expect(anthropic).toMatchObject({ system: "two", messages: [{ content: "one" }, { content: "three" }] });
+  expect(anthropic).toMatchObject({
+    system: "two",
+    messages: [{ content: "one" }, { content: "three" }],
+  });
   expect(fromFormat(anthropic)).toEqual(odd);
 });
 
 test("messages of a session keep when they were said; their numbers are the session's own", () => {
-  const message: Message = { role: "user", content: "Hello", id: "u", createdAt: "2026-01-01T00:00:00.000Z", seq: 7 };
+  const message: Message = {
+    role: "user",
+    content: "Hello",
+    id: "u",
+    createdAt: "2026-01-01T00:00:00.000Z",
+    seq: 7,
+  };
   const { seq: _seq, ...rest } = message;
   expect(fromFormat(through(toFormat("anthropic", [message])))).toEqual([rest]);
 });
@@ -83,7 +100,10 @@ test("bytes are written where a provider takes them, and kept aside where it doe
   ];
   const transcript = through(toFormat("openai", both));
   expect(transcript.messages).toEqual([
-    { role: "user", content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AQID" } }] },
+    {
+      role: "user",
+      content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AQID" } }],
+    },
   ]);
   expect(fromFormat(transcript)).toEqual(both);
 });

@@ -18,7 +18,10 @@ const openai: GivenTranscript = {
         { type: "image_url", image_url: { url: "https://example.org/a.png", detail: "low" } },
         { type: "image_url", image_url: { url: `data:image/png;base64,${png}` } },
         { type: "input_audio", input_audio: { data: "UklGRg==", format: "wav" } },
-        { type: "file", file: { filename: "a.pdf", file_data: `data:application/pdf;base64,${pdf}` } },
+        {
+          type: "file",
+          file: { filename: "a.pdf", file_data: `data:application/pdf;base64,${pdf}` },
+        },
         { type: "file", file: { file_id: "file-abc" } },
         { type: "video_url", video_url: { url: "https://example.org/a.mp4" } },
       ],
@@ -37,7 +40,10 @@ const openai: GivenTranscript = {
     { role: "tool", tool_call_id: "call_1", content: '{"state":"broken"}' },
     { role: "tool", tool_call_id: "call_2", content: [{ type: "text", text: "not found" }] },
     { role: "tool", tool_call_id: "call_3", content: "" },
-    { role: "assistant", tool_calls: [{ id: "call_4", type: "function", function: { name: "wait", arguments: "" } }] },
+    {
+      role: "assistant",
+      tool_calls: [{ id: "call_4", type: "function", function: { name: "wait", arguments: "" } }],
+    },
     { role: "tool", tool_call_id: "call_4", content: "waited" },
     { role: "assistant", content: [{ type: "refusal", refusal: "I cannot." }] },
     { role: "assistant", content: null, refusal: "No.", audio: null },
@@ -63,7 +69,12 @@ const responses: GivenTranscript = {
       ],
     },
     { type: "reasoning", id: "rs_1", summary: [], encrypted_content: "gAAAAB" },
-    { type: "reasoning", id: "rs_2", summary: [{ type: "summary_text", text: "Think." }], status: "completed" },
+    {
+      type: "reasoning",
+      id: "rs_2",
+      summary: [{ type: "summary_text", text: "Think." }],
+      status: "completed",
+    },
     {
       type: "reasoning",
       id: "rs_3",
@@ -74,11 +85,29 @@ const responses: GivenTranscript = {
       content: [{ type: "reasoning_text", text: "All of it." }],
       encrypted_content: null,
     },
-    { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search", query: "kelp" } },
-    { type: "function_call", id: "fc_1", call_id: "call_1", name: "look", arguments: '{"order":42}', status: "completed" },
+    {
+      type: "web_search_call",
+      id: "ws_1",
+      status: "completed",
+      action: { type: "search", query: "kelp" },
+    },
+    {
+      type: "function_call",
+      id: "fc_1",
+      call_id: "call_1",
+      name: "look",
+      arguments: '{"order":42}',
+      status: "completed",
+    },
     { type: "function_call", id: "fc_2", call_id: "call_2", name: "look", arguments: "not json" },
     { type: "custom_tool_call", id: "ct_1", call_id: "call_3", name: "sql", input: "select 1" },
-    { type: "function_call_output", call_id: "call_1", output: '{"state":"broken"}', id: "fo_1", status: "completed" },
+    {
+      type: "function_call_output",
+      call_id: "call_1",
+      output: '{"state":"broken"}',
+      id: "fo_1",
+      status: "completed",
+    },
     {
       type: "function_call_output",
       call_id: "call_2",
@@ -97,7 +126,15 @@ const responses: GivenTranscript = {
         {
           type: "output_text",
           text: "It is broken.",
-          annotations: [{ type: "url_citation", start_index: 0, end_index: 2, url: "https://example.org", title: "x" }],
+          annotations: [
+            {
+              type: "url_citation",
+              start_index: 0,
+              end_index: 2,
+              url: "https://example.org",
+              title: "x",
+            },
+          ],
           logprobs: [],
         },
         { type: "refusal", refusal: "No more." },
@@ -111,7 +148,11 @@ const responses: GivenTranscript = {
       pending_safety_checks: [],
       status: "completed",
     },
-    { type: "computer_call_output", call_id: "call_9", output: { type: "computer_screenshot", image_url: "https://example.org/s.png" } },
+    {
+      type: "computer_call_output",
+      call_id: "call_9",
+      output: { type: "computer_screenshot", image_url: "https://example.org/s.png" },
+    },
     { type: "item_reference", id: "msg_0" },
     { type: "hologram_call", id: "hg_1", beams: [1, 2, { deep: true }] },
     { role: "assistant", content: "Anything else?" },
@@ -139,7 +180,11 @@ const anthropic: GivenTranscript = {
           title: "A",
           citations: { enabled: true },
         },
-        { type: "document", source: { type: "text", media_type: "text/plain", data: "notes" }, context: "of the shop" },
+        {
+          type: "document",
+          source: { type: "text", media_type: "text/plain", data: "notes" },
+          context: "of the shop",
+        },
         { type: "document", source: { type: "content", content: [{ type: "text", text: "x" }] } },
         { type: "search_result", source: "s", title: "t", content: [{ type: "text", text: "x" }] },
         { type: "text", text: "Look.", ...cache },
@@ -150,15 +195,35 @@ const anthropic: GivenTranscript = {
       content: [
         { type: "thinking", thinking: "Let me see.", signature: "EqQB" },
         { type: "redacted_thinking", data: "EmwK" },
-        { type: "text", text: "I look.", citations: [{ type: "char_location", cited_text: "x", document_index: 0, start_char_index: 0 }] },
+        {
+          type: "text",
+          text: "I look.",
+          citations: [
+            { type: "char_location", cited_text: "x", document_index: 0, start_char_index: 0 },
+          ],
+        },
         { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: { query: "kelp" } },
         {
           type: "web_search_tool_result",
           tool_use_id: "srvtoolu_1",
-          content: [{ type: "web_search_result", url: "https://example.org", title: "t", encrypted_content: "abc" }],
+          content: [
+            {
+              type: "web_search_result",
+              url: "https://example.org",
+              title: "t",
+              encrypted_content: "abc",
+            },
+          ],
         },
         { type: "tool_use", id: "toolu_1", name: "look", input: { order: 42 } },
-        { type: "tool_use", id: "toolu_2", name: "look", input: {}, caller: { type: "direct" }, ...cache },
+        {
+          type: "tool_use",
+          id: "toolu_2",
+          name: "look",
+          input: {},
+          caller: { type: "direct" },
+          ...cache,
+        },
         { type: "tool_use", id: "toolu_3", name: "look", input: {} },
       ],
     },
@@ -173,7 +238,13 @@ const anthropic: GivenTranscript = {
             { type: "image", source: { type: "base64", media_type: "image/png", data: png } },
           ],
         },
-        { type: "tool_result", tool_use_id: "toolu_2", content: "no such order", is_error: true, ...cache },
+        {
+          type: "tool_result",
+          tool_use_id: "toolu_2",
+          content: "no such order",
+          is_error: true,
+          ...cache,
+        },
         { type: "tool_result", tool_use_id: "toolu_3" },
         { type: "text", text: "And now?" },
       ],
@@ -183,7 +254,12 @@ const anthropic: GivenTranscript = {
       content: [
         { type: "tool_use", id: "toolu_4", name: "look", input: { order: 44 } },
         { type: "mcp_tool_use", id: "mcptoolu_1", name: "echo", server_name: "s", input: {} },
-        { type: "mcp_tool_result", tool_use_id: "mcptoolu_1", is_error: false, content: [{ type: "text", text: "x" }] },
+        {
+          type: "mcp_tool_result",
+          tool_use_id: "mcptoolu_1",
+          is_error: false,
+          content: [{ type: "text", text: "x" }],
+        },
         {
           type: "code_execution_tool_result",
           tool_use_id: "x",
@@ -191,7 +267,17 @@ const anthropic: GivenTranscript = {
         },
       ],
     },
-    { role: "user", content: [{ type: "tool_result", tool_use_id: "toolu_4", content: '{"state":"fine"}', is_error: false }] },
+    {
+      role: "user",
+      content: [
+        {
+          type: "tool_result",
+          tool_use_id: "toolu_4",
+          content: '{"state":"fine"}',
+          is_error: false,
+        },
+      ],
+    },
     { role: "assistant", content: "It is fine." },
     { role: "user", content: [{ type: "container_upload", file_id: "file_2" }] },
     { role: "user", content: [{ type: "hologram", beams: 3 }] },
@@ -201,7 +287,11 @@ const anthropic: GivenTranscript = {
 const aiSdk: GivenTranscript = {
   format: "ai-sdk",
   messages: [
-    { role: "system", content: "Be brief.", providerOptions: { anthropic: { cacheControl: { type: "ephemeral" } } } },
+    {
+      role: "system",
+      content: "Be brief.",
+      providerOptions: { anthropic: { cacheControl: { type: "ephemeral" } } },
+    },
     { role: "user", content: "Hello" },
     {
       role: "user",
@@ -212,8 +302,16 @@ const aiSdk: GivenTranscript = {
         { type: "file", data: pdf, mediaType: "application/pdf", filename: "a.pdf" },
         { type: "file", data: "https://example.org/a.pdf", mediaType: "application/pdf" },
         { type: "file", data: { type: "data", data: pdf }, mediaType: "application/pdf" },
-        { type: "file", data: { type: "url", url: "https://example.org/b.pdf" }, mediaType: "application/pdf" },
-        { type: "file", data: { type: "reference", reference: { openai: "file-1", anthropic: "file_1" } }, mediaType: "application/pdf" },
+        {
+          type: "file",
+          data: { type: "url", url: "https://example.org/b.pdf" },
+          mediaType: "application/pdf",
+        },
+        {
+          type: "file",
+          data: { type: "reference", reference: { openai: "file-1", anthropic: "file_1" } },
+          mediaType: "application/pdf",
+        },
         { type: "file", data: { type: "text", text: "notes" }, mediaType: "text/plain" },
       ],
     },
@@ -224,8 +322,19 @@ const aiSdk: GivenTranscript = {
         { type: "text", text: "I look." },
         { type: "reasoning-file", data: png, mediaType: "image/png" },
         { type: "custom", kind: "openai.compaction", providerOptions: { openai: { id: "c" } } },
-        { type: "tool-call", toolCallId: "c0", toolName: "search", input: { q: "kelp" }, providerExecuted: true },
-        { type: "tool-result", toolCallId: "c0", toolName: "search", output: { type: "json", value: [{ url: "https://example.org" }] } },
+        {
+          type: "tool-call",
+          toolCallId: "c0",
+          toolName: "search",
+          input: { q: "kelp" },
+          providerExecuted: true,
+        },
+        {
+          type: "tool-result",
+          toolCallId: "c0",
+          toolName: "search",
+          output: { type: "json", value: [{ url: "https://example.org" }] },
+        },
         {
           type: "tool-call",
           toolCallId: "c1",
@@ -237,7 +346,12 @@ const aiSdk: GivenTranscript = {
         { type: "tool-approval-request", approvalId: "a1", toolCallId: "c2" },
       ],
     },
-    { role: "tool", content: [{ type: "tool-approval-response", approvalId: "a1", approved: false, reason: "too much" }] },
+    {
+      role: "tool",
+      content: [
+        { type: "tool-approval-response", approvalId: "a1", approved: false, reason: "too much" },
+      ],
+    },
     {
       role: "tool",
       content: [
@@ -257,13 +371,23 @@ const aiSdk: GivenTranscript = {
           },
           providerOptions: { anthropic: { cacheControl: { type: "ephemeral" } } },
         },
-        { type: "tool-result", toolCallId: "c2", toolName: "refund", output: { type: "execution-denied", reason: "too much" } },
+        {
+          type: "tool-result",
+          toolCallId: "c2",
+          toolName: "refund",
+          output: { type: "execution-denied", reason: "too much" },
+        },
       ],
       providerOptions: { x: { y: 1 } },
     },
     {
       role: "assistant",
-      content: ["c3", "c4", "c5", "c6", "c7"].map((toolCallId) => ({ type: "tool-call", toolCallId, toolName: "look", input: {} })),
+      content: ["c3", "c4", "c5", "c6", "c7"].map((toolCallId) => ({
+        type: "tool-call",
+        toolCallId,
+        toolName: "look",
+        input: {},
+      })),
     },
     ...[
       { type: "text", value: "fine" },
@@ -271,7 +395,10 @@ const aiSdk: GivenTranscript = {
       { type: "error-text", value: "no such order" },
       { type: "error-json", value: { code: 404 } },
       { type: "execution-denied" },
-    ].map((output, i) => ({ role: "tool", content: [{ type: "tool-result", toolCallId: `c${i + 3}`, toolName: "look", output }] })),
+    ].map((output, i) => ({
+      role: "tool",
+      content: [{ type: "tool-result", toolCallId: `c${i + 3}`, toolName: "look", output }],
+    })),
     { role: "assistant", content: "It is fine." },
   ],
 };
@@ -286,7 +413,12 @@ const aiSdkUi: GivenTranscript = {
       metadata: { at: 1 },
       parts: [
         { type: "text", text: "Look:" },
-        { type: "file", mediaType: "image/png", url: `data:image/png;base64,${png}`, filename: "a.png" },
+        {
+          type: "file",
+          mediaType: "image/png",
+          url: `data:image/png;base64,${png}`,
+          filename: "a.png",
+        },
         { type: "file", mediaType: "application/pdf", url: "https://example.org/a.pdf" },
         { type: "data-weather", id: "w", data: { degrees: 3 } },
       ],
@@ -296,9 +428,20 @@ const aiSdkUi: GivenTranscript = {
       role: "assistant",
       parts: [
         { type: "step-start" },
-        { type: "reasoning", text: "Hm.", state: "done", providerMetadata: { anthropic: { signature: "EqQB" } } },
+        {
+          type: "reasoning",
+          text: "Hm.",
+          state: "done",
+          providerMetadata: { anthropic: { signature: "EqQB" } },
+        },
         { type: "text", text: "I look.", state: "done" },
-        { type: "tool-look", toolCallId: "c1", state: "output-available", input: { order: 42 }, output: { state: "broken" } },
+        {
+          type: "tool-look",
+          toolCallId: "c1",
+          state: "output-available",
+          input: { order: 42 },
+          output: { state: "broken" },
+        },
         {
           type: "tool-look",
           toolCallId: "c2",
@@ -333,7 +476,15 @@ const aiSdkUi: GivenTranscript = {
     {
       id: "a2",
       role: "assistant",
-      parts: [{ type: "tool-pay", toolCallId: "c5", state: "approval-requested", input: { sum: 5 }, approval: { id: "p2" } }],
+      parts: [
+        {
+          type: "tool-pay",
+          toolCallId: "c5",
+          state: "approval-requested",
+          input: { sum: 5 },
+          approval: { id: "p2" },
+        },
+      ],
     },
   ],
 };

@@ -1,7 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { FORMATS } from "../../src/formats/transcript.js";
-import { type Format, fromFormat, HoldfastError, type MessageInput, toFormat } from "../../src/index.js";
+import {
+  type Format,
+  fromFormat,
+  HoldfastError,
+  type MessageInput,
+  toFormat,
+} from "../../src/index.js";
 import { thrown } from "../core/values/thrown.js";
 import { documents } from "./documents.js";
 
@@ -28,12 +34,28 @@ describe("a document that is none", () => {
       "transcript.messages[0].content[0].when",
     ],
     ["a field of a request", { format: "openai", messages: [], model: "x" }, "transcript"],
-    ["system text where there is none", { format: "openai", messages: [], system: "x" }, "transcript.system"],
+    [
+      "system text where there is none",
+      { format: "openai", messages: [], system: "x" },
+      "transcript.system",
+    ],
     ["a list aside", { format: "openai", messages: [], aside: [] }, "transcript.aside"],
     ["an empty aside", { format: "openai", messages: [], aside: {} }, "transcript.aside"],
-    ["an entry that is none", { format: "openai", messages: [], aside: { messages: ["x"] } }, "transcript.aside.messages[0]"],
-    ["an entry in no message", { format: "openai", messages: [], aside: { messages: [{ as: [0.5] }] } }, "transcript.aside.messages[0]"],
-    ["an entry twice in one", { format: "openai", messages: [{}], aside: { messages: [{ as: [0, 0] }] } }, "transcript.aside.messages[0]"],
+    [
+      "an entry that is none",
+      { format: "openai", messages: [], aside: { messages: ["x"] } },
+      "transcript.aside.messages[0]",
+    ],
+    [
+      "an entry in no message",
+      { format: "openai", messages: [], aside: { messages: [{ as: [0.5] }] } },
+      "transcript.aside.messages[0]",
+    ],
+    [
+      "an entry twice in one",
+      { format: "openai", messages: [{}], aside: { messages: [{ as: [0, 0] }] } },
+      "transcript.aside.messages[0]",
+    ],
     [
       "content of another kind",
       { format: "openai", messages: [], aside: { messages: [{ as: [], content: 5 }] } },
@@ -44,7 +66,11 @@ describe("a document that is none", () => {
       { format: "openai", messages: [], aside: { messages: [{ as: [], without: "x" }] } },
       "transcript.aside.messages[0].without",
     ],
-    ["a message without a role", { format: "openai", messages: [], aside: { messages: [{ as: [], content: "x" }] } }, "messages[0].role"],
+    [
+      "a message without a role",
+      { format: "openai", messages: [], aside: { messages: [{ as: [], content: "x" }] } },
+      "messages[0].role",
+    ],
     [
       "a message without content",
       { format: "openai", messages: [], aside: { messages: [{ as: [], role: "user" }] } },
@@ -52,12 +78,20 @@ describe("a document that is none", () => {
     ],
     [
       "a part that is not there",
-      { format: "openai", messages: [], aside: { messages: [{ as: [], role: "user", content: [3] }] } },
+      {
+        format: "openai",
+        messages: [],
+        aside: { messages: [{ as: [], role: "user", content: [3] }] },
+      },
       "transcript.aside.messages[0].content[0]",
     ],
     [
       "a change of nothing",
-      { format: "openai", messages: [], aside: { messages: [{ as: [], role: "user", content: [[{}]] }] } },
+      {
+        format: "openai",
+        messages: [],
+        aside: { messages: [{ as: [], role: "user", content: [[{}]] }] },
+      },
       "transcript.aside.messages[0].content[0]",
     ],
     [
@@ -65,7 +99,15 @@ describe("a document that is none", () => {
       {
         format: "openai",
         messages: [],
-        aside: { messages: [{ as: [], role: "user", content: [{ type: "file", mediaType: "a/b", data: { bytes: "?" } }] }] },
+        aside: {
+          messages: [
+            {
+              as: [],
+              role: "user",
+              content: [{ type: "file", mediaType: "a/b", data: { bytes: "?" } }],
+            },
+          ],
+        },
       },
       "messages[0].content[0].data.bytes",
     ],
@@ -79,21 +121,30 @@ describe("a document that is none", () => {
         throw new Error("no");
       },
     };
-    expect(thrown(() => toFormat("openai", [throws as never])).details.path).toBe("messages[0].role");
+    expect(thrown(() => toFormat("openai", [throws as never])).details.path).toBe(
+      "messages[0].role",
+    );
     expect(thrown(() => toFormat("openai", "x" as never)).details.path).toBe("messages");
     expect(thrown(() => toFormat("telegram" as never, [])).details.path).toBe("format");
-    expect(thrown(() => toFormat("openai", [{ role: "user", content: 5 } as never])).details.path).toBe("messages[0].content");
+    expect(
+      thrown(() => toFormat("openai", [{ role: "user", content: 5 } as never])).details.path,
+    ).toBe("messages[0].content");
     expect(thrown(() => fromFormat(throws as never)).code).toBe("INVALID_VALUE");
     const { proxy, revoke } = Proxy.revocable({}, {});
     revoke();
     expect(thrown(() => fromFormat(proxy as never)).code).toBe("INVALID_VALUE");
-    expect(thrown(() => fromFormat({ format: "openai", messages: [proxy] } as never)).code).toBe("INVALID_VALUE");
+    expect(thrown(() => fromFormat({ format: "openai", messages: [proxy] } as never)).code).toBe(
+      "INVALID_VALUE",
+    );
   });
 
   test("too many messages", () => {
     const many = Array.from({ length: 100_001 }, () => ({ role: "user", content: "x" }));
     expect(thrown(() => toFormat("openai", many as MessageInput[])).code).toBe("TOO_LARGE");
-    expect(refused({ format: "openai", messages: many })).toEqual(["TOO_LARGE", "transcript.messages"]);
+    expect(refused({ format: "openai", messages: many })).toEqual([
+      "TOO_LARGE",
+      "transcript.messages",
+    ]);
   });
 });
 
@@ -105,24 +156,49 @@ describe.each(FORMATS)("%s", (format: Format) => {
     const [message] = fromFormat({ format, messages: [odd] });
     expect((message as { admin?: boolean }).admin).toBeUndefined();
     expect(({} as { admin?: boolean }).admin).toBeUndefined();
-    expect(JSON.stringify(toFormat(format, [message as MessageInput]).messages[0])).toContain("__proto__");
-    const aside = JSON.parse('{"messages":[{"as":[],"role":"user","content":"x","metadata":{"__proto__":{"admin":true}}}]}') as never;
+    expect(JSON.stringify(toFormat(format, [message as MessageInput]).messages[0])).toContain(
+      "__proto__",
+    );
+    const aside = JSON.parse(
+      '{"messages":[{"as":[],"role":"user","content":"x","metadata":{"__proto__":{"admin":true}}}]}',
+    ) as never;
     const [kept] = fromFormat({ format, messages: [], aside });
     expect(Object.keys(kept?.metadata ?? {})).toEqual(["__proto__"]);
     expect(
-      refused({ format, messages: [], aside: JSON.parse('{"messages":[{"as":[],"role":"user","content":"x","__proto__":{}}]}') })[0],
+      refused({
+        format,
+        messages: [],
+        aside: JSON.parse('{"messages":[{"as":[],"role":"user","content":"x","__proto__":{}}]}'),
+      })[0],
     ).toBe("INVALID_VALUE");
   });
 
   test("ten thousand parts, thousands of calls and messages, take no long time", () => {
-    const parts = Array.from({ length: 10_000 }, (_, i) => ({ type: "text" as const, text: `word ${i}` }));
-    const calls = Array.from({ length: 2_000 }, (_, i) => ({ type: "tool-call" as const, callId: `c${i}`, name: "look", input: { i } }));
-    const results = calls.map(({ callId }) => ({ type: "tool-result" as const, callId, outcome: "ok" as const, output: { callId } }));
+    const parts = Array.from({ length: 10_000 }, (_, i) => ({
+      type: "text" as const,
+      text: `word ${i}`,
+    }));
+    const calls = Array.from({ length: 2_000 }, (_, i) => ({
+      type: "tool-call" as const,
+      callId: `c${i}`,
+      name: "look",
+      input: { i },
+    }));
+    const results = calls.map(({ callId }) => ({
+      type: "tool-result" as const,
+      callId,
+      outcome: "ok" as const,
+      output: { callId },
+    }));
     const ours: MessageInput[] = [
       { role: "user", content: parts },
       { role: "assistant", content: calls },
       { role: "tool", content: results },
-      ...Array.from({ length: 2_000 }, (_, i) => ({ role: "user" as const, content: "x", id: `m${i}` })),
+      ...Array.from({ length: 2_000 }, (_, i) => ({
+        role: "user" as const,
+        content: "x",
+        id: `m${i}`,
+      })),
     ];
     const began = performance.now();
     expect(fromFormat(through(toFormat(format, ours)))).toEqual(ours);
@@ -136,22 +212,47 @@ describe.each(FORMATS)("%s", (format: Format) => {
       return value;
     };
     const deep = (levels: number): MessageInput[] => [
-      { role: "assistant", content: [{ type: "tool-call", callId: "c", name: "look", input: nested(levels) as never }] },
-      { role: "tool", content: [{ type: "tool-result", callId: "c", outcome: "ok", output: nested(levels) as never, name: "x" }] },
+      {
+        role: "assistant",
+        content: [{ type: "tool-call", callId: "c", name: "look", input: nested(levels) as never }],
+      },
+      {
+        role: "tool",
+        content: [
+          {
+            type: "tool-result",
+            callId: "c",
+            outcome: "ok",
+            output: nested(levels) as never,
+            name: "x",
+          },
+        ],
+      },
     ];
     let most = 512;
     while (most > 0 && isRefused(() => toFormat(format, deep(most)))) most -= 1;
     expect(most).toBeGreaterThan(500);
     expect(fromFormat(through(toFormat(format, deep(most))))).toEqual(deep(most));
-    expect(refused({ format, messages: [{ role: "user", content: nested(600) }] })[0]).toBe("INVALID_VALUE");
-    expect(refused({ format, messages: [], aside: { messages: [nested(600)] } })[0]).toBe("INVALID_VALUE");
-    expect(refused({ format, messages: [{ role: "user", content: nested(100_000) }] })[0]).toBe("INVALID_VALUE");
+    expect(refused({ format, messages: [{ role: "user", content: nested(600) }] })[0]).toBe(
+      "INVALID_VALUE",
+    );
+    expect(refused({ format, messages: [], aside: { messages: [nested(600)] } })[0]).toBe(
+      "INVALID_VALUE",
+    );
+    expect(refused({ format, messages: [{ role: "user", content: nested(100_000) }] })[0]).toBe(
+      "INVALID_VALUE",
+    );
   });
 
   test("a small document does not become a large transcript: each part is named once", () => {
     const messages = [{ role: "user", content: [{ type: "text", text: "x".repeat(1_000) }] }];
-    const { aside } = toFormat(format, [{ ...(fromFormat({ format, messages })[0] as MessageInput), id: "a" }]);
-    const [entry] = (aside?.messages ?? []) as readonly { readonly as: readonly number[]; readonly check: string }[];
+    const { aside } = toFormat(format, [
+      { ...(fromFormat({ format, messages })[0] as MessageInput), id: "a" },
+    ]);
+    const [entry] = (aside?.messages ?? []) as readonly {
+      readonly as: readonly number[];
+      readonly check: string;
+    }[];
     const { as, check } = entry as { readonly as: readonly number[]; readonly check: string };
     const twice = {
       messages: [
@@ -159,20 +260,45 @@ describe.each(FORMATS)("%s", (format: Format) => {
         { as, check, role: "user", content: [0] },
       ],
     };
-    expect(refused({ format, messages, aside: twice })).toEqual(["INVALID_VALUE", "transcript.aside.messages[1].content[0]"]);
-    expect(refused({ format, messages, aside: { messages: [{ as, check, role: "user", content: [0, 0] }] } })[0]).toBe("INVALID_VALUE");
+    expect(refused({ format, messages, aside: twice })).toEqual([
+      "INVALID_VALUE",
+      "transcript.aside.messages[1].content[0]",
+    ]);
+    expect(
+      refused({
+        format,
+        messages,
+        aside: { messages: [{ as, check, role: "user", content: [0, 0] }] },
+      })[0],
+    ).toBe("INVALID_VALUE");
   });
 
   test("whatever is given, nothing but a HoldfastError is thrown", () => {
     const document = documents.find((each) => each.format === format);
-    const any = fc.anything({ maxDepth: 4, withBigInt: true, withDate: true, withMap: true, withSparseArray: true, withTypedArray: true });
+    const any = fc.anything({
+      maxDepth: 4,
+      withBigInt: true,
+      withDate: true,
+      withMap: true,
+      withSparseArray: true,
+      withTypedArray: true,
+    });
     const given = fc.oneof(
       any,
       fc.record(
-        { format: fc.constant(format), messages: fc.oneof(fc.array(any), any), system: any, aside: any },
+        {
+          format: fc.constant(format),
+          messages: fc.oneof(fc.array(any), any),
+          system: any,
+          aside: any,
+        },
         { requiredKeys: ["format"] },
       ),
-      fc.record({ format: fc.constant(format), messages: fc.constant(document?.messages), aside: fc.record({ messages: fc.array(any) }) }),
+      fc.record({
+        format: fc.constant(format),
+        messages: fc.constant(document?.messages),
+        aside: fc.record({ messages: fc.array(any) }),
+      }),
     );
     fc.assert(
       fc.property(given, any, (one, other) => {

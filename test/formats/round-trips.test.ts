@@ -13,18 +13,27 @@ const call = (callId: string, name: string, input: Json, by?: "provider"): Part 
   ...(by !== undefined && { by }),
 });
 
-/** A call of the provider's, and one of ours with the same id in the next message of the same reply: the answer is to ours. */
+/**
+ * A call of the provider's, and one of ours with the same id in the next message of the same reply:
+ * the answer is to ours.
+ */
 const sameId = (first: readonly Part[], output: Json): MessageInput[] => [
   { role: "assistant", content: first },
   { role: "assistant", content: [call("c1", "look", { of: "c1" })] },
-  { role: "tool", content: [{ type: "tool-result", callId: "c1", name: "look", outcome: "ok", output }] },
+  {
+    role: "tool",
+    content: [{ type: "tool-result", callId: "c1", name: "look", outcome: "ok", output }],
+  },
 ];
 const sameIds = [
   sameId([call("c1", "a", {}, "provider"), call("call 4", "a", [])], {}),
   sameId([call("", "a", {}), call("c1", "a", 0, "provider")], 0),
 ];
 
-const options = { numRuns: runs(80, 250), examples: sameIds.map((ours): [MessageInput[]] => [ours]) };
+const options = {
+  numRuns: runs(80, 250),
+  examples: sameIds.map((ours): [MessageInput[]] => [ours]),
+};
 const through = (value: unknown) => JSON.parse(JSON.stringify(value)) as never;
 
 describe.each(FORMATS)("%s", (format) => {
@@ -53,10 +62,24 @@ test("a call of the provider's is not given what answers another with the same i
   const [ours] = sameIds as [MessageInput[]];
   expect(toFormat("ai-sdk-ui", ours).messages.map(({ parts }) => parts)).toEqual([
     [
-      { type: "tool-a", toolCallId: "c1", input: {}, providerExecuted: true, state: "input-available" },
+      {
+        type: "tool-a",
+        toolCallId: "c1",
+        input: {},
+        providerExecuted: true,
+        state: "input-available",
+      },
       { type: "tool-a", toolCallId: "call 4", input: [], state: "input-available" },
     ],
-    [{ type: "tool-look", toolCallId: "c1", input: { of: "c1" }, state: "output-available", output: {} }],
+    [
+      {
+        type: "tool-look",
+        toolCallId: "c1",
+        input: { of: "c1" },
+        state: "output-available",
+        output: {},
+      },
+    ],
   ]);
 });
 
@@ -71,6 +94,9 @@ test("F2: what is written as it was, but from two messages, is kept whole", () =
     ],
   } as const;
   const ours = fromFormat(theirs);
-  expect(ours.map(({ content }) => (content as Part[]).map(({ type }) => type))).toEqual([["opaque"], ["tool-call", "tool-result"]]);
+  expect(ours.map(({ content }) => (content as Part[]).map(({ type }) => type))).toEqual([
+    ["opaque"],
+    ["tool-call", "tool-result"],
+  ]);
   expect(toFormat("ai-sdk-ui", ours)).toEqual(theirs);
 });

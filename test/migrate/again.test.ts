@@ -1,4 +1,7 @@
-/** Run again: after it was killed anywhere, on a source that has grown, on sessions that have gone on here; and without changing anything. */
+/**
+ * Run again: after it was killed anywhere, on a source that has grown, on sessions that have gone
+ * on here; and without changing anything.
+ */
 import { execFileSync, spawn } from "node:child_process";
 import { cpSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,9 +33,22 @@ afterEach(() => {
   opener = undefined;
 });
 
-const swarm = (session: string, id: string, at: number, parent: string | null, state: Json = { id }) => ({
+const swarm = (
+  session: string,
+  id: string,
+  at: number,
+  parent: string | null,
+  state: Json = { id },
+) => ({
   [`sessions/${session}/${id}.json`]: {
-    ...{ id, session_id: session, label: id, created_at: `2026-01-28T02:30:0${at}Z`, state, context: null },
+    ...{
+      id,
+      session_id: session,
+      label: id,
+      created_at: `2026-01-28T02:30:0${at}Z`,
+      state,
+      context: null,
+    },
     metadata: {
       tasks_completed: 0,
       token_count: null,
@@ -48,7 +64,12 @@ const swarm = (session: string, id: string, at: number, parent: string | null, s
 const sources: Readonly<Record<MigrationKind, () => string>> = {
   ares: () =>
     put(place(), {
-      ...Object.fromEntries([0, 1, 2].map((step) => [`a_${step}.json`, ares({ step, status: step === 2 ? "Completed" : "InProgress" })])),
+      ...Object.fromEntries(
+        [0, 1, 2].map((step) => [
+          `a_${step}.json`,
+          ares({ step, status: step === 2 ? "Completed" : "InProgress" }),
+        ]),
+      ),
       "a_latest.json": "a_1.json",
       "b_0.json": ares({ session: "b", step: 0, status: { Failed: "x" } }),
     }),
@@ -103,7 +124,11 @@ const growth: Readonly<Record<MigrationKind, (path: string) => void>> = {
       "b_1.json": ares({ session: "b", step: 1 }),
     }),
   ccswarm: (path) =>
-    put(path, { ...swarm("s", "between", 1, "root"), ...swarm("s", "leaf", 4, "left"), ...swarm("s", "twig", 5, "between") }),
+    put(path, {
+      ...swarm("s", "between", 1, "root"),
+      ...swarm("s", "leaf", 4, "left"),
+      ...swarm("s", "twig", 5, "between"),
+    }),
   smooth: (path) => {
     const first = JSON.parse(readFileSync(join(path, "agent-1/c-1.json"), "utf8")) as object;
     put(path, {
@@ -126,8 +151,16 @@ describe("killed at any write, before it is done or after", () => {
     readonly done: boolean;
   }
 
-  /** Imports, in a process that dies; then in one that does not; what there is then, and how many writes the last one took. */
-  async function dyingOnce(kind: MigrationKind, path: string, processes: Processes, diesAt: Death | undefined): Promise<number> {
+  /**
+   * Imports, in a process that dies; then in one that does not; what there is then, and how many
+   * writes the last one took.
+   */
+  async function dyingOnce(
+    kind: MigrationKind,
+    path: string,
+    processes: Processes,
+    diesAt: Death | undefined,
+  ): Promise<number> {
     let writes = 0;
     const once = async (dies: Death | undefined) => {
       let died: Promise<void> | undefined;
@@ -154,7 +187,10 @@ describe("killed at any write, before it is done or after", () => {
   }
 
   /** What is there at the end is the same, wherever it died. */
-  async function sameWhereverItDies(run: (diesAt?: Death) => Promise<{ seen: Json; writes: number }>, least: number): Promise<void> {
+  async function sameWhereverItDies(
+    run: (diesAt?: Death) => Promise<{ seen: Json; writes: number }>,
+    least: number,
+  ): Promise<void> {
     const whole = await run();
     expect(whole.writes).toBeGreaterThan(least);
     for (let write = 1; write <= whole.writes; write++)
@@ -233,8 +269,14 @@ test("two at once: what one is at, the other leaves alone, and nothing is there 
   await migrate("ccswarm", path, once);
   for (let i = 0; i < 3; i++) {
     const store = join(place(), "s.db");
-    const both = await Promise.all([migrate("ccswarm", path, store), migrate("ccswarm", path, store)]);
-    expect(both.flatMap(({ sessions }) => sessions.filter(({ outcome }) => outcome === "conflict")).length).toBeLessThan(6);
+    const both = await Promise.all([
+      migrate("ccswarm", path, store),
+      migrate("ccswarm", path, store),
+    ]);
+    expect(
+      both.flatMap(({ sessions }) => sessions.filter(({ outcome }) => outcome === "conflict"))
+        .length,
+    ).toBeLessThan(6);
     await migrate("ccswarm", path, store);
     expect(await viewAt(store)).toEqual(await viewAt(once));
   }
@@ -242,7 +284,11 @@ test("two at once: what one is at, the other leaves alone, and nothing is there 
 
 test("another import that comes between the plan and the lease is noticed", async () => {
   const store = join(place(), "s.db");
-  const path = put(place(), { "a_0.json": ares({ step: 0 }), "a_1.json": ares({ step: 1 }), "a_latest.json": "a_1.json" });
+  const path = put(place(), {
+    "a_0.json": ares({ step: 0 }),
+    "a_1.json": ares({ step: 1 }),
+    "a_latest.json": "a_1.json",
+  });
   await migrate("ares", path, store);
   // The other one ends where this one has planned to begin.
   put(path, { "a_2.json": ares({ step: 2 }) });
@@ -256,9 +302,13 @@ test("another import that comes between the plan and the lease is noticed", asyn
     },
   });
   const report = await migrate("ares", path, store, { signal });
-  expect(report.sessions).toMatchObject([{ outcome: "conflict", message: expect.stringContaining("somebody else meanwhile") }]);
+  expect(report.sessions).toMatchObject([
+    { outcome: "conflict", message: expect.stringContaining("somebody else meanwhile") },
+  ]);
   await using(store, async (hold) =>
-    expect((await hold.checkpoints.list("a", { lines: "all" })).items.map(({ step }) => step)).toEqual([2, 1, 0]),
+    expect(
+      (await hold.checkpoints.list("a", { lines: "all" })).items.map(({ step }) => step),
+    ).toEqual([2, 1, 0]),
   );
   expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
 });
@@ -266,7 +316,10 @@ test("another import that comes between the plan and the lease is noticed", asyn
 test.runIf(isThorough)("killed by the system, again and again, in other processes", async () => {
   const files = Object.fromEntries(
     Array.from({ length: 4 }, (_, i) => `s${i}`).flatMap((session) =>
-      Array.from({ length: 25 }, (_, step) => [`${session}_${step}.json`, ares({ session, step })] as const),
+      Array.from(
+        { length: 25 },
+        (_, step) => [`${session}_${step}.json`, ares({ session, step })] as const,
+      ),
     ),
   );
   const path = put(place(), files);
@@ -275,7 +328,9 @@ test.runIf(isThorough)("killed by the system, again and again, in other processe
   const store = join(place(), "s.db");
   let kills = 0;
   for (let ms = 1; ; ms *= 4) {
-    const running = spawn(process.execPath, [child, "ares", path, store], { stdio: ["ignore", "pipe", "inherit"] });
+    const running = spawn(process.execPath, [child, "ares", path, store], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
     const code = await new Promise<number | null>((resolve) => {
       // From when it has begun to read.
       running.stdout.once("data", () => setTimeout(() => running.kill("SIGKILL"), ms));
@@ -291,7 +346,10 @@ test.runIf(isThorough)("killed by the system, again and again, in other processe
 describe("a source that has grown", () => {
   test("is continued, in every store", async () => {
     for (const store of [join(place(), "s.db"), `dir:${join(place(), "d")}`]) {
-      const path = put(place(), { "a_0.json": ares({ step: 0 }), "b_0.json": ares({ session: "b", step: 0 }) });
+      const path = put(place(), {
+        "a_0.json": ares({ step: 0 }),
+        "b_0.json": ares({ session: "b", step: 0 }),
+      });
       await migrate("ares", path, store);
       put(path, {
         "a_1.json": ares({ step: 1 }),
@@ -299,7 +357,9 @@ describe("a source that has grown", () => {
         "c_0.json": ares({ session: "c", step: 0 }),
       });
       const report = await migrate("ares", path, store);
-      expect(report.sessions.map(({ id, outcome, checkpoints }) => [id, outcome, checkpoints])).toEqual([
+      expect(
+        report.sessions.map(({ id, outcome, checkpoints }) => [id, outcome, checkpoints]),
+      ).toEqual([
         ["a", "grown", 2],
         ["b", "known", 0],
         ["c", "imported", 1],
@@ -318,7 +378,10 @@ describe("a source that has grown", () => {
     const report = await migrate("ares", path, store);
     expect(report.sessions).toEqual([{ id: "a", outcome: "grown", checkpoints: 3 }]);
     expect(report.notes).toEqual([{ path: "a_0.json", what: expect.stringContaining("left out") }]);
-    expect(await tree(store, "a")).toEqual({ parents: { "a-1": null, "a-2": "a-1", "a-3": "a-2", "a-4": "a-1", "a-5": "a-4" }, at: "a-5" });
+    expect(await tree(store, "a")).toEqual({
+      parents: { "a-1": null, "a-2": "a-1", "a-3": "a-2", "a-4": "a-1", "a-5": "a-4" },
+      at: "a-5",
+    });
     const before = await viewAt(store);
     expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
     expect(await viewAt(store)).toEqual(before);
@@ -326,10 +389,14 @@ describe("a source that has grown", () => {
 
   test("that was pruned here is not brought back", async () => {
     const store = join(place(), "s.db");
-    const steps = (...numbers: readonly number[]) => Object.fromEntries(numbers.map((step) => [`a_${step}.json`, ares({ step })]));
+    const steps = (...numbers: readonly number[]) =>
+      Object.fromEntries(numbers.map((step) => [`a_${step}.json`, ares({ step })]));
     const path = put(place(), steps(0, 1, 2, 3, 4, 5));
     await migrate("ares", path, store);
-    const held = () => using(store, async (hold) => (await hold.checkpoints.list("a", { lines: "all" })).items.map(({ step }) => step));
+    const held = () =>
+      using(store, async (hold) =>
+        (await hold.checkpoints.list("a", { lines: "all" })).items.map(({ step }) => step),
+      );
     await using(store, async (hold) => {
       const { items } = await hold.checkpoints.list("a");
       // What a fork begins at is kept.
@@ -342,7 +409,9 @@ describe("a source that has grown", () => {
     expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
     expect(await held()).toEqual(kept);
     put(path, steps(6));
-    expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "grown", checkpoints: 1 }]);
+    expect((await migrate("ares", path, store)).sessions).toMatchObject([
+      { outcome: "grown", checkpoints: 1 },
+    ]);
     expect(await held()).toEqual([6, ...kept]);
   });
 
@@ -355,7 +424,10 @@ describe("a source that has grown", () => {
       const store = join(place(), "s.db");
       const path = place();
       for (const step of [0, 1, 2, 3]) {
-        put(path, { [`a_${step}.json`]: ares({ step }), "a_latest.json": `a_${Math.floor(step / 2)}.json` });
+        put(path, {
+          [`a_${step}.json`]: ares({ step }),
+          "a_latest.json": `a_${Math.floor(step / 2)}.json`,
+        });
         await migrate("ares", path, store);
       }
       put(path, { "a_latest.json": name ?? "gone.json" });
@@ -369,8 +441,12 @@ describe("a source that has grown", () => {
 });
 
 describe("sessions that are not the import's", () => {
-  const source = () => put(place(), { "a_0.json": ares({ step: 0 }), "b_0.json": ares({ session: "b", step: 0 }) });
-  const conflicts = async (change: (hold: Holdfast) => Promise<unknown>, { before = true } = {}) => {
+  const source = () =>
+    put(place(), { "a_0.json": ares({ step: 0 }), "b_0.json": ares({ session: "b", step: 0 }) });
+  const conflicts = async (
+    change: (hold: Holdfast) => Promise<unknown>,
+    { before = true } = {},
+  ) => {
     const store = join(place(), "s.db");
     const path = source();
     if (before) await migrate("ares", path, store);
@@ -380,22 +456,40 @@ describe("sessions that are not the import's", () => {
     const report = await migrate("ares", path, store);
     const [a, b] = report.sessions;
     expect(b).toMatchObject({ id: "b", outcome: before ? "known" : "imported" });
-    expect(await using(store, async (hold) => JSON.stringify(await hold.sessions.state("a")))).toBe(was);
+    expect(await using(store, async (hold) => JSON.stringify(await hold.sessions.state("a")))).toBe(
+      was,
+    );
     return a;
   };
 
   test("are left as they are, and the others are imported", async () => {
-    const another = { id: "a", outcome: "conflict", checkpoints: 0, message: expect.stringContaining("another session") };
-    expect(await conflicts(async (hold) => (await hold.session("a")).append({ role: "user", content: "mine" }), { before: false })).toEqual(
-      another,
-    );
-    expect(await conflicts((hold) => hold.sessions.update("a", { metadata: { source: { kind: "smooth", id: "a" } } }))).toEqual(another);
+    const another = {
+      id: "a",
+      outcome: "conflict",
+      checkpoints: 0,
+      message: expect.stringContaining("another session"),
+    };
+    expect(
+      await conflicts(
+        async (hold) => (await hold.session("a")).append({ role: "user", content: "mine" }),
+        { before: false },
+      ),
+    ).toEqual(another);
+    expect(
+      await conflicts((hold) =>
+        hold.sessions.update("a", { metadata: { source: { kind: "smooth", id: "a" } } }),
+      ),
+    ).toEqual(another);
   });
 
   test("nor those that have gone on here: with a checkpoint, a message, or back to an earlier place", async () => {
     const gone = { outcome: "conflict", message: expect.stringContaining("gone on here") };
-    expect(await conflicts((hold) => hold.checkpoints.create("a", { label: "mine" }))).toMatchObject(gone);
-    expect(await conflicts((hold) => hold.sessions.append("a", [{ role: "user", content: "mine" }]))).toMatchObject(gone);
+    expect(
+      await conflicts((hold) => hold.checkpoints.create("a", { label: "mine" })),
+    ).toMatchObject(gone);
+    expect(
+      await conflicts((hold) => hold.sessions.append("a", [{ role: "user", content: "mine" }])),
+    ).toMatchObject(gone);
     // A reply of a model is durable without a checkpoint.
     const asks = async (hold: Holdfast) => {
       const session = await hold.session("a");
@@ -431,13 +525,20 @@ describe("sessions that are not the import's", () => {
       await session.close();
     });
     const other = put(place(), swarm("a", "x", 0, null));
-    expect((await migrate("ccswarm", other, store)).sessions).toMatchObject([{ id: "a", outcome: "conflict" }]);
-    expect((await migrate("ares", path, store)).sessions).toMatchObject([{ id: "a", outcome: "grown", checkpoints: 1 }, {}]);
+    expect((await migrate("ccswarm", other, store)).sessions).toMatchObject([
+      { id: "a", outcome: "conflict" },
+    ]);
+    expect((await migrate("ares", path, store)).sessions).toMatchObject([
+      { id: "a", outcome: "grown", checkpoints: 1 },
+      {},
+    ]);
   });
 
   test("what people said of a session here stays; what they left alone follows the source", async () => {
     const store = join(place(), "s.db");
-    const said = (turns: number, more: object) => ({ "conversations/x.json": conversation("x", turns, more) });
+    const said = (turns: number, more: object) => ({
+      "conversations/x.json": conversation("x", turns, more),
+    });
     const path = put(place(), {
       ...said(1, { title: "Theirs", tags: ["t", "b"] }),
       "conversations/y.json": conversation("y", 1, { title: "Why" }),
@@ -445,14 +546,21 @@ describe("sessions that are not the import's", () => {
     await migrate("aethershell", path, store);
     await using(store, async (hold) => {
       const { metadata } = (await hold.sessions.get("x")) ?? {};
-      await hold.sessions.update("x", { title: "Mine", archived: true, metadata: { ...metadata, mine: 1 } });
+      await hold.sessions.update("x", {
+        title: "Mine",
+        archived: true,
+        metadata: { ...metadata, mine: 1 },
+      });
     });
     for (const turns of [2, 3]) {
       put(path, {
         ...said(turns, { title: "Theirs again", tags: ["u", `n${turns}`, "c"] }),
         "conversations/y.json": conversation("y", turns, { title: "Y" }),
       });
-      expect((await migrate("aethershell", path, store)).sessions).toMatchObject([{ outcome: "grown" }, { outcome: "grown" }]);
+      expect((await migrate("aethershell", path, store)).sessions).toMatchObject([
+        { outcome: "grown" },
+        { outcome: "grown" },
+      ]);
       await using(store, async (hold) => {
         const kept = {
           title: "Mine",
@@ -469,16 +577,29 @@ describe("sessions that are not the import's", () => {
   test("nor one of the same id from another directory of the same kind", async () => {
     const store = join(place(), "s.db");
     const other = (steps: number) =>
-      put(place(), Object.fromEntries(Array.from({ length: steps }, (_, step) => [`a_${step}.json`, ares({ step, agent: "other" })])));
+      put(
+        place(),
+        Object.fromEntries(
+          Array.from({ length: steps }, (_, step) => [
+            `a_${step}.json`,
+            ares({ step, agent: "other" }),
+          ]),
+        ),
+      );
     const path = source();
     await migrate("ares", path, store);
     const before = await viewAt(store);
     for (const steps of [1, 3]) {
       const report = await migrate("ares", other(steps), store);
-      expect(report.sessions).toMatchObject([{ outcome: "conflict", message: expect.stringContaining("another session of this id") }]);
+      expect(report.sessions).toMatchObject([
+        { outcome: "conflict", message: expect.stringContaining("another session of this id") },
+      ]);
     }
     expect(await viewAt(store)).toEqual(before);
-    expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }, { outcome: "known" }]);
+    expect((await migrate("ares", path, store)).sessions).toMatchObject([
+      { outcome: "known" },
+      { outcome: "known" },
+    ]);
   });
 });
 
@@ -495,7 +616,11 @@ describe("a dry run", () => {
       expect(Math.abs(dry.storedBytes - real.storedBytes)).toBeLessThan(real.storedBytes / 10);
       const before = await viewAt(store);
       const again = await migrate(kind, path, store, { dryRun: true });
-      expect(new Set([...again.sessions, ...again.agents, ...again.snapshots].map(({ outcome }) => outcome))).toEqual(new Set(["known"]));
+      expect(
+        new Set(
+          [...again.sessions, ...again.agents, ...again.snapshots].map(({ outcome }) => outcome),
+        ),
+      ).toEqual(new Set(["known"]));
       expect(await viewAt(store)).toEqual(before);
     }
   });
@@ -512,12 +637,18 @@ describe("a dry run", () => {
       expect([readFileSync(file).length, readdirSync(folder)]).toEqual([0, []]);
     }
     for (const store of [file, `dir:${folder}`])
-      expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "imported" }, { outcome: "imported" }]);
+      expect((await migrate("ares", path, store)).sessions).toMatchObject([
+        { outcome: "imported" },
+        { outcome: "imported" },
+      ]);
   });
 
   test("is planned against what is there: growth, conflicts, and values that are refused", async () => {
     const store = join(place(), "s.db");
-    const path = put(place(), { "a_0.json": ares({ step: 0 }), "b_0.json": ares({ session: "b", step: 0 }) });
+    const path = put(place(), {
+      "a_0.json": ares({ step: 0 }),
+      "b_0.json": ares({ session: "b", step: 0 }),
+    });
     await migrate("ares", path, store);
     await using(store, (hold) => hold.checkpoints.create("b"));
     const bad = `{"session_id":"c","step":0,"id":"c","agent_name":"r","messages":[{"role":"user","content":"\\ud800"}],"tool_calls":[]}`;
@@ -551,13 +682,23 @@ test("progress is told, files and then sessions; tenants are apart; a long trans
   const store = join(place(), "s.db");
   const path = put(
     place(),
-    Object.fromEntries(Array.from({ length: 40 }, (_, step) => [`a_${step}.json`, ares({ step, messages: talk(step * 3) })])),
+    Object.fromEntries(
+      Array.from({ length: 40 }, (_, step) => [
+        `a_${step}.json`,
+        ares({ step, messages: talk(step * 3) }),
+      ]),
+    ),
   );
   const told: (readonly [number, number, number])[] = [];
-  await migrate("ares", path, store, { tenant: "t", onProgress: ({ files, of, sessions }) => told.push([files, of, sessions]) });
+  await migrate("ares", path, store, {
+    tenant: "t",
+    onProgress: ({ files, of, sessions }) => told.push([files, of, sessions]),
+  });
   expect(told[0]).toEqual([1, 40, 0]);
   expect(told.at(-1)).toEqual([40, 40, 1]);
   await using(store, async (hold) => expect((await hold.sessions.list()).items).toEqual([]));
-  expect((await migrate("ares", path, store, { tenant: "t" })).sessions).toMatchObject([{ outcome: "known" }]);
+  expect((await migrate("ares", path, store, { tenant: "t" })).sessions).toMatchObject([
+    { outcome: "known" },
+  ]);
   expect(existsSync(store)).toBe(true);
 });

@@ -4,7 +4,8 @@ import { describe, expect, test } from "vitest";
 import { migrate } from "../../src/migrate/index.js";
 import { ares, place, put, talk, tree, using } from "./support.js";
 
-const what = (report: { notes: readonly { what: string }[] }) => report.notes.map((note) => note.what).join("\n");
+const what = (report: { notes: readonly { what: string }[] }) =>
+  report.notes.map((note) => note.what).join("\n");
 
 test("sessions whose ids begin alike, or hold the word latest, stay apart", async () => {
   const files = Object.fromEntries(
@@ -23,11 +24,19 @@ test("sessions whose ids begin alike, or hold the word latest, stay apart", asyn
 test("the newer compact form, with the time after which a checkpoint expires", async () => {
   const { status, ...rest } = ares({ step: 4 });
   const store = join(place(), "s.db");
-  const files = { "a_4.json": JSON.stringify({ ...rest, id: "r/run-1:step4", ttl_secs: 60, later: [1], status }) };
-  expect(await migrate("ares", put(place(), files), store)).toMatchObject({ sessions: [{ id: "a", checkpoints: 1 }], skipped: [] });
+  const files = {
+    "a_4.json": JSON.stringify({ ...rest, id: "r/run-1:step4", ttl_secs: 60, later: [1], status }),
+  };
+  expect(await migrate("ares", put(place(), files), store)).toMatchObject({
+    sessions: [{ id: "a", checkpoints: 1 }],
+    skipped: [],
+  });
   await using(store, async (hold) => {
     const [only] = (await hold.checkpoints.list("a")).items;
-    expect(only).toMatchObject({ step: 4, metadata: { source: { id: "r/run-1:step4", ttlSecs: 60, timestamp: 1_775_270_004 } } });
+    expect(only).toMatchObject({
+      step: 4,
+      metadata: { source: { id: "r/run-1:step4", ttlSecs: 60, timestamp: 1_775_270_004 } },
+    });
   });
 });
 
@@ -44,7 +53,9 @@ test("statuses, also where nothing else changed, one checkpoint each", async () 
     "Odd",
   ];
   const same = { messages: talk(1), timestamp: 1_775_270_000 };
-  const files = Object.fromEntries(statuses.map((status, step) => [`a_${step}.json`, ares({ step, status, ...same })]));
+  const files = Object.fromEntries(
+    statuses.map((status, step) => [`a_${step}.json`, ares({ step, status, ...same })]),
+  );
   const store = join(place(), "s.db");
   const report = await migrate("ares", put(place(), files), store);
   expect(report.notes.map((note) => note.what)).toEqual([
@@ -53,7 +64,9 @@ test("statuses, also where nothing else changed, one checkpoint each", async () 
   ]);
   await using(store, async (hold) => {
     const { items } = await hold.checkpoints.list("a", { limit: 100 });
-    expect(items.toReversed().map(({ step, status, reason, kind }) => [step, status, reason, kind])).toEqual(
+    expect(
+      items.toReversed().map(({ step, status, reason, kind }) => [step, status, reason, kind]),
+    ).toEqual(
       (
         [
           ["in-progress", undefined],
@@ -73,7 +86,9 @@ test("statuses, also where nothing else changed, one checkpoint each", async () 
 });
 
 describe("pointers", () => {
-  const five = Object.fromEntries([0, 1, 2, 3, 4].map((step) => [`a_${step}.json`, ares({ step })]));
+  const five = Object.fromEntries(
+    [0, 1, 2, 3, 4].map((step) => [`a_${step}.json`, ares({ step })]),
+  );
   const standing = async (files: Readonly<Record<string, unknown>>) => {
     const store = join(place(), "s.db");
     const report = await migrate("ares", put(place(), files), store);
@@ -87,22 +102,32 @@ describe("pointers", () => {
   };
 
   test("to a lower step: the session stands there, and the rest is on the line it left", async () => {
-    const { current, messages, report, store } = await standing({ ...five, "a_latest.json": "a_2.json" });
+    const { current, messages, report, store } = await standing({
+      ...five,
+      "a_latest.json": "a_2.json",
+    });
     expect([current, messages]).toEqual([[2, 1, 0], 3]);
     expect(what(report)).toContain("was last saved at step 2");
     const path = put(place(), { ...five, "a_latest.json": "a_2.json" });
     expect(await migrate("ares", path, store)).toMatchObject({ sessions: [{ outcome: "known" }] });
     // It went on from there: step 3 was saved again with other words.
     put(path, {
-      "a_3.json": ares({ step: 3, messages: [...talk(3), { role: "user", content: "Otherwise." }] }),
+      "a_3.json": ares({
+        step: 3,
+        messages: [...talk(3), { role: "user", content: "Otherwise." }],
+      }),
       "a_latest.json": "a_3.json",
     });
     put(path, { "a_5.json": ares({ step: 5 }), "a_latest.json": "a_5.json" });
     const grown = await migrate("ares", path, store);
     expect(grown.sessions).toMatchObject([{ outcome: "grown", checkpoints: 2 }]);
     await using(store, async (hold) => {
-      expect((await hold.checkpoints.list("a")).items.map(({ step }) => step)).toEqual([5, 4, 3, 2, 1, 0]);
-      expect((await hold.checkpoints.list("a", { lines: "all" })).items.filter(({ step }) => step === 3)).toHaveLength(2);
+      expect((await hold.checkpoints.list("a")).items.map(({ step }) => step)).toEqual([
+        5, 4, 3, 2, 1, 0,
+      ]);
+      expect(
+        (await hold.checkpoints.list("a", { lines: "all" })).items.filter(({ step }) => step === 3),
+      ).toHaveLength(2);
     });
   });
 
@@ -111,12 +136,16 @@ describe("pointers", () => {
     const path = put(place(), five);
     for (const step of [1, 4, 2, 0, 4]) {
       put(path, { "a_latest.json": `a_${step}.json` });
-      expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: expect.stringMatching("imported|grown") }]);
+      expect((await migrate("ares", path, store)).sessions).toMatchObject([
+        { outcome: expect.stringMatching("imported|grown") },
+      ]);
       expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
       expect((await tree(store, "a")).at).toBe(`a-${step}`);
     }
     put(path, { "a_5.json": ares({ step: 5 }), "a_latest.json": "a_5.json" });
-    expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "grown", checkpoints: 1 }]);
+    expect((await migrate("ares", path, store)).sessions).toMatchObject([
+      { outcome: "grown", checkpoints: 1 },
+    ]);
     expect(await tree(store, "a")).toMatchObject({ at: "a-5", parents: { "a-5": "a-4" } });
   });
 
@@ -125,12 +154,19 @@ describe("pointers", () => {
     const path = put(place(), { ...five, "a_latest.json": "a_4.json" });
     await migrate("ares", path, store);
     put(path, {
-      "a_2.json": ares({ step: 2, messages: [...talk(2), { role: "user", content: "Otherwise." }] }),
+      "a_2.json": ares({
+        step: 2,
+        messages: [...talk(2), { role: "user", content: "Otherwise." }],
+      }),
       "a_latest.json": "a_2.json",
     });
-    expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "grown", checkpoints: 1 }]);
+    expect((await migrate("ares", path, store)).sessions).toMatchObject([
+      { outcome: "grown", checkpoints: 1 },
+    ]);
     await using(store, async (hold) => {
-      expect((await hold.sessions.state("a")).messages.map(({ content }) => content)).toContain("Otherwise.");
+      expect((await hold.sessions.state("a")).messages.map(({ content }) => content)).toContain(
+        "Otherwise.",
+      );
       expect((await hold.checkpoints.list("a")).items.map(({ step }) => step)).toEqual([2, 1, 0]);
     });
     expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
@@ -143,21 +179,33 @@ describe("pointers", () => {
     ["upwards", "../../secret.json", "was not followed"],
     ["to itself", "a_latest.json", "no checkpoint of its session"],
   ])("%s: said, and the highest step is the latest", async (_name, target, why) => {
-    const { current, report } = await standing({ ...five, "b_0.json": ares({ session: "b", step: 0 }), "a_latest.json": target });
+    const { current, report } = await standing({
+      ...five,
+      "b_0.json": ares({ session: "b", step: 0 }),
+      "a_latest.json": target,
+    });
     expect(current).toEqual([4, 3, 2, 1, 0]);
     expect(what(report)).toContain(why);
   });
 
-  test.each(["", "a_2.js", " \n"])("torn (%j): said, and the highest step is the latest", async (text) => {
-    const { current, report } = await standing({ ...five, "a_latest.json": text });
-    expect(current).toEqual([4, 3, 2, 1, 0]);
-    expect(report.skipped).toMatchObject([{ path: "a_latest.json", why: expect.stringContaining("torn or empty") }]);
-  });
+  test.each(["", "a_2.js", " \n"])(
+    "torn (%j): said, and the highest step is the latest",
+    async (text) => {
+      const { current, report } = await standing({ ...five, "a_latest.json": text });
+      expect(current).toEqual([4, 3, 2, 1, 0]);
+      expect(report.skipped).toMatchObject([
+        { path: "a_latest.json", why: expect.stringContaining("torn or empty") },
+      ]);
+    },
+  );
 
   test("of a directory below: it names a file beside it", async () => {
     const store = join(place(), "s.db");
     const below = Object.fromEntries(
-      Object.entries({ ...five, "a_latest.json": "a_2.json" }).map(([name, file]) => [`below/${name}`, file]),
+      Object.entries({ ...five, "a_latest.json": "a_2.json" }).map(([name, file]) => [
+        `below/${name}`,
+        file,
+      ]),
     );
     await migrate("ares", put(place(), below), store);
     expect((await tree(store, "a")).at).toBe("a-2");
@@ -165,7 +213,9 @@ describe("pointers", () => {
 
   test("of a session that is not there", async () => {
     const { report } = await standing({ ...five, "gone_latest.json": "gone_3.json" });
-    expect(report.notes).toMatchObject([{ path: "gone_latest.json", what: expect.stringContaining("no checkpoint here") }]);
+    expect(report.notes).toMatchObject([
+      { path: "gone_latest.json", what: expect.stringContaining("no checkpoint here") },
+    ]);
   });
 });
 
@@ -180,7 +230,12 @@ test("a step that is there twice, agents that share a session, and roles that no
       { role: "HUMAN", content: "y" },
     ],
   });
-  const files = { "a_0.json": ares({ step: 0 }), "a_1.json": ares({ step: 1 }), "a_1 copy.json": ares({ step: 1 }), "a_1b.json": again };
+  const files = {
+    "a_0.json": ares({ step: 0 }),
+    "a_1.json": ares({ step: 1 }),
+    "a_1 copy.json": ares({ step: 1 }),
+    "a_1b.json": again,
+  };
   const report = await migrate("ares", put(place(), files), store);
   expect(report.sessions).toMatchObject([{ id: "a", checkpoints: 3 }]);
   for (const said of [
@@ -197,13 +252,21 @@ test("a step that is there twice, agents that share a session, and roles that no
       ["user", { source: { role: "HUMAN" } }],
     ]);
     expect(session.agent).toBe("r");
-    expect((await hold.checkpoints.latest("a"))?.metadata).toMatchObject({ source: { agent: "other" } });
+    expect((await hold.checkpoints.latest("a"))?.metadata).toMatchObject({
+      source: { agent: "other" },
+    });
   });
 });
 
 test("what every step repeats is stored once, and the report says how much smaller it became", async () => {
-  const long = (n: number) => Array.from({ length: n }, (_, i) => ({ role: "user", content: `${i} `.padEnd(200, "kelp ") }));
-  const files = Object.fromEntries(Array.from({ length: 60 }, (_, step) => [`a_${step}.json`, ares({ step, messages: long(step + 1) })]));
+  const long = (n: number) =>
+    Array.from({ length: n }, (_, i) => ({ role: "user", content: `${i} `.padEnd(200, "kelp ") }));
+  const files = Object.fromEntries(
+    Array.from({ length: 60 }, (_, step) => [
+      `a_${step}.json`,
+      ares({ step, messages: long(step + 1) }),
+    ]),
+  );
   const report = await migrate("ares", put(place(), files), join(place(), "s.db"));
   expect(report.sessions).toMatchObject([{ checkpoints: 60 }]);
   expect(report.sourceBytes / report.storedBytes).toBeGreaterThan(8);

@@ -18,13 +18,22 @@ interface Made {
 
 const checkpoint = (
   id: string,
-  { session = "s", parent = null, at = 0, state = { id }, context = null, compressed = false, more }: Made = {},
+  {
+    session = "s",
+    parent = null,
+    at = 0,
+    state = { id },
+    context = null,
+    compressed = false,
+    more,
+  }: Made = {},
 ) => ({
   [`sessions/${session}/${id}.json`]: {
     id,
     session_id: session,
     label: null,
-    created_at: typeof at === "string" ? at : `2026-01-28T02:30:0${Math.floor(at / 10)}.00000000${at % 10}Z`,
+    created_at:
+      typeof at === "string" ? at : `2026-01-28T02:30:0${Math.floor(at / 10)}.00000000${at % 10}Z`,
     state,
     context,
     metadata: {
@@ -47,14 +56,22 @@ const imported = async (files: Readonly<Record<string, unknown>>) => {
 };
 
 test("order is that of nanoseconds; counts are kept", async () => {
-  const { store, report } = await imported({ ...checkpoint("b", { at: 2 }), ...checkpoint("c", { at: 1 }), ...checkpoint("a", { at: 3 }) });
+  const { store, report } = await imported({
+    ...checkpoint("b", { at: 2 }),
+    ...checkpoint("c", { at: 1 }),
+    ...checkpoint("a", { at: 3 }),
+  });
   expect((await tree(store)).parents).toEqual({ c: null, b: "c", a: "b" });
   expect(report.sessions).toEqual([{ id: "s", outcome: "imported", checkpoints: 3 }]);
-  await using(store, async (hold) => expect(await hold.checkpoints.latest("s")).toMatchObject({ tokenCount: 7, tasksCompleted: 1 }));
+  await using(store, async (hold) =>
+    expect(await hold.checkpoints.latest("s")).toMatchObject({ tokenCount: 7, tasksCompleted: 1 }),
+  );
 });
 
 test("the index is a hint: what it misses is imported, what it makes up is said, its paths are not opened", async () => {
-  const outside = put(place(), { "secret.json": Object.values(checkpoint("secret", { state: { canary: "CANARY" } }))[0] });
+  const outside = put(place(), {
+    "secret.json": Object.values(checkpoint("secret", { state: { canary: "CANARY" } }))[0],
+  });
   const entry = (id: string, path: string) => ({
     id,
     session_id: "s",
@@ -68,14 +85,26 @@ test("the index is a hint: what it misses is imported, what it makes up is said,
     secret: entry("secret", join(outside, "secret.json")),
     gone: entry("gone", "../x.json"),
   };
-  const { store, notes, report } = await imported({ ...checkpoint("a"), ...checkpoint("b", { at: 1 }), "index.json": index });
+  const { store, notes, report } = await imported({
+    ...checkpoint("a"),
+    ...checkpoint("b", { at: 1 }),
+    "index.json": index,
+  });
   expect(notes).toContain('Checkpoint "secret" is in the index, and no file has it.');
   expect(notes).toContain('Checkpoint "gone" is in the index');
-  expect(report.notes).toContainEqual({ path: "sessions/s/b.json", what: expect.stringContaining("not in the index") });
-  expect(JSON.stringify(await using(store, async (hold) => (await hold.sessions.list()).items))).not.toContain("CANARY");
+  expect(report.notes).toContainEqual({
+    path: "sessions/s/b.json",
+    what: expect.stringContaining("not in the index"),
+  });
+  expect(
+    JSON.stringify(await using(store, async (hold) => (await hold.sessions.list()).items)),
+  ).not.toContain("CANARY");
   expect((await tree(store)).parents).toEqual({ a: null, b: "a" });
   const torn = await imported({ ...checkpoint("a"), "index.json": '{"a": {' });
-  expect(torn.report).toMatchObject({ sessions: [{ checkpoints: 1 }], skipped: [{ path: "index.json" }] });
+  expect(torn.report).toMatchObject({
+    sessions: [{ checkpoints: 1 }],
+    skipped: [{ path: "index.json" }],
+  });
 });
 
 describe("states", () => {
@@ -84,26 +113,56 @@ describe("states", () => {
     expect(report.skipped).toEqual([]);
     const { state: shown } = await using(store, (hold) => hold.sessions.state("s"));
     const latest = await using(store, (hold) => hold.checkpoints.latest("s"));
-    return { shown, notes: report.notes, renamed: (latest?.metadata["source"] as { renamed?: unknown } | undefined)?.renamed };
+    return {
+      shown,
+      notes: report.notes,
+      renamed: (latest?.metadata["source"] as { renamed?: unknown } | undefined)?.renamed,
+    };
   };
 
   test("that are no objects are under one key; of others, only the keys that are not for us have another name", async () => {
-    for (const state of [[1], "text", 7, null]) expect((await stateOf(state)).shown).toEqual({ state });
-    const said = await stateOf({ messages: [1], messages_: 2, "a\nb": 3, k: 4, context: 5 }, { context: [104, 105] });
+    for (const state of [[1], "text", 7, null])
+      expect((await stateOf(state)).shown).toEqual({ state });
+    const said = await stateOf(
+      { messages: [1], messages_: 2, "a\nb": 3, k: 4, context: 5 },
+      { context: [104, 105] },
+    );
     const names = Object.keys(said.renamed as object);
-    expect(said.shown).toEqual({ messages__: [1], messages_: 2, [String(names[1])]: 3, k: 4, context_: 5, context: ["hi"] });
-    expect(said.renamed).toEqual({ messages__: "messages", [String(names[1])]: "a\nb", context_: "context" });
-    expect(said.notes).toContainEqual({ what: expect.stringContaining('has another name here: "messages__"') });
+    expect(said.shown).toEqual({
+      messages__: [1],
+      messages_: 2,
+      [String(names[1])]: 3,
+      k: 4,
+      context_: 5,
+      context: ["hi"],
+    });
+    expect(said.renamed).toEqual({
+      messages__: "messages",
+      [String(names[1])]: "a\nb",
+      context_: "context",
+    });
+    expect(said.notes).toContainEqual({
+      what: expect.stringContaining('has another name here: "messages__"'),
+    });
     const odd = JSON.parse('{"__proto__": {"x": 1}, "constructor": 2}') as unknown;
     expect(Object.keys((await stateOf(odd)).shown)).toEqual(["__proto__", "constructor"]);
   });
 
   test.each(["history", "messages", "context"])("%s that grow are stored once", async (key) => {
-    const line = (i: number) => ({ role: "user", content: `${i} `.padEnd(300, "what holds kelp to the rock, and why? ") });
+    const line = (i: number) => ({
+      role: "user",
+      content: `${i} `.padEnd(300, "what holds kelp to the rock, and why? "),
+    });
     const files = Array.from({ length: 60 }, (_, i) => {
       const all = Array.from({ length: i + 1 }, (_each, k) => line(k));
-      const grown = key === "context" ? { context: [...Buffer.from(JSON.stringify(all))] } : { state: { [key]: all, n: i } };
-      return checkpoint(`k${i}`, { at: new Date(1_775_270_000_000 + i * 1000).toISOString(), ...grown });
+      const grown =
+        key === "context"
+          ? { context: [...Buffer.from(JSON.stringify(all))] }
+          : { state: { [key]: all, n: i } };
+      return checkpoint(`k${i}`, {
+        at: new Date(1_775_270_000_000 + i * 1000).toISOString(),
+        ...grown,
+      });
     });
     const { report } = await imported(Object.assign({}, ...files) as Record<string, unknown>);
     expect(report.sessions).toMatchObject([{ checkpoints: 60 }]);
@@ -113,16 +172,24 @@ describe("states", () => {
 
 describe("context", () => {
   const context = async (bytes: Uint8Array | readonly unknown[], compressed: boolean) => {
-    const { store, notes } = await imported(checkpoint("a", { state: {}, context: [...bytes] as number[], compressed }));
+    const { store, notes } = await imported(
+      checkpoint("a", { state: {}, context: [...bytes] as number[], compressed }),
+    );
     return { notes, state: (await using(store, (hold) => hold.sessions.state("s"))).state };
   };
   const text = "What holds kelp to the rock? ".repeat(50);
 
   test("is text where it is UTF-8, else base64, in pieces", async () => {
     expect((await context(Buffer.from("é😀"), false)).state).toEqual({ context: ["é😀"] });
-    expect((await context([104, 105, 255, 0], false)).state).toEqual({ context: ["aGn/AA=="], contextFormat: { encoding: "base64" } });
+    expect((await context([104, 105, 255, 0], false)).state).toEqual({
+      context: ["aGn/AA=="],
+      contextFormat: { encoding: "base64" },
+    });
     expect((await context([], false)).state).toEqual({ context: [] });
-    expect((await context([1, 256], false)).state).toEqual({ context: [1, 256], contextFormat: { encoding: "none" } });
+    expect((await context([1, 256], false)).state).toEqual({
+      context: [1, 256],
+      contextFormat: { encoding: "none" },
+    });
     for (const start of ["", "x"]) {
       const long = `${start}${"😀".repeat(3_000)}`;
       const { state } = await context(Buffer.from(long), false);
@@ -132,10 +199,19 @@ describe("context", () => {
 
   test("is unpacked where it is compressed, in bounds", async () => {
     const pieces = [text.slice(0, 1024), text.slice(1024)];
-    expect((await context(gzipSync(text), true)).state).toEqual({ context: pieces, contextFormat: { compressed: "gzip" } });
-    expect((await context(deflateSync(text), true)).state).toEqual({ context: pieces, contextFormat: { compressed: "zlib" } });
+    expect((await context(gzipSync(text), true)).state).toEqual({
+      context: pieces,
+      contextFormat: { compressed: "gzip" },
+    });
+    expect((await context(deflateSync(text), true)).state).toEqual({
+      context: pieces,
+      contextFormat: { compressed: "zlib" },
+    });
     const plain = await context(Buffer.from("not packed"), true);
-    expect(plain.state).toEqual({ context: ["not packed"], contextFormat: { compressed: "unknown" } });
+    expect(plain.state).toEqual({
+      context: ["not packed"],
+      contextFormat: { compressed: "unknown" },
+    });
     expect(plain.notes).toContain("cannot be unpacked");
     const bomb = gzipSync(Buffer.alloc(65 * 1024 * 1024), { level: 9 });
     expect(await context(bomb, true)).toMatchObject({
@@ -155,9 +231,14 @@ describe("parents", () => {
       ...checkpoint("b2", { at: 4, parent: "b1" }),
     };
     const { store, notes } = await imported(files);
-    expect(await tree(store)).toEqual({ parents: { root: null, a1: "root", b1: "root", a2: "a1", b2: "b1" }, at: "b2" });
+    expect(await tree(store)).toEqual({
+      parents: { root: null, a1: "root", b1: "root", a2: "a1", b2: "b1" },
+      at: "b2",
+    });
     expect(notes).not.toContain("parent");
-    await using(store, async (hold) => expect((await hold.sessions.state("s")).state).toEqual({ id: "b2" }));
+    await using(store, async (hold) =>
+      expect((await hold.sessions.state("s")).state).toEqual({ id: "b2" }),
+    );
   });
 
   test("that come later by the clock, are missing, elsewhere, or go in a circle", async () => {
@@ -176,8 +257,19 @@ describe("parents", () => {
       { id: "s", checkpoints: 8 },
       { id: "t", checkpoints: 1 },
     ]);
-    expect((await tree(store)).parents).toMatchObject({ child: "old", orphan: "child", far: "orphan", self: "far", z: "y" });
-    for (const said of ['"gone", which is not there', 'which is of session "t"', "which is itself", "go in a circle"])
+    expect((await tree(store)).parents).toMatchObject({
+      child: "old",
+      orphan: "child",
+      far: "orphan",
+      self: "far",
+      z: "y",
+    });
+    for (const said of [
+      '"gone", which is not there',
+      'which is of session "t"',
+      "which is itself",
+      "go in a circle",
+    ])
       expect(notes).toContain(said);
   });
 
@@ -195,8 +287,13 @@ describe("parents", () => {
     });
     const report = await migrate("ccswarm", path, store);
     expect(report.sessions).toEqual([{ id: "s", outcome: "grown", checkpoints: 3 }]);
-    expect(await tree(store)).toEqual({ parents: { k0: null, k1: "k0", k11: "k1", k2: "k0", k3: "k2", k4: "k2" }, at: "k4" });
-    expect((await migrate("ccswarm", path, store)).sessions).toEqual([{ id: "s", outcome: "known", checkpoints: 0 }]);
+    expect(await tree(store)).toEqual({
+      parents: { k0: null, k1: "k0", k11: "k1", k2: "k0", k3: "k2", k4: "k2" },
+      at: "k4",
+    });
+    expect((await migrate("ccswarm", path, store)).sessions).toEqual([
+      { id: "s", outcome: "known", checkpoints: 0 },
+    ]);
   });
 
   test("that are refused: what follows them follows the one before, and trying again moves nothing", async () => {
@@ -211,7 +308,11 @@ describe("parents", () => {
     const lines = () => using(store, async (hold) => (await hold.stats()).sizeBytes);
     const before = await lines();
     const again = await migrate("ccswarm", path, store);
-    expect(again).toMatchObject({ sessions: [{ outcome: "known" }], skipped: [{ path: "sessions/s/k1.json" }], storedBytes: 0 });
+    expect(again).toMatchObject({
+      sessions: [{ outcome: "known" }],
+      skipped: [{ path: "sessions/s/k1.json" }],
+      storedBytes: 0,
+    });
     expect(await lines()).toBe(before);
   });
 
@@ -220,9 +321,14 @@ describe("parents", () => {
       fc.asyncProperty(fc.array(fc.nat(), { minLength: 1, maxLength: 9 }), async (choices) => {
         const parents = choices.map((choice, i) => (i === 0 ? null : `n${choice % i}`));
         const files = parents.map((parent, i) => checkpoint(`n${i}`, { at: i, parent }));
-        const { store } = await imported(Object.assign({}, ...files.toReversed()) as object as Record<string, unknown>);
+        const { store } = await imported(
+          Object.assign({}, ...files.toReversed()) as object as Record<string, unknown>,
+        );
         const shown = await tree(store);
-        expect(shown).toEqual({ parents: Object.fromEntries(parents.map((parent, i) => [`n${i}`, parent])), at: `n${parents.length - 1}` });
+        expect(shown).toEqual({
+          parents: Object.fromEntries(parents.map((parent, i) => [`n${i}`, parent])),
+          at: `n${parents.length - 1}`,
+        });
       }),
       { numRuns: 12 },
     );
@@ -257,7 +363,9 @@ describe("forks", () => {
       "forks.json": { forks, children: { s: ["f", "empty"], f: ["g"] } },
       "index.json": {},
     });
-    expect(report.sessions.map(({ id, outcome, checkpoints }) => [id, outcome, checkpoints])).toEqual([
+    expect(
+      report.sessions.map(({ id, outcome, checkpoints }) => [id, outcome, checkpoints]),
+    ).toEqual([
       ["s", "imported", 2],
       ["empty", "imported", 0],
       ["f", "imported", 1],
@@ -269,14 +377,26 @@ describe("forks", () => {
         title: "try it",
         tags: ["try it"],
         origin: { sessionId: "s" },
-        metadata: { why: "x", source: { kind: "ccswarm", id: "f", fork: { status: "Merged", checkpoint: "a" } } },
+        metadata: {
+          why: "x",
+          source: { kind: "ccswarm", id: "f", fork: { status: "Merged", checkpoint: "a" } },
+        },
       });
-      expect(await hold.sessions.get("empty")).toMatchObject({ origin: { sessionId: "s" }, metadata: { source: { id: "empty" } } });
+      expect(await hold.sessions.get("empty")).toMatchObject({
+        origin: { sessionId: "s" },
+        metadata: { source: { id: "empty" } },
+      });
       expect((await hold.sessions.state("empty")).state).toEqual({ id: "b" });
     });
-    expect((await migrate("ccswarm", path, store)).sessions.map(({ outcome }) => outcome)).toEqual(Array(4).fill("known"));
+    expect((await migrate("ccswarm", path, store)).sessions.map(({ outcome }) => outcome)).toEqual(
+      Array(4).fill("known"),
+    );
     put(path, checkpoint("g2", { session: "g", at: 30, parent: "g1" }));
-    expect((await migrate("ccswarm", path, store)).sessions).toContainEqual({ id: "g", outcome: "grown", checkpoints: 1 });
+    expect((await migrate("ccswarm", path, store)).sessions).toContainEqual({
+      id: "g",
+      outcome: "grown",
+      checkpoints: 1,
+    });
   });
 
   test("without what they began at, of each other, or torn, are said", async () => {

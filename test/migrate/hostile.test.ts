@@ -1,6 +1,17 @@
-/** Sources that were torn, or made to lead astray: nothing outside of them is read, and the rest is imported. */
+/**
+ * Sources that were torn, or made to lead astray: nothing outside of them is read, and the rest is
+ * imported.
+ */
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -17,23 +28,30 @@ describe("torn files", () => {
     aethershell: "checkpoints/cp-1.json",
   };
 
-  test.each(KINDS)("%s: cut at any length, it is reported, and the rest is imported", async (kind) => {
-    const name = torn[kind];
-    const whole = readFileSync(join(fixtures, kind, name));
-    const path = place();
-    cpSync(join(fixtures, kind), path, { recursive: true });
-    if (kind === "smooth") cpSync(join(path, "agent-1/c-1.json"), join(path, "agent-1/c-0.json"));
-    // Every length near both ends, and some in between.
-    const step = kind === "aethershell" ? 97 : 17;
-    for (let length = 0; length < whole.length; length += length < 25 || length > whole.length - 25 ? 1 : step) {
-      writeFileSync(join(path, name), whole);
-      truncateSync(join(path, name), length);
-      const report = await migrate(kind, path, "memory:", { dryRun: length % 2 === 1 });
-      expect(report.skipped.filter((skipped) => skipped.path === name)).toHaveLength(1);
-      expect(report.sessions.length, `${length}`).toBeGreaterThan(0);
-      expect(report.sessions.every(({ outcome }) => outcome === "imported")).toBe(true);
-    }
-  });
+  test.each(KINDS)(
+    "%s: cut at any length, it is reported, and the rest is imported",
+    async (kind) => {
+      const name = torn[kind];
+      const whole = readFileSync(join(fixtures, kind, name));
+      const path = place();
+      cpSync(join(fixtures, kind), path, { recursive: true });
+      if (kind === "smooth") cpSync(join(path, "agent-1/c-1.json"), join(path, "agent-1/c-0.json"));
+      // Every length near both ends, and some in between.
+      const step = kind === "aethershell" ? 97 : 17;
+      for (
+        let length = 0;
+        length < whole.length;
+        length += length < 25 || length > whole.length - 25 ? 1 : step
+      ) {
+        writeFileSync(join(path, name), whole);
+        truncateSync(join(path, name), length);
+        const report = await migrate(kind, path, "memory:", { dryRun: length % 2 === 1 });
+        expect(report.skipped.filter((skipped) => skipped.path === name)).toHaveLength(1);
+        expect(report.sessions.length, `${length}`).toBeGreaterThan(0);
+        expect(report.sessions.every(({ outcome }) => outcome === "imported")).toBe(true);
+      }
+    },
+  );
 
   test("alone, one is reported and no error; bytes that are no text, lists, and files that are none of theirs", async () => {
     const path = put(place(), {
@@ -61,7 +79,9 @@ describe("torn files", () => {
       ["f", "refused"],
       ["g", "imported"],
     ]);
-    expect(report.notes).toMatchObject([{ what: expect.stringContaining("1 file does not end in .json") }]);
+    expect(report.notes).toMatchObject([
+      { what: expect.stringContaining("1 file does not end in .json") },
+    ]);
     expect(await migrate("ares", put(place(), { "a_0.json": "{" }), "memory:")).toMatchObject({
       sessions: [],
       skipped: [{ path: "a_0.json" }],
@@ -71,7 +91,10 @@ describe("torn files", () => {
 
 describe("nothing outside is read", () => {
   const CANARY = "the canary that must not be stored";
-  const secret = () => put(place(), { "x_0.json": ares({ session: "x", step: 0, messages: [{ role: "user", content: CANARY }] }) });
+  const secret = () =>
+    put(place(), {
+      "x_0.json": ares({ session: "x", step: 0, messages: [{ role: "user", content: CANARY }] }),
+    });
 
   test("links to files and directories, pipes, sockets, pointers; one that is given as the path is the giver's choice", async () => {
     const outside = secret();
@@ -80,7 +103,10 @@ describe("nothing outside is read", () => {
     symlinkSync(outside, join(path, "linked"));
     symlinkSync("/dev/zero", join(path, "zero.json"));
     symlinkSync(join(path, "loop"), join(path, "loop"));
-    put(path, { "x_latest.json": join(outside, "x_0.json"), "a_latest.json": `../${outside.split("/").at(-1)}/x_0.json` });
+    put(path, {
+      "x_latest.json": join(outside, "x_0.json"),
+      "a_latest.json": `../${outside.split("/").at(-1)}/x_0.json`,
+    });
     execFileSync("mkfifo", [join(path, "pipe.json")]);
     const socket = createServer().listen(join(path, "socket.json"));
     const store = join(place(), "s.db");
@@ -101,12 +127,17 @@ describe("nothing outside is read", () => {
     const link = join(place(), "link");
     symlinkSync(outside, link);
     const control = join(place(), "s.db");
-    expect(await migrate("ares", link, control)).toMatchObject({ sessions: [{ id: "x" }], skipped: [] });
+    expect(await migrate("ares", link, control)).toMatchObject({
+      sessions: [{ id: "x" }],
+      skipped: [],
+    });
     expect(JSON.stringify(await viewAt(control))).toContain(CANARY);
   });
 
   test("a directory that becomes a link, and a file that is exchanged, while it is being imported", async () => {
-    const outside = put(place(), { "b_0.json": ares({ session: "b", step: 0, messages: [{ role: "user", content: CANARY }] }) });
+    const outside = put(place(), {
+      "b_0.json": ares({ session: "b", step: 0, messages: [{ role: "user", content: CANARY }] }),
+    });
     const path = put(place(), {
       "a_0.json": ares({ step: 0 }),
       "in/b_0.json": ares({ session: "b", step: 0 }),
@@ -122,7 +153,14 @@ describe("nothing outside is read", () => {
           symlinkSync(outside, join(path, "in"));
         }
         // All were looked over: what is written is read again.
-        if (read === 3) put(path, { "z_0.json": ares({ session: "z", step: 0, messages: [{ role: "user", content: CANARY }] }) });
+        if (read === 3)
+          put(path, {
+            "z_0.json": ares({
+              session: "z",
+              step: 0,
+              messages: [{ role: "user", content: CANARY }],
+            }),
+          });
       },
     });
     expect(report.skipped.map((skipped) => [skipped.path, skipped.why])).toEqual([
@@ -165,7 +203,9 @@ describe("ids", () => {
       "constructor",
       "latest",
     ];
-    const files = Object.fromEntries(ids.map((session, i) => [`${i}_0.json`, ares({ session, step: 0, agent: session })]));
+    const files = Object.fromEntries(
+      ids.map((session, i) => [`${i}_0.json`, ares({ session, step: 0, agent: session })]),
+    );
     for (const store of ["s.db", "d"]) {
       const folder = place();
       const address = store === "d" ? `dir:${join(folder, store)}` : join(folder, store);
@@ -180,7 +220,9 @@ describe("ids", () => {
 
   test("that Holdfast does not take are replaced, the same each time, and said", async () => {
     const ids = ["", "a\nb", "a\tb", "é".repeat(150), "x".repeat(300), `${"x".repeat(300)}y`];
-    const files = Object.fromEntries(ids.map((session, i) => [`${i}_0.json`, ares({ session, step: 0, agent: session })]));
+    const files = Object.fromEntries(
+      ids.map((session, i) => [`${i}_0.json`, ares({ session, step: 0, agent: session })]),
+    );
     const path = put(place(), files);
     const store = join(place(), "s.db");
     const report = await migrate("ares", path, store);
@@ -189,9 +231,13 @@ describe("ids", () => {
     // The last two look the same in a note.
     expect(report.notes).toHaveLength(ids.length - 1);
     const again = await migrate("ares", path, store);
-    expect(again.sessions.map(({ id, outcome }) => [id, outcome])).toEqual(report.sessions.map(({ id }) => [id, "known"]));
+    expect(again.sessions.map(({ id, outcome }) => [id, outcome])).toEqual(
+      report.sessions.map(({ id }) => [id, "known"]),
+    );
     await using(store, async (hold) => {
-      const found = (await hold.sessions.list()).items.map(({ metadata }) => (metadata["source"] as { id: string }).id);
+      const found = (await hold.sessions.list()).items.map(
+        ({ metadata }) => (metadata["source"] as { id: string }).id,
+      );
       expect(found.toSorted()).toEqual(ids.toSorted());
     });
   });
@@ -218,7 +264,11 @@ describe("ids", () => {
     } as never;
     const report = await migrate("smooth", put(place(), files), join(place(), "s.db"));
     expect(new Set(report.sessions.map(({ id }) => id)).size).toBe(4);
-    expect(report.sessions.every(({ outcome, checkpoints }) => outcome === "imported" && checkpoints === 1)).toBe(true);
+    expect(
+      report.sessions.every(
+        ({ outcome, checkpoints }) => outcome === "imported" && checkpoints === 1,
+      ),
+    ).toBe(true);
     expect(report.notes.map(({ what }) => what).join()).toContain("or is taken");
   });
 });
@@ -242,11 +292,17 @@ test("values that Holdfast refuses leave their checkpoint out, with the reason, 
     expect.stringContaining("nested deeper than 512"),
     expect.stringContaining("lone surrogate"),
   ]);
-  await using(store, async (hold) => expect((await hold.sessions.state("a")).messages).toHaveLength(2));
+  await using(store, async (hold) =>
+    expect((await hold.sessions.state("a")).messages).toHaveLength(2),
+  );
   // One that comes last is tried again, and is no growth.
   put(path, { "a_5.json": text(5, deep) });
-  expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "grown", checkpoints: 0 }]);
-  expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known", checkpoints: 0 }]);
+  expect((await migrate("ares", path, store)).sessions).toMatchObject([
+    { outcome: "grown", checkpoints: 0 },
+  ]);
+  expect((await migrate("ares", path, store)).sessions).toMatchObject([
+    { outcome: "known", checkpoints: 0 },
+  ]);
 });
 
 describe("what Holdfast refuses beside the steps is left out with the reason, and the rest is imported, each time", () => {
@@ -255,22 +311,38 @@ describe("what Holdfast refuses beside the steps is left out with the reason, an
   test.each([
     ["a title", { title: "\ud800" }, 'The title of session "x"'],
     ["metadata", { title: "Kept", metadata: large }, 'The metadata of session "x"'],
-    ["metadata that is no text", { title: "Kept", metadata: { k: "\ud800" } }, 'The metadata of session "x"'],
-    ["what is said of where it came from", { title: "Kept", tags: [`${"t".repeat(2_000_000)}`] }, 'Field "tags" is too large'],
+    [
+      "metadata that is no text",
+      { title: "Kept", metadata: { k: "\ud800" } },
+      'The metadata of session "x"',
+    ],
+    [
+      "what is said of where it came from",
+      { title: "Kept", tags: [`${"t".repeat(2_000_000)}`] },
+      'Field "tags" is too large',
+    ],
   ])("%s of a session", async (_name, more, why) => {
     const store = join(place(), "s.db");
-    const path = put(place(), { "conversations/x.json": conversation("x", 2, more), "conversations/y.json": conversation("y", 1) });
+    const path = put(place(), {
+      "conversations/x.json": conversation("x", 2, more),
+      "conversations/y.json": conversation("y", 1),
+    });
     const report = await migrate("aethershell", path, store);
     expect(report.sessions).toMatchObject([
       { id: "y", outcome: "imported" },
       { id: "x", outcome: "imported", checkpoints: 1 },
     ]);
-    expect(report.skipped).toMatchObject([{ path: "conversations/x.json", why: expect.stringContaining(why) }]);
+    expect(report.skipped).toMatchObject([
+      { path: "conversations/x.json", why: expect.stringContaining(why) },
+    ]);
     await using(store, async (hold) => {
       expect((await hold.sessions.state("x")).messages).toHaveLength(2);
-      if ("metadata" in more || "tags" in more) expect(await hold.sessions.get("x")).toMatchObject({ title: "Kept" });
+      if ("metadata" in more || "tags" in more)
+        expect(await hold.sessions.get("x")).toMatchObject({ title: "Kept" });
     });
-    expect((await migrate("aethershell", path, store)).sessions.map(({ outcome }) => outcome)).toEqual(["known", "known"]);
+    expect(
+      (await migrate("aethershell", path, store)).sessions.map(({ outcome }) => outcome),
+    ).toEqual(["known", "known"]);
   });
 
   test("names and descriptions of snapshots; the agent is imported all the same", async () => {
@@ -280,7 +352,11 @@ describe("what Holdfast refuses beside the steps is left out with the reason, an
         ...checkpoint("c1", 10, [conversation("x", 1)], more),
         ...checkpoint("c2", 20, [conversation("x", 2)], more),
         ...checkpoint("c3", 30, [conversation("z", 2)]),
-        ...checkpoint("c4", 40, [], { ...more, agent_id: "other", agent_state: agent({ agent_id: "other" }) }),
+        ...checkpoint("c4", 40, [], {
+          ...more,
+          agent_id: "other",
+          agent_state: agent({ agent_id: "other" }),
+        }),
         "agents/ag.json": agent(),
       });
       // A mark with such words leaves the checkpoint of the session out as well.
@@ -307,22 +383,52 @@ describe("what Holdfast refuses beside the steps is left out with the reason, an
     await migrate("aethershell", put(place(), checkpoint("c1", 10, many)), store);
     await using(store, async (hold) => {
       const [only] = (await hold.agents.snapshots("ag")).items;
-      expect(only).toMatchObject({ sessions: 101, metadata: { source: { conversationCount: 101 } } });
+      expect(only).toMatchObject({
+        sessions: 101,
+        metadata: { source: { conversationCount: 101 } },
+      });
     });
   });
 
   test("metadata of a fork", async () => {
     const swarm = (session: string, id: string) => ({
-      [`sessions/${session}/${id}.json`]: { id, session_id: session, created_at: "2026-01-28T02:30:00Z", state: { id }, metadata: {} },
+      [`sessions/${session}/${id}.json`]: {
+        id,
+        session_id: session,
+        created_at: "2026-01-28T02:30:00Z",
+        state: { id },
+        metadata: {},
+      },
     });
-    const fork = { fork_id: "f", parent_session_id: "s", checkpoint_id: "k", branch_name: "try", created_at: "2026-01-28T03:00:00Z" };
-    const path = put(place(), { ...swarm("s", "k"), ...swarm("z", "q"), "forks.json": { forks: { f: { ...fork, metadata: large } } } });
+    const fork = {
+      fork_id: "f",
+      parent_session_id: "s",
+      checkpoint_id: "k",
+      branch_name: "try",
+      created_at: "2026-01-28T03:00:00Z",
+    };
+    const path = put(place(), {
+      ...swarm("s", "k"),
+      ...swarm("z", "q"),
+      "forks.json": { forks: { f: { ...fork, metadata: large } } },
+    });
     const store = join(place(), "s.db");
     const report = await migrate("ccswarm", path, store);
-    expect(report.sessions.map(({ id, outcome }) => [id, outcome])).toEqual(["s", "f", "z"].map((id) => [id, "imported"]));
+    expect(report.sessions.map(({ id, outcome }) => [id, outcome])).toEqual(
+      ["s", "f", "z"].map((id) => [id, "imported"]),
+    );
     expect(report.skipped).toMatchObject([{ why: expect.stringContaining("larger than") }]);
-    await using(store, async (hold) => expect(await hold.sessions.get("f")).toMatchObject({ title: "try", origin: { sessionId: "s" } }));
-    expect((await migrate("ccswarm", path, store)).sessions.map(({ outcome }) => outcome)).toEqual(["known", "known", "known"]);
+    await using(store, async (hold) =>
+      expect(await hold.sessions.get("f")).toMatchObject({
+        title: "try",
+        origin: { sessionId: "s" },
+      }),
+    );
+    expect((await migrate("ccswarm", path, store)).sessions.map(({ outcome }) => outcome)).toEqual([
+      "known",
+      "known",
+      "known",
+    ]);
   });
 });
 
@@ -330,10 +436,19 @@ test("whatever stands in a directory, it is reported or imported, and never an u
   const value = fc.oneof(
     fc.jsonValue(),
     fc.string(),
-    fc.record({ session_id: fc.anything(), step: fc.anything(), agent_id: fc.anything(), id: fc.anything() }),
+    fc.record({
+      session_id: fc.anything(),
+      step: fc.anything(),
+      agent_id: fc.anything(),
+      id: fc.anything(),
+    }),
   );
   const message = fc.record(
-    { role: fc.oneof(fc.string(), fc.jsonValue()), content: fc.oneof(fc.string(), fc.jsonValue()), tool_calls: fc.jsonValue() },
+    {
+      role: fc.oneof(fc.string(), fc.jsonValue()),
+      content: fc.oneof(fc.string(), fc.jsonValue()),
+      tool_calls: fc.jsonValue(),
+    },
     { requiredKeys: [] },
   );
   const anything = fc.record(
@@ -353,7 +468,10 @@ test("whatever stands in a directory, it is reported or imported, and never an u
         status: fc.jsonValue(),
       },
       ...{
-        conversation: fc.oneof(fc.record({ id: fc.string(), messages: fc.array(message) }), fc.jsonValue()),
+        conversation: fc.oneof(
+          fc.record({ id: fc.string(), messages: fc.array(message) }),
+          fc.jsonValue(),
+        ),
         iteration: fc.jsonValue(),
         tags: fc.jsonValue(),
       },
@@ -379,7 +497,9 @@ test("whatever stands in a directory, it is reported or imported, and never an u
           aethershell: ["agents/", "conversations/", "checkpoints/"],
         }[kind];
         const files = values.flatMap((each, i) =>
-          folders.map((folder) => [`${folder}${i}.json`, JSON.stringify(each) ?? "undefined"] as const),
+          folders.map(
+            (folder) => [`${folder}${i}.json`, JSON.stringify(each) ?? "undefined"] as const,
+          ),
         );
         const told = await migrate(kind, put(place(), Object.fromEntries(files)), "memory:").catch(
           (error: { code?: string }) => error.code ?? error,

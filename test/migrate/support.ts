@@ -1,4 +1,7 @@
-/** What tests of the importers share: sources made by hand, and what a store holds, whatever ids it gave. */
+/**
+ * What tests of the importers share: sources made by hand, and what a store holds, whatever ids it
+ * gave.
+ */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -22,7 +25,12 @@ export function put(directory: string, files: Readonly<Record<string, unknown>>)
   for (const [name, value] of Object.entries(files)) {
     const path = join(directory, name);
     mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(path, typeof value === "string" || value instanceof Uint8Array ? value : JSON.stringify(value, undefined, 2));
+    writeFileSync(
+      path,
+      typeof value === "string" || value instanceof Uint8Array
+        ? value
+        : JSON.stringify(value, undefined, 2),
+    );
   }
   return directory;
 }
@@ -43,18 +51,38 @@ export const viewAt = (store: string): Promise<Json> => using(store, view);
 
 export async function view(hold: Holdfast): Promise<Json> {
   const sessions: Json[] = [];
-  for (const { id, agent, status, reason, title, tags, archived, metadata, createdAt, updatedAt, origin } of (
-    await hold.sessions.list({ limit: 1_000 })
-  ).items) {
+  for (const {
+    id,
+    agent,
+    status,
+    reason,
+    title,
+    tags,
+    archived,
+    metadata,
+    createdAt,
+    updatedAt,
+    origin,
+  } of (await hold.sessions.list({ limit: 1_000 })).items) {
     const { items } = await hold.checkpoints.list(id, { lines: "all", limit: 1_000 });
-    const theirs = new Map(items.map((checkpoint) => [checkpoint.id as string, source(checkpoint.metadata)["id"] as Json]));
+    const theirs = new Map(
+      items.map((checkpoint) => [
+        checkpoint.id as string,
+        source(checkpoint.metadata)["id"] as Json,
+      ]),
+    );
     const checkpoints: Json[] = [];
     for (const { id: own, digest: _digest, parentId: _parentId, seq: _seq, ...rest } of items) {
       // By its id: a list of all lines says it only within each of them.
       const { parentId } = (await hold.checkpoints.get(own)) ?? {};
       const { messages, state } = await hold.checkpoints.state(own);
       const said = messages.map(({ id: _id, seq: _s, ...message }) => message);
-      checkpoints.push({ ...rest, parent: theirs.get(parentId ?? "") ?? null, messages: said, state } as unknown as Json);
+      checkpoints.push({
+        ...rest,
+        parent: theirs.get(parentId ?? "") ?? null,
+        messages: said,
+        state,
+      } as unknown as Json);
     }
     const now = await hold.sessions.state(id);
     const from = origin && theirs.get(origin.checkpointId);
@@ -86,18 +114,25 @@ export async function view(hold: Holdfast): Promise<Json> {
     const { version: _version, ...words } = record;
     agents.push({ ...words, snapshots: shown } as unknown as Json);
   }
-  const byId = (a: Json, b: Json) => (String((a as JsonObject)["id"]) < String((b as JsonObject)["id"]) ? -1 : 1);
+  const byId = (a: Json, b: Json) =>
+    String((a as JsonObject)["id"]) < String((b as JsonObject)["id"]) ? -1 : 1;
   const verified = await hold.verify();
-  return JSON.parse(JSON.stringify({ sessions: sessions.sort(byId), agents: agents.sort(byId), ok: verified.ok })) as Json;
+  return JSON.parse(
+    JSON.stringify({ sessions: sessions.sort(byId), agents: agents.sort(byId), ok: verified.ok }),
+  ) as Json;
 }
 
 /** Each checkpoint of a session with its parent, by their ids; and the one it stands at. */
 export const tree = (store: string, session = "s") =>
   using(store, async (hold) => {
     const { items } = await hold.checkpoints.list(session, { lines: "all", limit: 1_000 });
-    const named = new Map(items.map(({ id, metadata }) => [id as string, (metadata["source"] as { id: string }).id]));
+    const named = new Map(
+      items.map(({ id, metadata }) => [id as string, (metadata["source"] as { id: string }).id]),
+    );
     const found = await Promise.all(items.map(({ id }) => hold.checkpoints.get(id)));
-    const parents = Object.fromEntries(found.map((each) => [named.get(each?.id ?? ""), named.get(each?.parentId ?? "") ?? null]));
+    const parents = Object.fromEntries(
+      found.map((each) => [named.get(each?.id ?? ""), named.get(each?.parentId ?? "") ?? null]),
+    );
     return { parents, at: named.get((await hold.checkpoints.latest(session))?.id ?? "") };
   });
 

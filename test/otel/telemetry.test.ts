@@ -1,8 +1,20 @@
-/** What is told of runs: spans and metrics by the GenAI conventions, and events, none of which can stop a run. */
+/**
+ * What is told of runs: spans and metrics by the GenAI conventions, and events, none of which can
+ * stop a run.
+ */
 import { context, metrics, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
-import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from "@opentelemetry/sdk-metrics";
-import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from "@opentelemetry/sdk-metrics";
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  SimpleSpanProcessor,
+} from "@opentelemetry/sdk-trace-base";
 import { afterAll, beforeEach, expect, test } from "vitest";
 import { NotDone, open, type Telemetry, type TelemetryEvent } from "../../src/index.js";
 import { otel } from "../../src/otel/index.js";
@@ -10,9 +22,14 @@ import { scriptedModel } from "../../src/testing/index.js";
 
 const spans = new InMemorySpanExporter();
 context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
-trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] }));
+trace.setGlobalTracerProvider(
+  new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] }),
+);
 const counted = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
-const reader = new PeriodicExportingMetricReader({ exporter: counted, exportIntervalMillis: 3_600_000 });
+const reader = new PeriodicExportingMetricReader({
+  exporter: counted,
+  exportIntervalMillis: 3_600_000,
+});
 const meters = new MeterProvider({ readers: [reader] });
 metrics.setGlobalMeterProvider(meters);
 beforeEach(() => spans.reset());
@@ -92,9 +109,12 @@ test("a run is a span, with its model calls and tool calls inside, by the GenAI 
     "holdfast.effect.mode": "keyed",
     "holdfast.effect.attempt": 1,
   });
-  for (const span of [first, second, tool]) expect(span?.parentSpanContext?.spanId).toBe(whole?.spanContext().spanId);
+  for (const span of [first, second, tool])
+    expect(span?.parentSpanContext?.spanId).toBe(whole?.spanContext().spanId);
   expect(named("pay")[0]?.parentSpanContext?.spanId).toBe(tool?.spanContext().spanId);
-  expect(JSON.stringify(found.map(({ attributes, events }) => ({ attributes, events })))).not.toContain(SECRET);
+  expect(
+    JSON.stringify(found.map(({ attributes, events }) => ({ attributes, events }))),
+  ).not.toContain(SECRET);
   expect(whole?.events.map(({ name }) => name)).toContain("holdfast.checkpoint");
 });
 
@@ -119,12 +139,21 @@ test("what was said goes along where that is asked for", async () => {
 test("durations, tokens, calls and checkpoints are counted", async () => {
   await run(otel());
   await reader.forceFlush();
-  const found = counted.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics: of }) => of));
+  const found = counted
+    .getMetrics()
+    .flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics: of }) => of));
   const names = new Set(found.map(({ descriptor }) => descriptor.name));
-  for (const name of ["gen_ai.client.operation.duration", "gen_ai.client.token.usage", "holdfast.calls", "holdfast.checkpoints"])
+  for (const name of [
+    "gen_ai.client.operation.duration",
+    "gen_ai.client.token.usage",
+    "holdfast.calls",
+    "holdfast.checkpoints",
+  ])
     expect(names).toContain(name);
   const tokens = found.find(({ descriptor }) => descriptor.name === "gen_ai.client.token.usage");
-  expect(tokens?.dataPoints.map(({ attributes }) => attributes["gen_ai.token.type"])).toContain("output");
+  expect(tokens?.dataPoints.map(({ attributes }) => attributes["gen_ai.token.type"])).toContain(
+    "output",
+  );
 });
 
 test("events tell of every step, call, checkpoint and resume", async () => {
@@ -133,7 +162,10 @@ test("events tell of every step, call, checkpoint and resume", async () => {
   let broken = true;
   const agent = hold.agent({
     name: "a",
-    model: scriptedModel([{ content: "", toolCalls: [{ id: "c", name: "act", arguments: {} }] }, "done"]),
+    model: scriptedModel([
+      { content: "", toolCalls: [{ id: "c", name: "act", arguments: {} }] },
+      "done",
+    ]),
     modelRetry: { attempts: 1 },
     tools: {
       act: {
@@ -153,7 +185,11 @@ test("events tell of every step, call, checkpoint and resume", async () => {
   expect((await agent.run("s", "go")).status).toBe("completed");
   await hold.close();
   const told = events.map((event) =>
-    event.type === "call" ? `call ${event.state}` : event.type === "checkpoint" ? `checkpoint ${event.checkpoint.kind}` : event.type,
+    event.type === "call"
+      ? `call ${event.state}`
+      : event.type === "checkpoint"
+        ? `checkpoint ${event.checkpoint.kind}`
+        : event.type,
   );
   expect(told).toEqual([
     "step",
@@ -191,7 +227,9 @@ test("a listener that fails, before, in or after the work, does not touch the ru
 });
 
 test("what the work throws is not hidden by a listener", async () => {
-  await using hold = await open("memory:", { telemetry: { around: (_operation, go) => go(() => {}) } });
+  await using hold = await open("memory:", {
+    telemetry: { around: (_operation, go) => go(() => {}) },
+  });
   const agent = hold.agent({
     name: "a",
     model: async () => {
@@ -200,5 +238,8 @@ test("what the work throws is not hidden by a listener", async () => {
     modelRetry: { attempts: 1 },
   });
   const result = await agent.run("s", "go");
-  expect(result).toMatchObject({ status: "failed", error: { name: "NotDone", message: "no model" } });
+  expect(result).toMatchObject({
+    status: "failed",
+    error: { name: "NotDone", message: "no model" },
+  });
 });

@@ -24,7 +24,10 @@ test("a transcript of one provider's goes on with another's", async () => {
 test("an agent writes down what it is told, and another process looks it up", async () => {
   const example = fileURLToPath(new URL("../../examples/memory.mjs", import.meta.url));
   const cwd = scratch();
-  const run = async (...said: string[]) => (await promisify(execFile)(process.execPath, [example, ...said], { cwd })).stdout.split("\n")[0];
+  const run = async (...said: string[]) =>
+    (await promisify(execFile)(process.execPath, [example, ...said], { cwd })).stdout.split(
+      "\n",
+    )[0];
   expect(await run("Where do I live?")).toBe("You have not told me.");
   expect(await run()).toBe("I have written that down.");
   expect(await run("Where do I live?")).toBe("You said: I live in Bergen, and I like kelp.");

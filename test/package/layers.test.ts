@@ -1,8 +1,19 @@
-/** Who may import whom. A folder is a room with a door: it imports only what its layer allows, and no folders import each other in a circle. */
+/**
+ * Who may import whom. A folder is a room with a door: it imports only what its layer allows, and
+ * no folders import each other in a circle.
+ */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { cyclesIn, featureImports, folderEdges, folderOf, type Import, importsOf, sourcesIn } from "../../scripts/house-facts.mjs";
+import {
+  cyclesIn,
+  featureImports,
+  folderEdges,
+  folderOf,
+  type Import,
+  importsOf,
+  sourcesIn,
+} from "../../scripts/house-facts.mjs";
 
 const sources = sourcesIn(fileURLToPath(new URL("../../src", import.meta.url)));
 const imports = importsOf(sources);
@@ -14,8 +25,9 @@ const PURE = ["core", "formats"];
 const SCHEMAS = ["@standard-schema/spec", "@cfworker/json-schema"];
 
 /**
- * For each room, what its files may import besides their own folder. The longest name that fits a file counts. Entries are folders, with all
- * below them, or files, or packages; `node:` stands for all of Node.
+ * For each room, what its files may import besides their own folder. The longest name that fits a
+ * file counts. Entries are folders, with all below them, or files, or packages; `node:` stands for
+ * all of Node.
  */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   core: ["core", "node:crypto", "node:util/types"],
@@ -25,12 +37,37 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   "engine/records": [...PURE, ...PORT, "engine/util", "node:crypto"],
   "engine/journal": [...PURE, ...PORT, "engine/util", "engine/records", "node:"],
   "engine/session": [...PURE, ...PORT, "engine/util", "engine/records", "engine/journal", "node:"],
-  "engine/calls": [...PURE, ...PORT, "engine/util", "engine/records", "engine/journal", "engine/session", "node:"],
-  "engine/lifecycle": [...PURE, ...PORT, "engine/util", "engine/records", "engine/journal", "engine/session", "engine/calls", "node:"],
+  "engine/calls": [
+    ...PURE,
+    ...PORT,
+    "engine/util",
+    "engine/records",
+    "engine/journal",
+    "engine/session",
+    "node:",
+  ],
+  "engine/lifecycle": [
+    ...PURE,
+    ...PORT,
+    "engine/util",
+    "engine/records",
+    "engine/journal",
+    "engine/session",
+    "engine/calls",
+    "node:",
+  ],
   features: [...PURE, ...PORT, "engine", ...SCHEMAS, "node:"],
   "features/runs": [...PURE, ...PORT, "engine", "features/runs", ...SCHEMAS, "node:"],
   api: [...PURE, ...PORT, "engine", "features", "node:"],
-  tools: [...PURE, "engine", "features/runs", "api", ...SCHEMAS, "node:crypto", "node:timers/promises"],
+  tools: [
+    ...PURE,
+    "engine",
+    "features/runs",
+    "api",
+    ...SCHEMAS,
+    "node:crypto",
+    "node:timers/promises",
+  ],
   "holdfast.ts": ["core", ...PORT, "engine", "features", "api", "tools"],
   "open.ts": ["core", "store", "engine", "holdfast.ts"],
   "index.ts": [...PURE, ...PORT, "engine", "features", "api", "tools", "holdfast.ts", "open.ts"],
@@ -55,7 +92,8 @@ const violations = (found: readonly Import[]): readonly string[] =>
     .filter(({ from, to }) => !(allowed[roomOf(from)] ?? []).some((entry) => isIn(to, entry)))
     .map(({ from, to }) => `${from} imports ${to}`);
 
-const circles = (found: readonly Import[]) => cyclesIn(folderEdges(found, (file) => files.has(file)));
+const circles = (found: readonly Import[]) =>
+  cyclesIn(folderEdges(found, (file) => files.has(file)));
 
 test("every import goes in an allowed direction", () => {
   expect(imports.length).toBeGreaterThan(2_000);
@@ -77,7 +115,10 @@ test("no feature imports another", () => {
 test("no folder has more than 25 files", () => {
   const tests = sourcesIn(fileURLToPath(new URL("..", import.meta.url)));
   const sizes = new Map<string, number>();
-  for (const { file } of [...sources, ...tests.map(({ file, text }) => ({ file: join("test", file), text }))])
+  for (const { file } of [
+    ...sources,
+    ...tests.map(({ file, text }) => ({ file: join("test", file), text })),
+  ])
     sizes.set(folderOf(file), (sizes.get(folderOf(file)) ?? 0) + 1);
   expect([...sizes].filter(([, size]) => size > 25)).toEqual([]);
 });

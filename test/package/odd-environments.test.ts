@@ -1,4 +1,7 @@
-/** Programs that run in other ways than a file with all packages installed: the same answers, or an error that says what to install. */
+/**
+ * Programs that run in other ways than a file with all packages installed: the same answers, or an
+ * error that says what to install.
+ */
 import { execFile } from "node:child_process";
 import { cpSync, mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
@@ -15,8 +18,14 @@ interface Evaluation {
   readonly NODE_OPTIONS?: string;
 }
 
-async function evaluate(code: string, { cwd, flags = ["--input-type=module"], NODE_OPTIONS = "" }: Evaluation): Promise<string> {
-  const { stdout } = await promisify(execFile)(process.execPath, [...flags, "-e", code], { cwd, env: { ...process.env, NODE_OPTIONS } });
+async function evaluate(
+  code: string,
+  { cwd, flags = ["--input-type=module"], NODE_OPTIONS = "" }: Evaluation,
+): Promise<string> {
+  const { stdout } = await promisify(execFile)(process.execPath, [...flags, "-e", code], {
+    cwd,
+    env: { ...process.env, NODE_OPTIONS },
+  });
   return stdout;
 }
 
@@ -45,7 +54,13 @@ test("without @opentelemetry/api, otel() says what to install; the rest of the p
   mkdirSync(own, { recursive: true });
   cpSync(join(root, "dist"), join(own, "dist"), { recursive: true });
   cpSync(join(root, "package.json"), join(own, "package.json"));
-  for (const name of ["better-sqlite3", "bindings", "file-uri-to-path", "@cfworker", "@standard-schema"])
+  for (const name of [
+    "better-sqlite3",
+    "bindings",
+    "file-uri-to-path",
+    "@cfworker",
+    "@standard-schema",
+  ])
     symlinkSync(join(root, "node_modules", name), join(place, name));
   const said = await evaluate(
     `import { HoldfastError, open } from "holdfast";
@@ -54,5 +69,7 @@ test("without @opentelemetry/api, otel() says what to install; the rest of the p
     try { otel(); } catch (error) { console.log(error instanceof HoldfastError, error.code, error.message); }`,
     { cwd: place },
   );
-  expect(said).toBe("true UNSUPPORTED holdfast/otel needs the package @opentelemetry/api. Install it: npm install @opentelemetry/api\n");
+  expect(said).toBe(
+    "true UNSUPPORTED holdfast/otel needs the package @opentelemetry/api. Install it: npm install @opentelemetry/api\n",
+  );
 });

@@ -10,7 +10,9 @@ const drawn = /Math\.random\(|randomInt\(|seed: *Date\.now/;
 
 test("no test draws numbers of its own", () => {
   const all = readdirSync(root, { recursive: true, encoding: "utf8" });
-  const files = all.filter((file) => /\.m?ts$|\.mjs$/.test(file) && file !== "package/seeds.test.ts");
+  const files = all.filter(
+    (file) => /\.m?ts$|\.mjs$/.test(file) && file !== "package/seeds.test.ts",
+  );
   expect(files.length).toBeGreaterThan(150);
   expect(files.filter((file) => drawn.test(readFileSync(join(root, file), "utf8")))).toEqual([]);
   expect("sleep(Math.random() * 5)").toMatch(drawn);

@@ -1,4 +1,7 @@
-/** B7: an address that was meant for another store does not make a file, and the error says what to write instead. */
+/**
+ * B7: an address that was meant for another store does not make a file, and the error says what to
+ * write instead.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
@@ -110,7 +113,11 @@ describe("B7: addresses that are not what was meant", () => {
     async (address, hint) => {
       // First without a disk: some of these would be files outside of the scratch directory.
       expect(() => parseAddress(address)).toThrow(hint);
-      for (const call of [() => open(address), () => restoreBackup("b.db", address), () => open(address, { tenant: "acme" })]) {
+      for (const call of [
+        () => open(address),
+        () => restoreBackup("b.db", address),
+        () => open(address, { tenant: "acme" }),
+      ]) {
         const error = (await errorOf(call)) as { code: string; message: string };
         expect(error.code).toMatch(/^(INVALID_OPTION|UNSUPPORTED)$/);
         expect(error.message).toMatch(hint);
@@ -120,14 +127,26 @@ describe("B7: addresses that are not what was meant", () => {
     },
   );
 
-  test("the command line says the same, for --store and HOLDFAST_STORE", { timeout: 60_000 }, async () => {
+  test("the command line says the same, for --store and HOLDFAST_STORE", {
+    timeout: 60_000,
+  }, async () => {
     const place = scratch();
     for (const [address, hint] of [refused[0], refused[13], refused[20]] as typeof refused) {
       const runs = await Promise.all([
         run(["ls"], { cwd: place, env: { HOLDFAST_STORE: address } }),
         run(["doctor", "--store", address], { cwd: place }),
         runApart(["mcp"], { cwd: place, env: { HOLDFAST_STORE: address } }),
-        run(["import", "ares", join(before, "test/migrate/fixtures/ares"), "--dry-run", "--store", address], { cwd: place }),
+        run(
+          [
+            "import",
+            "ares",
+            join(before, "test/migrate/fixtures/ares"),
+            "--dry-run",
+            "--store",
+            address,
+          ],
+          { cwd: place },
+        ),
       ]);
       for (const { exit, stderr, stdout } of runs) {
         expect(exit).not.toBe(0);
@@ -140,8 +159,21 @@ describe("B7: addresses that are not what was meant", () => {
 
   test("names that only look odd are opened", async () => {
     const place = scratch();
-    const names = ["a b.db", "it's.db", "ana@example.com.db", "50%.db", "#1.db", "what?.db", "a=b.db", "memory.db"];
-    for (const address of [...names.map((name) => join(place, name)), `dir:${join(place, "a b@c")}`]) await (await open(address)).close();
+    const names = [
+      "a b.db",
+      "it's.db",
+      "ana@example.com.db",
+      "50%.db",
+      "#1.db",
+      "what?.db",
+      "a=b.db",
+      "memory.db",
+    ];
+    for (const address of [
+      ...names.map((name) => join(place, name)),
+      `dir:${join(place, "a b@c")}`,
+    ])
+      await (await open(address)).close();
     for (const name of [...names, "a b@c"]) expect(readdirSync(place)).toContain(name);
   });
 
@@ -156,11 +188,35 @@ describe("B7: addresses that are not what was meant", () => {
         "passwords.db",
         "password/agent.db",
       ],
-      ...["bypass=1.db", "compass=n/agent.db", "12:30.db", "12:30/agent.db", "2026-11-18T10:30:00.db", "postgres/agent.db", "postgres.db"],
-      ...["postgres/ana@example.com.db", "stores/slack:ana@example.com.db", "会議：東京.db", "a//b.db", "./my_run:1234/agent.db"],
-      ...["https%3A%2F%2Fexample.com.db", "slack%3Aana%40example.com.db", "https%3A%2F%2Fexample.com%2F~ana%40work.db", "~/agent.db"],
+      ...[
+        "bypass=1.db",
+        "compass=n/agent.db",
+        "12:30.db",
+        "12:30/agent.db",
+        "2026-11-18T10:30:00.db",
+        "postgres/agent.db",
+        "postgres.db",
+      ],
+      ...[
+        "postgres/ana@example.com.db",
+        "stores/slack:ana@example.com.db",
+        "会議：東京.db",
+        "a//b.db",
+        "./my_run:1234/agent.db",
+      ],
+      ...[
+        "https%3A%2F%2Fexample.com.db",
+        "slack%3Aana%40example.com.db",
+        "https%3A%2F%2Fexample.com%2F~ana%40work.db",
+        "~/agent.db",
+      ],
     ];
-    const full = ["10:30/ana@example.com.db", "user:ana@example.com.db", "my_user:1/2@3/db", "my_db:5432"].map((name) => `/srv/${name}`);
+    const full = [
+      "10:30/ana@example.com.db",
+      "user:ana@example.com.db",
+      "my_user:1/2@3/db",
+      "my_db:5432",
+    ].map((name) => `/srv/${name}`);
     for (const path of [...names, ...full]) {
       expect(parseAddress(path)).toEqual({ kind: "sqlite", path });
       expect(parseAddress(`dir:${path}`)).toEqual({ kind: "dir", path });
@@ -176,7 +232,8 @@ describe("B7: addresses that are not what was meant", () => {
     ];
     for (const path of paths) expect(isOfServer(path, true)).toBe(false);
     expect(isOfServer(paths[1] as string, false)).toBe(true);
-    for (const path of ["C:\\u:x@host\\db", "u:x@host/db", "C:/x?password=x"]) expect(isOfServer(path, true)).toBe(true);
+    for (const path of ["C:\\u:x@host\\db", "u:x@host/db", "C:/x?password=x"])
+      expect(isOfServer(path, true)).toBe(true);
   });
 
   test("H4: a long address is looked at in linear time", () => {
@@ -209,15 +266,23 @@ describe("B7: addresses that are not what was meant", () => {
   });
 });
 
-/** A process that opens each address, waits until all timers of the driver are over, and prints the codes of its errors. */
-async function codesOf(addresses: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<{ exit: number; codes: unknown }> {
+/**
+ * A process that opens each address, waits until all timers of the driver are over, and prints the
+ * codes of its errors.
+ */
+async function codesOf(
+  addresses: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<{ exit: number; codes: unknown }> {
   const program = `
     import { open } from ${JSON.stringify(new URL("../../dist/index.js", import.meta.url).href)};
     const codes = [];
     for (const address of ${JSON.stringify(addresses)}) await open(address, { busyMs: 0 }).catch((error) => codes.push(error.code));
     await new Promise((resolve) => setTimeout(resolve, 1_200));
     console.log(JSON.stringify(codes));`;
-  const child = spawn(process.execPath, ["--input-type=module", "-e", program], { env: { ...process.env, ...env } });
+  const child = spawn(process.execPath, ["--input-type=module", "-e", program], {
+    env: { ...process.env, ...env },
+  });
   let printed = "";
   child.stdout.on("data", (data) => {
     printed += data;
@@ -231,11 +296,16 @@ describe("H3: a connection that cannot be made", () => {
 
   test.each(ports)("the port %j is refused in an address, and not said again", async (port) => {
     const error = await errorOf(() => open(`postgres://u@127.0.0.1/db?port=${port}`));
-    expect(error).toMatchObject({ code: "INVALID_OPTION", message: expect.stringMatching(/port.* 1 to 65535/) });
+    expect(error).toMatchObject({
+      code: "INVALID_OPTION",
+      message: expect.stringMatching(/port.* 1 to 65535/),
+    });
     expect((error as Error).message).not.toContain("abc");
   });
 
-  test("a wrong port does not end the process, wherever it was named", { timeout: 30_000 }, async () => {
+  test("a wrong port does not end the process, wherever it was named", {
+    timeout: 30_000,
+  }, async () => {
     const good = "postgres://u@127.0.0.1/db";
     const [inAddress, ...fromOutside] = await Promise.all([
       codesOf(ports.map((port) => `${good}?port=${port}`)),
@@ -259,7 +329,9 @@ describe("H3: a connection that cannot be made", () => {
     await once(server, "listening");
     const closed = once(server, "connection").then(([socket]) => once(socket, "close"));
     const { port } = server.address() as AddressInfo;
-    expect(await errorOf(() => open(`postgres://u@127.0.0.1:${port}/db`))).toMatchObject({ code: "DENIED" });
+    expect(await errorOf(() => open(`postgres://u@127.0.0.1:${port}/db`))).toMatchObject({
+      code: "DENIED",
+    });
     await closed;
     expect(sockets).toHaveLength(1);
     server.close();
@@ -267,6 +339,8 @@ describe("H3: a connection that cannot be made", () => {
 
   test("a port that is one is taken: nothing listens there", async () => {
     for (const port of ["1", "00001"])
-      expect(await errorOf(() => open(`postgres://u@127.0.0.1/db?port=${port}`))).toMatchObject({ code: "UNREACHABLE" });
+      expect(await errorOf(() => open(`postgres://u@127.0.0.1/db?port=${port}`))).toMatchObject({
+        code: "UNREACHABLE",
+      });
   });
 });

@@ -1,5 +1,17 @@
-/** B10: a SQLite file from elsewhere may hold code. None of it runs, and nothing is put aside for a file that is refused. */
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
+/**
+ * B10: a SQLite file from elsewhere may hold code. None of it runs, and nothing is put aside for a
+ * file that is refused.
+ */
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { open, restoreBackup } from "../../src/index.js";
@@ -12,7 +24,8 @@ import { errorOf } from "../support/error-of.js";
 import { scratch } from "../support/stores.js";
 
 /** A query that never ends. */
-const ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+const ENDLESS =
+  "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
 const asView = (table: string, columns: string, query: string): string =>
   `ALTER TABLE ${table} RENAME TO ${table}_kept; CREATE VIEW ${table} (${columns}) AS ${query}`;
 
@@ -24,10 +37,19 @@ const hostile: Readonly<Record<string, string | Reworded>> = {
   "an extra table": "CREATE TABLE extra (x)",
   "an extra index": "CREATE INDEX extra ON session (head)",
   "a trigger": "CREATE TRIGGER t AFTER INSERT ON meta BEGIN DELETE FROM session; END",
-  "a trigger on what opening writes": "CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM session; END",
+  "a trigger on what opening writes":
+    "CREATE TRIGGER t AFTER DELETE ON meta BEGIN DELETE FROM session; END",
   "a view": "CREATE VIEW v AS SELECT * FROM session",
-  "an endless view in the place of the sessions": asView("session", "no, status", ENDLESS.replace("count(*)", "i, 'x'")),
-  "an endless view in the place of the settings": asView("meta", "key, value", ENDLESS.replace("count(*)", "'store', i")),
+  "an endless view in the place of the sessions": asView(
+    "session",
+    "no, status",
+    ENDLESS.replace("count(*)", "i, 'x'"),
+  ),
+  "an endless view in the place of the settings": asView(
+    "meta",
+    "key, value",
+    ENDLESS.replace("count(*)", "'store', i"),
+  ),
   "an endless trigger": `CREATE TRIGGER t AFTER UPDATE ON meta BEGIN INSERT INTO used SELECT 'x', (${ENDLESS}); END`,
   "a virtual table": "CREATE VIRTUAL TABLE v USING fts5(words)",
   "a generated column": "ALTER TABLE used ADD COLUMN g AS (no + 1)",
@@ -107,18 +129,27 @@ describe("B10 a backup from elsewhere", () => {
     before = bytesIn(good);
   });
 
-  test.each(Object.entries(hostile))("%s is refused, and the good store stays in its place", async (_what, sql) => {
-    const backup = forged(sql);
-    const began = performance.now();
-    expect(await errorOf(() => restoreBackup(backup, good, { force: true }))).toMatchObject({ code: "CORRUPT" });
-    expect(performance.now() - began).toBeLessThan(5_000);
-    expect(bytesIn(good)).toBe(before);
-    expect(readdirSync(join(good, "..")).filter((name) => /replaced|draft/.test(name))).toEqual([]);
-    // Nothing is made where there was nothing, either.
-    const nowhere = join(place(), "store.db");
-    expect(await errorOf(() => restoreBackup(backup, nowhere))).toMatchObject({ code: "CORRUPT" });
-    expect(existsSync(nowhere)).toBe(false);
-  });
+  test.each(Object.entries(hostile))(
+    "%s is refused, and the good store stays in its place",
+    async (_what, sql) => {
+      const backup = forged(sql);
+      const began = performance.now();
+      expect(await errorOf(() => restoreBackup(backup, good, { force: true }))).toMatchObject({
+        code: "CORRUPT",
+      });
+      expect(performance.now() - began).toBeLessThan(5_000);
+      expect(bytesIn(good)).toBe(before);
+      expect(readdirSync(join(good, "..")).filter((name) => /replaced|draft/.test(name))).toEqual(
+        [],
+      );
+      // Nothing is made where there was nothing, either.
+      const nowhere = join(place(), "store.db");
+      expect(await errorOf(() => restoreBackup(backup, nowhere))).toMatchObject({
+        code: "CORRUPT",
+      });
+      expect(existsSync(nowhere)).toBe(false);
+    },
+  );
 
   test("the honest one is restored, and the good store is put aside", async () => {
     const to = await goodStore();
@@ -136,7 +167,10 @@ describe("B10 a backup of another length than it says", () => {
   /** What lies beside a store that is being restored, as often as can be seen. */
   async function restoring(backup: string): Promise<{ error: unknown; largest: number }> {
     const own = place();
-    const sizes = () => readdirSync(own).map((name) => statSync(join(own, name), { throwIfNoEntry: false })?.size ?? 0);
+    const sizes = () =>
+      readdirSync(own).map(
+        (name) => statSync(join(own, name), { throwIfNoEntry: false })?.size ?? 0,
+      );
     let largest = 0;
     const watch = setInterval(() => {
       largest = Math.max(largest, ...sizes());
@@ -158,7 +192,10 @@ describe("B10 a backup of another length than it says", () => {
     copyFileSync(honest, file);
     truncateSync(file, to(statSync(file).size));
     const { error, largest } = await restoring(file);
-    expect(error).toMatchObject({ code: "CORRUPT", message: expect.stringContaining("Nothing was copied") });
+    expect(error).toMatchObject({
+      code: "CORRUPT",
+      message: expect.stringContaining("Nothing was copied"),
+    });
     expect(largest).toBe(0);
   });
 
@@ -188,14 +225,17 @@ describe("B10 the check of a file in a thread", () => {
 });
 
 describe("B10 a file that is opened as a store", () => {
-  test.each(Object.entries(hostile))("%s is refused, and the file stays as it is", async (_what, sql) => {
-    const file = forged(sql);
-    const before = bytesIn(file);
-    const began = performance.now();
-    expect(await errorOf(() => open(file))).toMatchObject({ code: "CORRUPT" });
-    expect(performance.now() - began).toBeLessThan(5_000);
-    expect(bytesIn(file)).toBe(before);
-  });
+  test.each(Object.entries(hostile))(
+    "%s is refused, and the file stays as it is",
+    async (_what, sql) => {
+      const file = forged(sql);
+      const before = bytesIn(file);
+      const began = performance.now();
+      expect(await errorOf(() => open(file))).toMatchObject({ code: "CORRUPT" });
+      expect(performance.now() - began).toBeLessThan(5_000);
+      expect(bytesIn(file)).toBe(before);
+    },
+  );
 });
 
 describe("B10 what stands beside a store, and what is imported", () => {
@@ -212,7 +252,9 @@ describe("B10 what stands beside a store, and what is imported", () => {
     run(`${file}-search`, "CREATE TRIGGER t AFTER INSERT ON doc BEGIN DELETE FROM doc; END");
     expect(await search()).toEqual(["kept"]);
     const db = openDriver(`${file}-search`);
-    expect(db.prepare("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'").get()).toEqual([0]);
+    expect(db.prepare("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'").get()).toEqual([
+      0,
+    ]);
     db.close();
   });
 
@@ -222,9 +264,14 @@ describe("B10 what stands beside a store, and what is imported", () => {
       "a column that is computed",
       "CREATE TABLE checkpoints (id, agent_id, iteration, conversation AS (hex(zeroblob(1000))), metadata, created_at); INSERT INTO checkpoints (id) VALUES (1)",
     ],
-    ["a virtual table", "CREATE VIRTUAL TABLE checkpoints USING fts5(id, agent_id, iteration, conversation, metadata, created_at)"],
+    [
+      "a virtual table",
+      "CREATE VIRTUAL TABLE checkpoints USING fts5(id, agent_id, iteration, conversation, metadata, created_at)",
+    ],
   ])("a smooth database whose rows are %s is refused", async (_what, sql) => {
     const file = run(join(place(), "smooth.db"), sql);
-    expect(await errorOf(() => migrate("smooth", file, "memory:"))).toMatchObject({ code: "INVALID_OPTION" });
+    expect(await errorOf(() => migrate("smooth", file, "memory:"))).toMatchObject({
+      code: "INVALID_OPTION",
+    });
   });
 });

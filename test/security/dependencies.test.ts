@@ -1,4 +1,7 @@
-/** The table of dependencies in docs/security.md says all that a user installs, why, and what runs at the install. */
+/**
+ * The table of dependencies in docs/security.md says all that a user installs, why, and what runs
+ * at the install.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -18,7 +21,9 @@ interface Locked {
 }
 
 const manifest = JSON.parse(read("package.json")) as Manifest;
-const { packages } = JSON.parse(read("package-lock.json")) as { readonly packages: Readonly<Record<string, Locked>> };
+const { packages } = JSON.parse(read("package-lock.json")) as {
+  readonly packages: Readonly<Record<string, Locked>>;
+};
 
 interface Row {
   readonly name: string;
@@ -30,7 +35,9 @@ interface Row {
 /** The rows of the table that begins with this head. */
 function table(text: string): readonly Row[] {
   const lines = text.split("\n");
-  const head = lines.findIndex((line) => /^\| package \| kind \| why \| install script \|$/.test(line));
+  const head = lines.findIndex((line) =>
+    /^\| package \| kind \| why \| install script \|$/.test(line),
+  );
   if (head < 0) return [];
   const rows = lines.slice(head + 2);
   const end = rows.findIndex((line) => !line.startsWith("|"));
@@ -60,7 +67,10 @@ describe("the dependencies in docs/security.md", () => {
     expect(rows).toHaveLength(kinds.flatMap(([, names]) => names).length);
     for (const { name, why, script } of rows) {
       expect([name, why.length > 10]).toEqual([name, true]);
-      expect([name, script.split(/[ :]/)[0]]).toEqual([name, packages[`node_modules/${name}`]?.hasInstallScript === true ? "yes" : "none"]);
+      expect([name, script.split(/[ :]/)[0]]).toEqual([
+        name,
+        packages[`node_modules/${name}`]?.hasInstallScript === true ? "yes" : "none",
+      ]);
     }
   });
 
@@ -75,6 +85,8 @@ describe("the dependencies in docs/security.md", () => {
   test("control: the table is read, row by row", () => {
     const text =
       "x\n| package | kind | why | install script |\n| --- | --- | --- | --- |\n| `a` | required | It is needed. | none |\n\n| b |";
-    expect(table(text)).toEqual([{ name: "a", kind: "required", why: "It is needed.", script: "none" }]);
+    expect(table(text)).toEqual([
+      { name: "a", kind: "required", why: "It is needed.", script: "none" },
+    ]);
   });
 });

@@ -12,7 +12,10 @@ import { scratch } from "../support/stores.js";
 const faked = vi.hoisted(() => ({ type: undefined as number | undefined }));
 vi.mock("node:fs", async (original) => {
   const fs = await original<typeof import("node:fs")>();
-  const statfsSync = (path: string) => ({ ...fs.statfsSync(path), ...(faked.type !== undefined && { type: faked.type }) });
+  const statfsSync = (path: string) => ({
+    ...fs.statfsSync(path),
+    ...(faked.type !== undefined && { type: faked.type }),
+  });
   return { ...fs, statfsSync };
 });
 
@@ -43,7 +46,9 @@ describe("doctor: files that others can read", () => {
     await hold.sessions.append("a", [{ role: "user", content: "hello" }], { create: true });
     await hold.sessions.search("hello");
     await hold.close();
-    expect(await findings(file)).not.toContainEqual(expect.objectContaining({ code: "OPEN_TO_OTHERS" }));
+    expect(await findings(file)).not.toContainEqual(
+      expect.objectContaining({ code: "OPEN_TO_OTHERS" }),
+    );
     const again = await open(file);
     for (const beside of ["", "-wal", "-shm", "-anchors", "-search"]) {
       const path = `${file}${beside}`;
@@ -57,9 +62,14 @@ describe("doctor: files that others can read", () => {
     expect((await again.about()).concerns.map(({ code }) => code)).not.toContain("OPEN_TO_OTHERS");
     await again.close();
     chmodSync(file, 0o644);
-    expect(await findings(file)).toContainEqual(expect.objectContaining({ level: "wrong", code: "OPEN_TO_OTHERS" }));
+    expect(await findings(file)).toContainEqual(
+      expect.objectContaining({ level: "wrong", code: "OPEN_TO_OTHERS" }),
+    );
     const { stdout, exit } = await run(["doctor", "--store", file]);
-    expect([exit, stdout]).toEqual([1, expect.stringMatching(/wrong OPEN_TO_OTHERS .*\n +chmod go-rwx/)]);
+    expect([exit, stdout]).toEqual([
+      1,
+      expect.stringMatching(/wrong OPEN_TO_OTHERS .*\n +chmod go-rwx/),
+    ]);
   });
 
   test("a directory", async () => {
@@ -101,7 +111,10 @@ describe("doctor: file systems over a network", () => {
   ])("%s is not opened at all", async (_name, type) => {
     faked.type = type;
     for (const address of [join(scratch(), "agent.db"), `dir:${scratch()}`])
-      await expect(open(address)).rejects.toMatchObject({ code: "UNSUPPORTED", message: expect.stringContaining("network") });
+      await expect(open(address)).rejects.toMatchObject({
+        code: "UNSUPPORTED",
+        message: expect.stringContaining("network"),
+      });
   });
 });
 
@@ -114,7 +127,9 @@ describe("doctor: Postgres", () => {
     return url.toString();
   };
   const admin = async (text: string): Promise<void> => {
-    const client = new PgClient({ connectionString: Object.assign(new URL(postgresUrl()), { username: "postgres" }).toString() });
+    const client = new PgClient({
+      connectionString: Object.assign(new URL(postgresUrl()), { username: "postgres" }).toString(),
+    });
     await client.connect();
     await client.query(text);
     await client.end();
@@ -123,7 +138,9 @@ describe("doctor: Postgres", () => {
   test("a role that row level security does not hold", async () => {
     expect(await codesOf(as("holdfast"))).not.toContain("RLS_BYPASSED");
     expect(await codesOf(as("postgres"))).toContain("RLS_BYPASSED");
-    expect(await findings(as("postgres"))).toContainEqual(expect.objectContaining({ level: "note", code: "RLS_BYPASSED" }));
+    expect(await findings(as("postgres"))).toContainEqual(
+      expect.objectContaining({ level: "note", code: "RLS_BYPASSED" }),
+    );
     const role = `bypasses_${process.pid}`;
     await admin(`CREATE ROLE ${role} LOGIN BYPASSRLS IN ROLE holdfast`);
     expect(await codesOf(as(role))).toContain("RLS_BYPASSED");
@@ -149,7 +166,9 @@ describe("doctor: Postgres", () => {
       await admin(`ALTER TABLE "${schema}".save ${on} ROW LEVEL SECURITY`);
     }
     // What is proposed mends it.
-    await admin(`ALTER TABLE "${schema}".save NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY`);
+    await admin(
+      `ALTER TABLE "${schema}".save NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY`,
+    );
     await admin((await findings(address)).find(({ code }) => code === "RLS_OFF")?.fix as string);
     expect(await codesOf(address)).not.toContain("RLS_OFF");
   });
@@ -169,7 +188,9 @@ describe("doctor: Postgres", () => {
     ];
     for (const [address, encrypted, warns] of cases) {
       link.mockReturnValue({ address, encrypted });
-      expect((await codesOf(as("holdfast"))).includes("NO_TLS"), `${address} ${encrypted}`).toBe(warns);
+      expect((await codesOf(as("holdfast"))).includes("NO_TLS"), `${address} ${encrypted}`).toBe(
+        warns,
+      );
     }
     link.mockRestore();
   });

@@ -1,11 +1,24 @@
 /**
- * H1: every field of a message that can hold a text. `sessions.redact` takes the text out of it, or tells it in `names` and `left`. The hook
- * of `open` takes it out as well, but for names by which things are known. Each row is its own control: without either, a read shows the text.
+ * H1: every field of a message that can hold a text. `sessions.redact` takes the text out of it, or
+ * tells it in `names` and `left`. The hook of `open` takes it out as well, but for names by which
+ * things are known. Each row is its own control: without either, a read shows the text.
  */
 import { describe, expect, test } from "vitest";
-import { encodeMessage, fieldsOfPart, isStoredMessage, MAX_MEDIA_TYPE } from "../../src/core/messages/message.js";
+import {
+  encodeMessage,
+  fieldsOfPart,
+  isStoredMessage,
+  MAX_MEDIA_TYPE,
+} from "../../src/core/messages/message.js";
 import { editMessage, type NameKind } from "../../src/core/redaction/redact-text.js";
-import { type Holdfast, type MessageInput, open, type Part, type RedactReport, redactions } from "../../src/index.js";
+import {
+  type Holdfast,
+  type MessageInput,
+  open,
+  type Part,
+  type RedactReport,
+  redactions,
+} from "../../src/index.js";
 import { everyRead, kept } from "../support/everything.js";
 import { stores } from "../support/stores.js";
 
@@ -32,15 +45,30 @@ const message = (field: string, fields: (secret: string) => object, name?: NameK
   ...(name && { name }),
 });
 const reply = (field: string, value: (secret: string) => unknown, name?: NameKind): Row =>
-  message(`reply.${field}`, (secret) => ({ reply: { finish: "stop", [field]: value(secret) } }), name);
-const part = (type: Part["type"], field: string, value: (secret: string) => unknown, name?: NameKind): Row => ({
+  message(
+    `reply.${field}`,
+    (secret) => ({ reply: { finish: "stop", [field]: value(secret) } }),
+    name,
+  );
+const part = (
+  type: Part["type"],
+  field: string,
+  value: (secret: string) => unknown,
+  name?: NameKind,
+): Row => ({
   field: `${type}.${field}`,
-  message: (secret) => ({ role: "assistant", content: [{ ...PARTS[type], [field]: value(secret) }] }),
+  message: (secret) => ({
+    role: "assistant",
+    content: [{ ...PARTS[type], [field]: value(secret) }],
+  }),
   ...(name && { name }),
 });
 const answer = (field: string, item: (secret: string) => unknown, name?: NameKind): Row => ({
   field: `output[].${field}`,
-  message: (secret) => ({ role: "tool", content: [{ ...PARTS["tool-result"], output: [item(secret)] }] }),
+  message: (secret) => ({
+    role: "tool",
+    content: [{ ...PARTS["tool-result"], output: [item(secret)] }],
+  }),
   ...(name && { name }),
 });
 
@@ -71,7 +99,9 @@ const rows: readonly Row[] = [
     part(type, "hidden", itself),
   ]),
   part("text", "text", itself),
-  ...(["format", "by", "mediaType", "callId", "outcome"] as const).map((field) => part("text", field, itself)),
+  ...(["format", "by", "mediaType", "callId", "outcome"] as const).map((field) =>
+    part("text", field, itself),
+  ),
   part("reasoning", "text", itself),
   part("file", "name", itself),
   part("file", "mediaType", itself),
@@ -92,17 +122,31 @@ const rows: readonly Row[] = [
   part("opaque", "format", itself),
   part("opaque", "value", itself),
   part("opaque", "text", itself),
-  ...(["id", "format", "by", "name", "mediaType", "hidden", "callId", "outcome"] as const).map((field) =>
-    answer(`file ${field}`, (secret) => ({ ...FILE, [field]: secret })),
+  ...(["id", "format", "by", "name", "mediaType", "hidden", "callId", "outcome"] as const).map(
+    (field) => answer(`file ${field}`, (secret) => ({ ...FILE, [field]: secret })),
   ),
   answer("file mediaType parameter", (secret) => ({ ...FILE, mediaType: `a/b; name=${secret}` })),
-  answer("file digest that is none", (secret) => ({ ...FILE, data: { digest: secret, sizeBytes: secret } })),
-  answer("file digest of no file", (secret) => ({ ...FILE, data: { digest: secret.padEnd(43, "x"), sizeBytes: 1 } }), "file"),
+  answer("file digest that is none", (secret) => ({
+    ...FILE,
+    data: { digest: secret, sizeBytes: secret },
+  })),
+  answer(
+    "file digest of no file",
+    (secret) => ({ ...FILE, data: { digest: secret.padEnd(43, "x"), sizeBytes: 1 } }),
+    "file",
+  ),
   answer("kept file", (secret) => ({ ...FILE, id: secret, data: { bytes, name: secret } })),
   ...(["callId", "id", "name", "by", "outcome", "hidden"] as const).map((field) =>
-    answer(`tool-result ${field}`, (secret) => ({ ...PARTS["tool-result"], output: ["q"], [field]: secret })),
+    answer(`tool-result ${field}`, (secret) => ({
+      ...PARTS["tool-result"],
+      output: ["q"],
+      [field]: secret,
+    })),
   ),
-  answer("tool-result, its file", (secret) => ({ type: "tool-result", output: [{ ...FILE, id: secret, data: { bytes } }] })),
+  answer("tool-result, its file", (secret) => ({
+    type: "tool-result",
+    output: [{ ...FILE, id: secret, data: { bytes } }],
+  })),
   answer("tool-result, bytes of its file", (secret) => ({
     type: "tool-result",
     output: [{ ...FILE, data: { bytes: Buffer.from(secret) } }],
@@ -134,11 +178,13 @@ describe.each(stores)("H1 on $name", ({ name, address }) => {
     const before = await everyRead(hold);
     const bytesBefore = await kept({ name }, at, bytesRow.secret);
     const reports = new Map<string, RedactReport>();
-    for (const { id, secret } of all) reports.set(id, await hold.sessions.redact(id, secret, { scrub: false }));
+    for (const { id, secret } of all)
+      reports.set(id, await hold.sessions.redact(id, secret, { scrub: false }));
     const after = await everyRead(hold);
     for (const row of all) {
       const { names, left } = reports.get(row.id) as RedactReport;
-      if (row !== bytesRow) expect(before.includes(row.secret), `${row.field}: the control`).toBe(true);
+      if (row !== bytesRow)
+        expect(before.includes(row.secret), `${row.field}: the control`).toBe(true);
       expect(after.includes(row.secret), row.field).toBe(row.name !== undefined);
       expect(
         names.map(({ what }) => what),
@@ -171,8 +217,13 @@ test("H1: a key that a tool puts into a field of a file is not stored", async ()
   const key = ["sk", "ant", "api03", "aB3dE5".repeat(12)].join("-");
   const hold = await open("memory:", { redact: redactions() });
   const session = await hold.session("a");
-  const output = [{ ...FILE, mediaType: `a/${key}`, id: key, format: key, by: key }] as unknown as Part[];
-  session.append({ role: "tool", content: [{ type: "tool-result", callId: "c", outcome: "ok", output }] });
+  const output = [
+    { ...FILE, mediaType: `a/${key}`, id: key, format: key, by: key },
+  ] as unknown as Part[];
+  session.append({
+    role: "tool",
+    content: [{ type: "tool-result", callId: "c", outcome: "ok", output }],
+  });
   await session.checkpoint();
   expect(await everyRead(hold)).not.toContain(key);
   await session.close();
@@ -202,12 +253,21 @@ describe("H1: a message that is edited stays a message", () => {
     ["application/x-Quay", "application/octet-stream"],
     ["Quay", "application/octet-stream"],
   ])("the media type %j of a text that goes becomes %j", (mediaType, type) => {
-    expect(edited({ role: "user", content: [{ ...PARTS.file, mediaType }] }).content[0]).toMatchObject({ mediaType: type });
+    expect(
+      edited({ role: "user", content: [{ ...PARTS.file, mediaType }] }).content[0],
+    ).toMatchObject({ mediaType: type });
   });
 
   test("a file of a tool's answer stays readable", () => {
-    const { value } = encodeMessage({ role: "tool", content: [{ ...PARTS["tool-result"], output: [{ ...FILE, data: { bytes } }] }] }, "m");
-    const dataOf = ({ content }: MessageInput) => (content[0] as unknown as { output: { data: object }[] }).output[0]?.data;
+    const { value } = encodeMessage(
+      {
+        role: "tool",
+        content: [{ ...PARTS["tool-result"], output: [{ ...FILE, data: { bytes } }] }],
+      },
+      "m",
+    );
+    const dataOf = ({ content }: MessageInput) =>
+      (content[0] as unknown as { output: { data: object }[] }).output[0]?.data;
     expect(dataOf(editMessage(value, masked))).toEqual(dataOf(value));
   });
 
@@ -225,7 +285,10 @@ describe("H1: a message that is edited stays a message", () => {
 });
 
 describe("H1: what a media type and a reply may be", () => {
-  const file = (mediaType: unknown, data: object) => ({ role: "user", content: [{ type: "file", mediaType, data }] });
+  const file = (mediaType: unknown, data: object) => ({
+    role: "user",
+    content: [{ type: "file", mediaType, data }],
+  });
   const long = `a/${"b".repeat(MAX_MEDIA_TYPE)}`;
 
   test.each([
@@ -233,7 +296,12 @@ describe("H1: what a media type and a reply may be", () => {
     ["a long media type of bytes", file(long, { bytes }), "m.content[0].mediaType"],
     [
       "one in an answer",
-      { role: "tool", content: [{ ...PARTS["tool-result"], output: [{ ...FILE, mediaType: long, data: { bytes } }] }] },
+      {
+        role: "tool",
+        content: [
+          { ...PARTS["tool-result"], output: [{ ...FILE, mediaType: long, data: { bytes } }] },
+        ],
+      },
       "mediaType",
     ],
     ...["provider", "model", "responseId", "rawFinish"].map((field): [string, unknown, string] => [
@@ -246,7 +314,9 @@ describe("H1: what a media type and a reply may be", () => {
   });
 
   test("the longest is taken, and a forged message with a longer one is none", () => {
-    expect(() => encodeMessage(file(long.slice(0, MAX_MEDIA_TYPE), { text: "q" }), "m")).not.toThrow();
+    expect(() =>
+      encodeMessage(file(long.slice(0, MAX_MEDIA_TYPE), { text: "q" }), "m"),
+    ).not.toThrow();
     expect(isStoredMessage(file(long, { text: "q" }))).toBe(false);
   });
 });

@@ -1,6 +1,7 @@
 /**
- * Erasure as a table: each place where a text can stand, crossed with what copies it, on every store. After `redact`, no read and no byte of
- * the store holds the text, or `left` names the place. Each row is its own control: before `redact`, the text is found.
+ * Erasure as a table: each place where a text can stand, crossed with what copies it, on every
+ * store. After `redact`, no read and no byte of the store holds the text, or `left` names the
+ * place. Each row is its own control: before `redact`, the text is found.
  */
 import { rmSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -52,7 +53,12 @@ interface Row {
 const said = (content: MessageInput["content"]): MessageInput => ({ role: "user", content });
 
 /** Works on a session that it opens, and answers its last checkpoint. */
-async function on(hold: Holdfast, id: string, work: (session: Session) => unknown, o?: SessionOptions): Promise<string> {
+async function on(
+  hold: Holdfast,
+  id: string,
+  work: (session: Session) => unknown,
+  o?: SessionOptions,
+): Promise<string> {
   const session = await hold.session(id, o);
   await work(session);
   const checkpoint = await session.checkpoint();
@@ -69,7 +75,8 @@ async function steps(session: Session, count = 10): Promise<void> {
   }
 }
 
-const work = (hold: Holdfast, id: string): Promise<string> => on(hold, id, (session) => steps(session));
+const work = (hold: Holdfast, id: string): Promise<string> =>
+  on(hold, id, (session) => steps(session));
 const redactOthers = async (hold: Holdfast, { others }: RedactReport) => {
   for (const id of others) await hold.sessions.redact(id, SECRET);
 };
@@ -77,8 +84,18 @@ const redactOthers = async (hold: Holdfast, { others }: RedactReport) => {
 const acting = (hold: Holdfast, tools = {}) =>
   hold.agent({
     name: "ann",
-    model: script(asks(["look", { who: SECRET }]), `found ${SECRET}`, "yes", "again", "and again", "more"),
-    tools: { look: { mode: "repeatable", run: async ({ who }: { who: string }) => ({ found: who }) }, ...tools },
+    model: script(
+      asks(["look", { who: SECRET }]),
+      `found ${SECRET}`,
+      "yes",
+      "again",
+      "and again",
+      "more",
+    ),
+    tools: {
+      look: { mode: "repeatable", run: async ({ who }: { who: string }) => ({ found: who }) },
+      ...tools,
+    },
   });
 
 const rows: readonly Row[] = [
@@ -93,7 +110,9 @@ const rows: readonly Row[] = [
   {
     place: "state as a body of its own, copied into a base of a fork",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.set("who", `${SECRET} ${"x".repeat(9_000)}`)), { id: "f" });
+      await hold.fork(await on(hold, "a", (a) => a.set("who", `${SECRET} ${"x".repeat(9_000)}`)), {
+        id: "f",
+      });
       await work(hold, "f");
     },
   },
@@ -109,7 +128,9 @@ const rows: readonly Row[] = [
   {
     place: "a list, copied into a base of a fork that has put items of its own between",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.set("list", ["one", SECRET, "two"])), { id: "f" });
+      await hold.fork(await on(hold, "a", (a) => a.set("list", ["one", SECRET, "two"])), {
+        id: "f",
+      });
       await on(hold, "f", async (f) => {
         f.splice("list", 1, 0, "between");
         await steps(f);
@@ -119,7 +140,9 @@ const rows: readonly Row[] = [
   {
     place: "the past of a fork, copied into a base of its origin",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "origin", (session) => session.set("who", SECRET)), { id: "a" });
+      await hold.fork(await on(hold, "origin", (session) => session.set("who", SECRET)), {
+        id: "a",
+      });
       await work(hold, "origin");
       await work(hold, "a");
     },
@@ -136,7 +159,11 @@ const rows: readonly Row[] = [
   {
     place: "a call by hand, copied into a base of a fork",
     plant: async (hold) => {
-      const id = await on(hold, "a", (a) => a.effect("mail", { to: SECRET }, { mode: "once", key: "k" }, async ({ to }) => ({ sent: to })));
+      const id = await on(hold, "a", (a) =>
+        a.effect("mail", { to: SECRET }, { mode: "once", key: "k" }, async ({ to }) => ({
+          sent: to,
+        })),
+      );
       await hold.fork(id, { id: "f" });
       await work(hold, "f");
     },
@@ -203,14 +230,17 @@ const rows: readonly Row[] = [
   {
     place: "the tags of a fork, in a snapshot",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }), { id: "f" });
+      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }), {
+        id: "f",
+      });
       await hold.sessions.update("f", { tags: [SECRET] });
       await hold.agents.snapshot("ann");
       await hold.sessions.update("f", { tags: [] });
     },
     left: [/or of forks: delete "snap-/],
     then: async (hold) => {
-      for (const { id } of (await hold.agents.snapshots("ann")).items) await hold.agents.deleteSnapshot(id);
+      for (const { id } of (await hold.agents.snapshots("ann")).items)
+        await hold.agents.deleteSnapshot(id);
       await hold.gc({ scrub: true });
     },
   },
@@ -262,7 +292,11 @@ const rows: readonly Row[] = [
   {
     place: "a snapshot: titles, tags and metadata",
     plant: async (hold) => {
-      await on(hold, "a", (a) => a.append(said(`I am ${SECRET}`)), { agent: "ann", tags: [SECRET], metadata: { of: SECRET } });
+      await on(hold, "a", (a) => a.append(said(`I am ${SECRET}`)), {
+        agent: "ann",
+        tags: [SECRET],
+        metadata: { of: SECRET },
+      });
       await hold.agents.snapshot("ann");
       await hold.sessions.update("a", { tags: [], metadata: {} });
     },
@@ -280,14 +314,17 @@ const rows: readonly Row[] = [
   {
     place: "a deleted fork that a snapshot keeps",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }), { id: "f" });
+      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }), {
+        id: "f",
+      });
       await on(hold, "f", (f) => f.append(said(`and ${SECRET} again`)));
       await hold.agents.snapshot("ann");
       await hold.sessions.delete("f");
     },
     left: [/a deleted session said/],
     then: async (hold) => {
-      for (const { id } of (await hold.agents.snapshots("ann")).items) await hold.agents.deleteSnapshot(id);
+      for (const { id } of (await hold.agents.snapshots("ann")).items)
+        await hold.agents.deleteSnapshot(id);
       await hold.gc({ scrub: true });
     },
   },
@@ -295,7 +332,11 @@ const rows: readonly Row[] = [
   {
     place: "title, tags, metadata and archived",
     plant: async (hold) => {
-      await on(hold, "a", (a) => a.append(said("hello")), { title: `of ${SECRET}`, tags: [SECRET], metadata: { [SECRET]: SECRET } });
+      await on(hold, "a", (a) => a.append(said("hello")), {
+        title: `of ${SECRET}`,
+        tags: [SECRET],
+        metadata: { [SECRET]: SECRET },
+      });
       await hold.sessions.update("a", { archived: true });
     },
   },
@@ -384,8 +425,11 @@ const rows: readonly Row[] = [
     left: [/what is kept of agent "ann"/, /delete "snap-/],
     then: async (hold) => {
       await hold.agents.set("ann", "knows", "nothing");
-      for (const { id } of (await hold.agents.snapshots("ann")).items) await hold.agents.deleteSnapshot(id);
-      expect((await hold.gc({ scrub: true })).left?.filter((one) => !/server/.test(one))).toEqual([]);
+      for (const { id } of (await hold.agents.snapshots("ann")).items)
+        await hold.agents.deleteSnapshot(id);
+      expect((await hold.gc({ scrub: true })).left?.filter((one) => !/server/.test(one))).toEqual(
+        [],
+      );
     },
   },
   {
@@ -395,11 +439,15 @@ const rows: readonly Row[] = [
       const tools = {
         delegate: {
           mode: "repeatable" as const,
-          run: async (_args: object, { run }: { run: (one: typeof child, input: string) => Promise<unknown> }) =>
-            void (await run(child, `look for ${SECRET}`)),
+          run: async (
+            _args: object,
+            { run }: { run: (one: typeof child, input: string) => Promise<unknown> },
+          ) => void (await run(child, `look for ${SECRET}`)),
         },
       };
-      await hold.agent({ name: "ann", model: script(asks(["delegate", {}]), "done"), tools: tools as {} }).run("a", `hello ${SECRET}`);
+      await hold
+        .agent({ name: "ann", model: script(asks(["delegate", {}]), "done"), tools: tools as {} })
+        .run("a", `hello ${SECRET}`);
     },
     left: [/what other sessions said themselves/],
     then: redactOthers,
@@ -409,15 +457,25 @@ const rows: readonly Row[] = [
     place: "files: texts, bytes, and a large message",
     plant: (hold) =>
       on(hold, "a", (a) => {
-        const file = (bytes: Buffer) => ({ type: "file", mediaType: "text/plain", name: SECRET, data: { bytes } }) as const;
-        a.append(said([file(Buffer.from(`a file of ${SECRET}`)), file(Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(SECRET)]))]));
+        const file = (bytes: Buffer) =>
+          ({ type: "file", mediaType: "text/plain", name: SECRET, data: { bytes } }) as const;
+        a.append(
+          said([
+            file(Buffer.from(`a file of ${SECRET}`)),
+            file(Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(SECRET)])),
+          ]),
+        );
         a.append(said(`${"words ".repeat(3_000)}${SECRET}`));
       }),
   },
   {
     place: "a file that another session holds, too",
     plant: async (hold) => {
-      const file = { type: "file", mediaType: "text/plain", data: { bytes: Buffer.from(`${"x".repeat(9_000)} ${SECRET}`) } } as const;
+      const file = {
+        type: "file",
+        mediaType: "text/plain",
+        data: { bytes: Buffer.from(`${"x".repeat(9_000)} ${SECRET}`) },
+      } as const;
       for (const id of ["a", "b"]) await on(hold, id, (session) => session.append(said([file])));
     },
     left: [/bodies that other sessions hold/],
@@ -450,7 +508,10 @@ const rows: readonly Row[] = [
   },
 ];
 
-/** What is done later must not bring it back: restores, rewinds, forks, work with new bases, prunes, moves, backups. */
+/**
+ * What is done later must not bring it back: restores, rewinds, forks, work with new bases, prunes,
+ * moves, backups.
+ */
 async function goOn(hold: Holdfast, kind: StoreKind, address: string): Promise<void> {
   // What is above the stores is the same on all of them.
   if (kind.name !== "memory" && kind.name !== "sqlite") return;
@@ -459,10 +520,13 @@ async function goOn(hold: Holdfast, kind: StoreKind, address: string): Promise<v
   const { items } = await hold.checkpoints.list("a", { limit: 100, lines: "all" });
   for (const at of [items.at(0)?.id, items.at(-1)?.id])
     if (at !== undefined) {
-      await hold.rewind("a", at, { effects: "replay" }).catch((error: { code: string }) => expect(error.code).toBe("CONFLICT"));
+      await hold
+        .rewind("a", at, { effects: "replay" })
+        .catch((error: { code: string }) => expect(error.code).toBe("CONFLICT"));
       await work(hold, (await hold.fork(at)).id);
     }
-  for (const { id } of (await hold.sessions.list()).items) await hold.checkpoints.prune(id, { keep: 1 });
+  for (const { id } of (await hold.sessions.list()).items)
+    await hold.checkpoints.prune(id, { keep: 1 });
   await hold.gc();
   const elsewhere = await open("memory:");
   expect((await elsewhere.import(await exported(hold))).conflicts).toEqual([]);
@@ -487,7 +551,9 @@ describe.each(stores)("redaction leaves nothing, or says so, on $name", (kind) =
     try {
       await plant(hold, kind, address);
       // The control: it can be found.
-      expect((await everyRead(hold)).includes(SECRET) || (await kept(kind, address, SECRET)).length > 0).toBe(true);
+      expect(
+        (await everyRead(hold)).includes(SECRET) || (await kept(kind, address, SECRET)).length > 0,
+      ).toBe(true);
       if (other) await everyRead(other);
       const report = await hold.sessions.redact("a", SECRET);
       const own = isServer ? report.left.filter((one) => !/server/.test(one)) : report.left;
@@ -515,56 +581,72 @@ const whats: readonly (readonly [string, RedactWhat])[] = [
   ["a function", (text) => text.replaceAll(SECRET, "…")],
 ];
 
-describe.each(stores)("copies in forks go, in each way to say what is redacted, on $name", (kind) => {
-  test.each(whats)("%s", async (_name, what) => {
-    const address = kind.address();
-    const hold = await open(address);
-    const id = await on(hold, "a", async (a) => {
-      a.set("who", { name: SECRET });
-      await a.effect("mail", { to: SECRET }, { mode: "once", key: "k" }, async ({ to }) => ({ sent: to }));
+describe.each(stores)(
+  "copies in forks go, in each way to say what is redacted, on $name",
+  (kind) => {
+    test.each(whats)("%s", async (_name, what) => {
+      const address = kind.address();
+      const hold = await open(address);
+      const id = await on(hold, "a", async (a) => {
+        a.set("who", { name: SECRET });
+        await a.effect("mail", { to: SECRET }, { mode: "once", key: "k" }, async ({ to }) => ({
+          sent: to,
+        }));
+      });
+      await hold.fork(id, { id: "f" });
+      await work(hold, "f");
+      await hold.sessions.redact("a", what);
+      expect(await everyRead(hold)).not.toContain(SECRET);
+      expect(await kept(kind, address, SECRET)).toEqual([]);
+      await hold.close();
     });
-    await hold.fork(id, { id: "f" });
-    await work(hold, "f");
-    await hold.sessions.redact("a", what);
-    expect(await everyRead(hold)).not.toContain(SECRET);
-    expect(await kept(kind, address, SECRET)).toEqual([]);
-    await hold.close();
-  });
 
-  test("a message: with its calls, and their copies", async () => {
-    const address = kind.address();
-    const hold = await open(address);
-    await acting(hold).run("a", "who is it?");
-    const asked = (await hold.sessions.state("a")).messages.find(({ role }) => role === "assistant");
-    const { items } = await hold.checkpoints.list("a", { limit: 1 });
-    await hold.fork((items[0] as { id: string }).id, { id: "f" });
-    await work(hold, "f");
-    await hold.sessions.redact("a", { message: asked?.id as string });
-    expect(JSON.stringify([(await hold.sessions.state("f")).messages[1], (await hold.sessions.state("a")).messages[1]])).not.toContain(
-      SECRET,
-    );
-    expect((await hold.verify()).findings).toEqual([]);
-    await hold.close();
-  });
-
-  test("what a fork said itself stays, in its state and in its base", async () => {
-    const hold = await open(kind.address());
-    await hold.fork(await on(hold, "a", (a) => a.set("who", { name: SECRET })), { id: "f" });
-    await on(hold, "f", async (f) => {
-      f.set("mine", { also: SECRET });
-      await steps(f);
+    test("a message: with its calls, and their copies", async () => {
+      const address = kind.address();
+      const hold = await open(address);
+      await acting(hold).run("a", "who is it?");
+      const asked = (await hold.sessions.state("a")).messages.find(
+        ({ role }) => role === "assistant",
+      );
+      const { items } = await hold.checkpoints.list("a", { limit: 1 });
+      await hold.fork((items[0] as { id: string }).id, { id: "f" });
+      await work(hold, "f");
+      await hold.sessions.redact("a", { message: asked?.id as string });
+      expect(
+        JSON.stringify([
+          (await hold.sessions.state("f")).messages[1],
+          (await hold.sessions.state("a")).messages[1],
+        ]),
+      ).not.toContain(SECRET);
+      expect((await hold.verify()).findings).toEqual([]);
+      await hold.close();
     });
-    const { others } = await hold.sessions.redact("a", SECRET);
-    expect(others).toEqual(["f"]);
-    expect((await hold.sessions.state("f")).state).toMatchObject({ who: { name: "[redacted]" }, mine: { also: SECRET } });
-    await hold.close();
-  });
-});
+
+    test("what a fork said itself stays, in its state and in its base", async () => {
+      const hold = await open(kind.address());
+      await hold.fork(await on(hold, "a", (a) => a.set("who", { name: SECRET })), { id: "f" });
+      await on(hold, "f", async (f) => {
+        f.set("mine", { also: SECRET });
+        await steps(f);
+      });
+      const { others } = await hold.sessions.redact("a", SECRET);
+      expect(others).toEqual(["f"]);
+      expect((await hold.sessions.state("f")).state).toMatchObject({
+        who: { name: "[redacted]" },
+        mine: { also: SECRET },
+      });
+      await hold.close();
+    });
+  },
+);
 
 describe.each(stores)("what a redaction must leave alone, on $name", (kind) => {
   test("values of a fork's own that equal those of its origin: its records and its bases agree", async () => {
     const hold = await open(kind.address());
-    await hold.fork(await on(hold, "a", (a) => (a.set("who", SECRET), a.set("list", [SECRET, "one"]))), { id: "f" });
+    await hold.fork(
+      await on(hold, "a", (a) => (a.set("who", SECRET), a.set("list", [SECRET, "one"]))),
+      { id: "f" },
+    );
     await on(hold, "f", async (f) => {
       f.set("mine", SECRET);
       f.set("who", SECRET);
@@ -581,7 +663,9 @@ describe.each(stores)("what a redaction must leave alone, on $name", (kind) => {
     expect((await hold.sessions.redact("a", SECRET)).others).toEqual(["f"]);
     const after = await seen();
     const shared = { who: "[redacted]", list: ["[redacted]", "one"] };
-    expect(after).toEqual(before.map((state) => ("mine" in state ? { ...state, list: shared.list } : shared)));
+    expect(after).toEqual(
+      before.map((state) => ("mine" in state ? { ...state, list: shared.list } : shared)),
+    );
     expect(after.filter((state) => "mine" in state).length).toBeGreaterThan(3);
     expect(await hold.sessions.get("f")).toMatchObject({ reason: `no more of ${SECRET}` });
     await hold.close();
@@ -592,8 +676,15 @@ describe.each(stores)("what a redaction must leave alone, on $name", (kind) => {
     await on(hold, "a", async (a) => {
       a.set("status", "ok");
       a.set("count", 1);
-      a.append({ role: "assistant", content: [{ type: "tool-call", callId: "c", name: "look", input: 1 }] });
-      a.append({ role: "tool", id: "m", content: [{ type: "tool-result", callId: "c", outcome: "ok", output: "ok" }] });
+      a.append({
+        role: "assistant",
+        content: [{ type: "tool-call", callId: "c", name: "look", input: 1 }],
+      });
+      a.append({
+        role: "tool",
+        id: "m",
+        content: [{ type: "tool-result", callId: "c", outcome: "ok", output: "ok" }],
+      });
     });
     await hold.sessions.redact("a", { message: "m" });
     const { state, messages } = await hold.sessions.state("a");
@@ -604,9 +695,15 @@ describe.each(stores)("what a redaction must leave alone, on $name", (kind) => {
 
   test("limits: what stands in the place of a text never makes a session unreadable", async () => {
     const hold = await open(kind.address());
-    const session = await hold.session("a", { title: `Bob ${"t".repeat(996)}`, tags: [`Bob ${"g".repeat(190)}`, "Bob"] });
+    const session = await hold.session("a", {
+      title: `Bob ${"t".repeat(996)}`,
+      tags: [`Bob ${"g".repeat(190)}`, "Bob"],
+    });
     session.append(said("Bob says hello"));
-    await session.checkpoint({ label: `Bob ${"l".repeat(996)}`, description: `Bob ${"d".repeat(99_990)}` });
+    await session.checkpoint({
+      label: `Bob ${"l".repeat(996)}`,
+      description: `Bob ${"d".repeat(99_990)}`,
+    });
     await session.halt(`Bob ${"r".repeat(99_990)}`);
     await session.close();
     for (const o of [{}, { with: "two\nlines ".repeat(90) }]) {
@@ -622,14 +719,20 @@ describe.each(stores)("what a redaction must leave alone, on $name", (kind) => {
 
   test("keys of other calls, and of the session if nothing is found", async () => {
     const hold = await open(kind.address());
-    for (const id of ["a", "b"]) await hold.sessions.append(id, [said("hello")], { create: true, key: `append ${id}` });
-    for (const id of ["a", "b"]) await hold.sessions.update(id, { title: "one" }, { key: `update ${id}` });
-    const other = (id: string) => hold.sessions.update(id, { title: "two" }, { key: `update ${id}` });
+    for (const id of ["a", "b"])
+      await hold.sessions.append(id, [said("hello")], { create: true, key: `append ${id}` });
+    for (const id of ["a", "b"])
+      await hold.sessions.update(id, { title: "one" }, { key: `update ${id}` });
+    const other = (id: string) =>
+      hold.sessions.update(id, { title: "two" }, { key: `update ${id}` });
     const more = (id: string) => hold.sessions.append(id, [said("bye")], { key: `append ${id}` });
     await hold.sessions.redact("a", "nothing of this");
-    for (const call of [other, more]) for (const id of ["a", "b"]) await expect(call(id)).rejects.toMatchObject({ code: "CONFLICT" });
+    for (const call of [other, more])
+      for (const id of ["a", "b"])
+        await expect(call(id)).rejects.toMatchObject({ code: "CONFLICT" });
     await hold.sessions.redact("a", "hello");
-    for (const call of [other, more]) await expect(call("b")).rejects.toMatchObject({ code: "CONFLICT" });
+    for (const call of [other, more])
+      await expect(call("b")).rejects.toMatchObject({ code: "CONFLICT" });
     for (const call of [other, more]) await call("a");
     await hold.close();
   });
@@ -663,7 +766,9 @@ describe.each(stores)("what a redaction must leave alone, on $name", (kind) => {
 
   test("a pattern that asks for a whole text finds it in agents, in mail of forks and in files", async () => {
     const hold = await open(kind.address());
-    await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }), { id: "f" });
+    await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }), {
+      id: "f",
+    });
     await hold.agents.save({ id: "ann", state: { knows: SECRET } });
     await hold.signal("f", "news", SECRET);
     const { left, others } = await hold.sessions.redact("a", /^Thessaly-[\w-]+$/);
@@ -673,49 +778,69 @@ describe.each(stores)("what a redaction must leave alone, on $name", (kind) => {
   });
 });
 
-const ofMemory = stores.filter(({ name }) => name === "memory" || name === "sqlite" || name === "dir");
+const ofMemory = stores.filter(
+  ({ name }) => name === "memory" || name === "sqlite" || name === "dir",
+);
 
-test.each(ofMemory)("killed before any write, it is run again, and nothing is left: $name", async (kind) => {
-  for (let at = 1, isOver = false; !isOver; at++) {
-    const address = kind.address();
-    const store = await openStore(address);
-    let writes = 0;
-    const failing =
-      <A extends readonly unknown[], R>(write: (...args: A) => Promise<R>) =>
-      async (...args: A): Promise<R> => {
-        writes += 1;
-        if (writes >= at) throw new HoldfastError("IO", "killed");
-        return write(...args);
-      };
-    const made = (of: Store, leaseMs = 30_000) => new Opened(of, thisMachine(), { now: Date.now }, leaseMs);
-    const hold = made(store);
-    await hold.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
-    await work(hold, "f");
-    await hold.sessions.update("a", { tags: [SECRET] });
-    const killed = made(wrapped(store, { apply: failing(store.apply.bind(store)), replace: failing(store.replace.bind(store)) }), 100);
-    await killed.sessions.redact("a", SECRET).catch((error: { code: string }) => expect(error.code).toBe("IO"));
-    isOver = writes < at;
-    expect((await hold.verify()).findings).toEqual([]);
-    expect((await hold.sessions.redact("a", SECRET, { waitMs: 60_000 })).left).toEqual([]);
-    expect(await everyRead(hold)).not.toContain(SECRET);
-    expect(await kept(kind, address, SECRET)).toEqual([]);
-    const clean = await exported(hold);
-    await remove(hold);
-    await hold.gc();
-    expect((await hold.import(clean)).conflicts).toEqual([]);
-    await hold.close();
-    // The control: there is more than one write to be killed at.
-    if (isOver) expect(at).toBeGreaterThan(8);
-  }
-});
+test.each(ofMemory)(
+  "killed before any write, it is run again, and nothing is left: $name",
+  async (kind) => {
+    for (let at = 1, isOver = false; !isOver; at++) {
+      const address = kind.address();
+      const store = await openStore(address);
+      let writes = 0;
+      const failing =
+        <A extends readonly unknown[], R>(write: (...args: A) => Promise<R>) =>
+        async (...args: A): Promise<R> => {
+          writes += 1;
+          if (writes >= at) throw new HoldfastError("IO", "killed");
+          return write(...args);
+        };
+      const made = (of: Store, leaseMs = 30_000) =>
+        new Opened(of, thisMachine(), { now: Date.now }, leaseMs);
+      const hold = made(store);
+      await hold.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
+      await work(hold, "f");
+      await hold.sessions.update("a", { tags: [SECRET] });
+      const killed = made(
+        wrapped(store, {
+          apply: failing(store.apply.bind(store)),
+          replace: failing(store.replace.bind(store)),
+        }),
+        100,
+      );
+      await killed.sessions
+        .redact("a", SECRET)
+        .catch((error: { code: string }) => expect(error.code).toBe("IO"));
+      isOver = writes < at;
+      expect((await hold.verify()).findings).toEqual([]);
+      expect((await hold.sessions.redact("a", SECRET, { waitMs: 60_000 })).left).toEqual([]);
+      expect(await everyRead(hold)).not.toContain(SECRET);
+      expect(await kept(kind, address, SECRET)).toEqual([]);
+      const clean = await exported(hold);
+      await remove(hold);
+      await hold.gc();
+      expect((await hold.import(clean)).conflicts).toEqual([]);
+      await hold.close();
+      // The control: there is more than one write to be killed at.
+      if (isOver) expect(at).toBeGreaterThan(8);
+    }
+  },
+);
 
 interface Move {
   readonly way: string;
-  /** Makes session `a`, and what goes with it. Answers the rows of an export that still has the text. */
+  /**
+   * Makes session `a`, and what goes with it. Answers the rows of an export that still has the
+   * text.
+   */
   readonly before: (hold: Holdfast) => Promise<readonly string[]>;
   readonly redact?: (hold: Holdfast) => Promise<unknown>;
   readonly then: (hold: Holdfast) => Promise<unknown>;
-  /** Nothing but the title was redacted: one that was redacted further elsewhere is another one, and is refused. */
+  /**
+   * Nothing but the title was redacted: one that was redacted further elsewhere is another one, and
+   * is refused.
+   */
   readonly isTitle?: true;
 }
 
@@ -726,7 +851,8 @@ async function exported(hold: Holdfast): Promise<readonly string[]> {
 }
 
 const remove = async (hold: Holdfast): Promise<void> => {
-  for (const { id } of (await hold.sessions.list({ limit: 100 })).items) await hold.sessions.delete(id);
+  for (const { id } of (await hold.sessions.list({ limit: 100 })).items)
+    await hold.sessions.delete(id);
 };
 
 const moves: readonly Move[] = [
@@ -737,7 +863,9 @@ const moves: readonly Move[] = [
   },
   {
     way: "deleted and freed",
-    before: async (hold) => (await on(hold, "a", (a) => a.set("who", `${SECRET} ${"x".repeat(9_000)}`)), exported(hold)),
+    before: async (hold) => (
+      await on(hold, "a", (a) => a.set("who", `${SECRET} ${"x".repeat(9_000)}`)), exported(hold)
+    ),
     then: async (hold) => (await remove(hold), hold.gc({ scrub: true })),
   },
   {
@@ -788,7 +916,10 @@ const moves: readonly Move[] = [
   {
     way: "in tags and metadata only",
     before: async (hold) => {
-      await on(hold, "a", (a) => a.append(said("hello")), { tags: [SECRET], metadata: { of: SECRET } });
+      await on(hold, "a", (a) => a.append(said("hello")), {
+        tags: [SECRET],
+        metadata: { of: SECRET },
+      });
       return exported(hold);
     },
     then: async (hold) => (await remove(hold), hold.gc()),
@@ -886,7 +1017,10 @@ describe.each(stores)("B2: an export of before does not bring it back, on $name"
 });
 
 describe.each(stores)("B4: delete and scrub, on $name", (kind) => {
-  /** All that a session can leave: text in every place, a pruned past, rewinds, bodies, mail, an index. */
+  /**
+   * All that a session can leave: text in every place, a pruned past, rewinds, bodies, mail, an
+   * index.
+   */
   const fill = async (hold: Holdfast): Promise<void> => {
     await acting(hold).run("a", `who is ${SECRET}?`, { tags: [SECRET], metadata: { of: SECRET } });
     const first = await on(hold, "a", async (a) => {
@@ -907,10 +1041,13 @@ describe.each(stores)("B4: delete and scrub, on $name", (kind) => {
     await fill(hold);
     await hold.sessions.delete("a");
     // The control: deleted, it is still in the files of these.
-    if (kind.name === "sqlite" || kind.name === "dir") expect(await kept(kind, address, SECRET)).not.toEqual([]);
+    if (kind.name === "sqlite" || kind.name === "dir")
+      expect(await kept(kind, address, SECRET)).not.toEqual([]);
     expect((await hold.gc()).left).toBeUndefined();
     const { left } = await hold.gc({ scrub: true });
-    expect(kind.name === "postgres" ? left?.length : left).toEqual(kind.name === "postgres" ? 2 : []);
+    expect(kind.name === "postgres" ? left?.length : left).toEqual(
+      kind.name === "postgres" ? 2 : [],
+    );
     expect(await everyRead(hold)).not.toContain(SECRET);
     expect(await kept(kind, address, SECRET)).toEqual([]);
     expect((await hold.sessions.search("else")).items).toHaveLength(1);
@@ -922,12 +1059,18 @@ describe.each(stores)("B4: delete and scrub, on $name", (kind) => {
   test("what forks and snapshots keep of a deleted session is named, and goes once they are deleted", async () => {
     const address = kind.address();
     const hold = await open(address);
-    await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann", tags: [SECRET] }), { id: "f" });
+    await hold.fork(
+      await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann", tags: [SECRET] }),
+      { id: "f" },
+    );
     await hold.sessions.update("f", { tags: [] });
     const { id } = await hold.agents.snapshot("ann");
     await hold.sessions.delete("a");
     const own = (left: readonly string[] = []) => left.filter((one) => !/server/.test(one));
-    expect(own((await hold.gc({ scrub: true })).left)).toEqual([expect.stringContaining('"f"'), expect.stringContaining(id)]);
+    expect(own((await hold.gc({ scrub: true })).left)).toEqual([
+      expect.stringContaining('"f"'),
+      expect.stringContaining(id),
+    ]);
     await hold.agents.deleteSnapshot(id);
     expect(own((await hold.gc({ scrub: true })).left)).toEqual([expect.stringContaining('"f"')]);
     await hold.sessions.delete("f");

@@ -1,4 +1,7 @@
-/** B9: a forged export has right checks everywhere. It is refused, or all that it brings can be read. */
+/**
+ * B9: a forged export has right checks everywhere. It is refused, or all that it brings can be
+ * read.
+ */
 import fc from "fast-check";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { baseTuning } from "../../src/core/journal/fold.js";
@@ -11,7 +14,17 @@ import { openStore } from "../../src/open.js";
 import { thisMachine } from "../../src/store/machine.js";
 import type { SessionRow } from "../../src/store/port/rows.js";
 import { errorOf } from "../support/error-of.js";
-import { deep, edit, plant, read, recordsOf, resealed, sealed, sealedText, section } from "../support/forger.js";
+import {
+  deep,
+  edit,
+  plant,
+  read,
+  recordsOf,
+  resealed,
+  sealed,
+  sealedText,
+  section,
+} from "../support/forger.js";
 import { look, rowsOf } from "../support/moving.js";
 import { stores } from "../support/stores.js";
 
@@ -45,7 +58,10 @@ beforeAll(async () => {
   await a.checkpoint({ label: "first", metadata: { why: "because" } });
   a.append({ role: "assistant", content: "b".repeat(9_000) });
   a.splice("plan", 1, 0, "ask");
-  a.append({ role: "assistant", content: [{ type: "tool-call", callId: "c", name: "look", input: { at: 1 } }] });
+  a.append({
+    role: "assistant",
+    content: [{ type: "tool-call", callId: "c", name: "look", input: { at: 1 } }],
+  });
   await a.effect("look", { at: 1 }, { mode: "once", key: "look" }, async () => ({ seen: 1 }));
   a.splice("messages", 0, 1);
   for (let i = 0; i < 4; i++) {
@@ -53,7 +69,12 @@ beforeAll(async () => {
     await a.checkpoint();
   }
   a.set("churn", 0);
-  a.append({ role: "tool", content: [{ type: "tool-result", callId: "c", outcome: "ok", output: [{ type: "text", text: "seen" }] }] });
+  a.append({
+    role: "tool",
+    content: [
+      { type: "tool-result", callId: "c", outcome: "ok", output: [{ type: "text", text: "seen" }] },
+    ],
+  });
   await a.checkpoint();
   await a.fail("no luck");
   await a.close();
@@ -63,12 +84,15 @@ beforeAll(async () => {
   await b.close();
   honest = read(await rowsOf(hold.export()));
   baseTuning.slackBytes = slackBytes;
-  expect(honest.some((row) => "save" in row && row.save.state?.includes('{"base"') === true)).toBe(true);
+  expect(honest.some((row) => "save" in row && row.save.state?.includes('{"base"') === true)).toBe(
+    true,
+  );
   await hold.close();
 });
 
 type Forge = (rows: readonly TransferRow[]) => readonly TransferRow[];
-const has = (word: string) => (save: Save) => (save.items ?? "").includes(word) || (save.state ?? "").includes(word);
+const has = (word: string) => (save: Save) =>
+  (save.items ?? "").includes(word) || (save.state ?? "").includes(word);
 
 /** Another text for the record of session `a` that holds a word. */
 const record =
@@ -76,10 +100,13 @@ const record =
   (rows) =>
     edit(rows, has(word), (save) => {
       const into = (text: string | null) =>
-        text?.includes(word) ? section(recordsOf(text).map((one) => (one.includes(word) ? to(one) : one))) : text;
+        text?.includes(word)
+          ? section(recordsOf(text).map((one) => (one.includes(word) ? to(one) : one)))
+          : text;
       return { items: into(save.items), state: into(save.state) };
     });
-const message = (fields: string): Forge => record("kelp", () => `{"append":{"role":"user",${fields}}}`);
+const message = (fields: string): Forge =>
+  record("kelp", () => `{"append":{"role":"user",${fields}}}`);
 const state = (text: string): Forge => record('"plan"', () => text);
 const mark =
   (to: (checkpoint: Record<string, unknown>) => object): Forge =>
@@ -88,7 +115,10 @@ const mark =
       rows,
       (save) => save.mark?.includes('"label":"first"') === true,
       (save) => {
-        const { checkpoint, salt } = JSON.parse(save.mark as string) as { checkpoint: Record<string, unknown>; salt: string };
+        const { checkpoint, salt } = JSON.parse(save.mark as string) as {
+          checkpoint: Record<string, unknown>;
+          salt: string;
+        };
         return { mark: JSON.stringify({ checkpoint: to(checkpoint), salt }) };
       },
     );
@@ -97,21 +127,30 @@ const session =
   (rows) =>
     rows.map((row) => ("session" in row && row.session === "a" ? { ...row, ...to(row) } : row));
 const docIn = (text: string) => JSON.parse(text.slice(16)) as Record<string, unknown>;
-const head = (fields: object) => session(({ head: text }) => ({ head: sealed({ ...docIn(text), ...fields }) }));
-const label = (fields: object) => session(({ label: text }) => ({ label: sealed({ ...docIn(text), ...fields }) }));
+const head = (fields: object) =>
+  session(({ head: text }) => ({ head: sealed({ ...docIn(text), ...fields }) }));
+const label = (fields: object) =>
+  session(({ label: text }) => ({ label: sealed({ ...docIn(text), ...fields }) }));
 /** Another blob in the place of one that a record names. */
 const body =
   (word: string, to: string): Forge =>
   (rows) => {
-    const was = rows.find((row) => "blob" in row && Buffer.from(row.base64, "base64").toString().includes(word)) as { blob: string };
+    const was = rows.find(
+      (row) => "blob" in row && Buffer.from(row.base64, "base64").toString().includes(word),
+    ) as { blob: string };
     const name = digest(to);
     const swapped = rows.map((row) =>
-      "blob" in row && row.blob === was.blob ? { blob: name, base64: Buffer.from(to).toString("base64") } : row,
+      "blob" in row && row.blob === was.blob
+        ? { blob: name, base64: Buffer.from(to).toString("base64") }
+        : row,
     );
-    return record(was.blob, (text) => text.replace(was.blob, name).replace(/"size":\d+/, `"size":${Buffer.byteLength(to)}`))(swapped);
+    return record(was.blob, (text) =>
+      text.replace(was.blob, name).replace(/"size":\d+/, `"size":${Buffer.byteLength(to)}`),
+    )(swapped);
   };
 const part = (text: string) => message(`"content":[${text}]`);
-const stored = (name: string, size: number) => part(`{"type":"file","mediaType":"x/y","data":{"digest":"${name}","sizeBytes":${size}}}`);
+const stored = (name: string, size: number) =>
+  part(`{"type":"file","mediaType":"x/y","data":{"digest":"${name}","sizeBytes":${size}}}`);
 
 const monsters: Record<string, Forge> = {
   "metadata of 200,000 levels": message(`"content":"x","metadata":${deep(LEVELS)}`),
@@ -123,7 +162,10 @@ const monsters: Record<string, Forge> = {
       (save) => save.mark?.includes('"label":"first"') === true,
       (save) => ({ mark: (save.mark as string).replace('{"why":"because"}', deep(LEVELS)) }),
     ),
-  "a message in a blob of 200,000 levels": body("bbbb", `{"role":"user","content":"x","metadata":${deep(LEVELS)}}`),
+  "a message in a blob of 200,000 levels": body(
+    "bbbb",
+    `{"role":"user","content":"x","metadata":${deep(LEVELS)}}`,
+  ),
   "a value in a blob of 200,000 levels": body("nnnn", deep(LEVELS)),
   "a role that is none": record("kelp", (text) => text.replace('"user"', '"martian"')),
   "content that is a number": message('"content":5'),
@@ -153,27 +195,39 @@ const beyond: Record<string, Forge> = {
   "a field that no record has": record("kelp", (text) => text.replace("{", '{"hidden":"text",')),
   "a file that did not come": stored(digest("elsewhere"), 3),
   "a file that its record does not name": stored(digest(FILE), FILE.length),
-  "a file of another size": record(digest(FILE), (text) => text.replace('"sizeBytes":12', '"sizeBytes":13')),
+  "a file of another size": record(digest(FILE), (text) =>
+    text.replace('"sizeBytes":12', '"sizeBytes":13'),
+  ),
   "a blob of another size": record('"size"', (text) => text.replace(/"size":\d+/, '"size":1')),
   "a state key that is the transcript": state('{"set":"messages","value":[]}'),
   "a state key of 300 bytes": state(`{"set":"${"k".repeat(300)}","value":1}`),
   "a change of a list that is not there": state('{"set":"plan","value":1}'),
-  "a base that names a message twice": state('{"base":{"status":"in-progress","step":0,"tokens":0,"ranges":[[1,2],[2,2]],"state":[]}}'),
-  "a reason of a megabyte": record("no luck", (text) => text.replace("no luck", "x".repeat(1_000_000))),
+  "a base that names a message twice": state(
+    '{"base":{"status":"in-progress","step":0,"tokens":0,"ranges":[[1,2],[2,2]],"state":[]}}',
+  ),
+  "a reason of a megabyte": record("no luck", (text) =>
+    text.replace("no luck", "x".repeat(1_000_000)),
+  ),
   "a status that is none": record("no luck", (text) => text.replace('"failed"', '"great"')),
   "a field that no checkpoint has": mark((checkpoint) => ({ ...checkpoint, hidden: "text" })),
   "half a character in a checkpoint": mark((checkpoint) => ({ ...checkpoint, label: "\ud800" })),
   "a label of a megabyte": mark((checkpoint) => ({ ...checkpoint, label: "x".repeat(1_000_000) })),
-  "a checkpoint whose messages were left out": (rows) => edit(rows, has("kelp"), () => ({ items: null })),
+  "a checkpoint whose messages were left out": (rows) =>
+    edit(rows, has("kelp"), () => ({ items: null })),
   "a parent that is no session": head({ parent: { id: "b" } }),
   "a field that no head has": head({ hidden: "text" }),
   "a field that no label has": label({ hidden: "text" }),
   "a title of a megabyte": head({ title: "x".repeat(1_000_000) }),
   "tags that are numbers": label({ tags: [1] }),
-  "a label of 200,000 levels": session(({ label: text }) => ({ label: sealedText(text.slice(16).replace('{"k":1}', deep(LEVELS))) })),
+  "a label of 200,000 levels": session(({ label: text }) => ({
+    label: sealedText(text.slice(16).replace('{"k":1}', deep(LEVELS))),
+  })),
 };
 
-/** Text where the runtime draws a value, or a field that no reader knows: `redact` would pass over it, and say that nothing is left. */
+/**
+ * Text where the runtime draws a value, or a field that no reader knows: `redact` would pass over
+ * it, and say that nothing is left.
+ */
 const note =
   (to: (save: Save) => object): Forge =>
   (rows) =>
@@ -189,10 +243,20 @@ const markWith =
 const line =
   (fields: object): Forge =>
   (rows) =>
-    rows.map((row) => ("line" in row && row.of === "a" ? { ...row, text: sealed({ ...docIn(row.text), ...fields }) } : row));
+    rows.map((row) =>
+      "line" in row && row.of === "a"
+        ? { ...row, text: sealed({ ...docIn(row.text), ...fields }) }
+        : row,
+    );
 const intent = (name: string, to = "secret"): Forge =>
-  record('"intent"', (text) => text.replaceAll(new RegExp(`"${name}":"[^"]*"`, "g"), `"${name}":"${to}"`));
-const turn = (same: string): Forge => record('"set":"churn"', () => `{"turn":{"id":"t","same":"${same}","from":1,"steps":0,"tokens":0}}`);
+  record('"intent"', (text) =>
+    text.replaceAll(new RegExp(`"${name}":"[^"]*"`, "g"), `"${name}":"${to}"`),
+  );
+const turn = (same: string): Forge =>
+  record(
+    '"set":"churn"',
+    () => `{"turn":{"id":"t","same":"${same}","from":1,"steps":0,"tokens":0}}`,
+  );
 const ORIGIN = { sessionId: "b", checkpointId: "0123456789abcdef-1" };
 
 const hidden: Record<string, Forge> = {
@@ -206,11 +270,24 @@ const hidden: Record<string, Forge> = {
   "a key of a call that is a text": intent("key"),
   "arguments of a call that are a text": intent("same"),
   "an input of a turn that is a text": turn("secret"),
-  "a field that no note has": note(({ items }) => ({ items: digest(items as string), hidden: "text" })),
-  "a note of a checkpoint that is a text": note(({ mark: text }) => ({ mark: "secret", marked: digest(text as string) })),
-  "a note of digests that are a text": note(({ items }) => ({ items: digest(items as string), was: ["secret"] })),
-  "a note of digests that are a number": note(({ items }) => ({ items: digest(items as string), was: 5 })),
-  "a field that no save has": (rows) => edit(rows, has("kelp"), () => ({ hidden: "text" }) as object),
+  "a field that no note has": note(({ items }) => ({
+    items: digest(items as string),
+    hidden: "text",
+  })),
+  "a note of a checkpoint that is a text": note(({ mark: text }) => ({
+    mark: "secret",
+    marked: digest(text as string),
+  })),
+  "a note of digests that are a text": note(({ items }) => ({
+    items: digest(items as string),
+    was: ["secret"],
+  })),
+  "a note of digests that are a number": note(({ items }) => ({
+    items: digest(items as string),
+    was: 5,
+  })),
+  "a field that no save has": (rows) =>
+    edit(rows, has("kelp"), () => ({ hidden: "text" }) as object),
 };
 
 /** The same with values that a store could have written: the forger spoils nothing else. */
@@ -220,7 +297,10 @@ const sound: Record<string, Forge> = {
   "arguments of a call that were redacted": intent("same", ""),
   "a key of a call": intent("key", "01234567-89ab-4def-8123-456789abcdef"),
   "an input of a turn": turn("A".repeat(22)),
-  "a note of a checkpoint": note(({ mark: text }) => ({ mark: digest("before"), marked: digest(text as string) })),
+  "a note of a checkpoint": note(({ mark: text }) => ({
+    mark: digest("before"),
+    marked: digest(text as string),
+  })),
   "a note": note(({ items }) => ({ items: digest(items as string), was: ["AAAAAAAAAAAAAAAA"] })),
 };
 
@@ -234,14 +314,18 @@ const settle = (as: string, more = "") => ({
   id: `decide:${CALL}:1`,
   text: sealedText(`{"kind":"settle","effect":"${CALL}","asked":1${more},"as":${as}}`),
 });
-const letters = (...sent: readonly LetterText[]): Forge => session(() => ({ goneOn: true, letters: sent }));
+const letters = (...sent: readonly LetterText[]): Forge =>
+  session(() => ({ goneOn: true, letters: sent }));
 
 const odd: Record<string, Forge> = {
   "a letter that says it happened in a number": letters(late('{"error":"x","happened":5}')),
   "a letter of two outcomes": letters(late('{"result":1,"error":"x"}')),
   "a letter of no outcome": letters(late("{}")),
   "a letter that asks for the call again": letters(settle('{"retry":true}')),
-  "a letter that is no outcome": letters({ id: "wake", text: sealed({ kind: "wake", child: "b" }) }),
+  "a letter that is no outcome": letters({
+    id: "wake",
+    text: sealed({ kind: "wake", child: "b" }),
+  }),
   "a letter by an object": letters(settle('{"result":1}', ',"by":{"a":1}')),
   "a letter by a name of 100 kB": letters(settle('{"result":1}', `,"by":"${"b".repeat(100_000)}"`)),
   "a letter about a call of 100 kB": letters(late('{"result":1}', "", "z".repeat(100_000))),
@@ -254,7 +338,11 @@ const odd: Record<string, Forge> = {
   "a letter with an error of 5 MB": letters(late(`{"error":"${"e".repeat(5_000_000)}"}`)),
   "two letters about one call": letters(late('{"result":1}'), late('{"result":2}')),
   "a letter under another id": letters({ ...late('{"result":1}'), id: "l1" }),
-  "20,000 letters": letters(...Array.from({ length: 20_000 }, (_, i) => late('{"result":1}', "", `0123456789abcdef-4.${i + 1}`))),
+  "20,000 letters": letters(
+    ...Array.from({ length: 20_000 }, (_, i) =>
+      late('{"result":1}', "", `0123456789abcdef-4.${i + 1}`),
+    ),
+  ),
 };
 
 const codeOf = (error: unknown): string => {
@@ -271,7 +359,10 @@ describe.each(stores)("B9 in $name", ({ address }) => {
     }
     expect(await hold.sessions.list()).toMatchObject({ items: [] });
     const rows = resealed(letters(late('{"error":"x","happened":true}'))(honest));
-    expect(await hold.import(rows)).toMatchObject({ sessions: [{ id: "a" }, { id: "b" }], conflicts: [] });
+    expect(await hold.import(rows)).toMatchObject({
+      sessions: [{ id: "a" }, { id: "b" }],
+      conflicts: [],
+    });
     expect(await hold.verify()).toMatchObject({ ok: true });
     expect((await look(hold, "a")).session.id).toBe("a");
   });
@@ -300,13 +391,21 @@ async function readAll(hold: Holdfast, id: string): Promise<readonly unknown[]> 
   return errors;
 }
 
-test.each(Object.entries(sound))("M2 a forged export with %s that may be comes in", async (_what, forge) => {
-  const hold = await make("memory:");
-  expect(await hold.import(resealed(forge(honest)))).toMatchObject({ sessions: [{ id: "a" }, { id: "b" }], conflicts: [] });
-  expect(await hold.verify()).toMatchObject({ ok: true });
-});
+test.each(Object.entries(sound))(
+  "M2 a forged export with %s that may be comes in",
+  async (_what, forge) => {
+    const hold = await make("memory:");
+    expect(await hold.import(resealed(forge(honest)))).toMatchObject({
+      sessions: [{ id: "a" }, { id: "b" }],
+      conflicts: [],
+    });
+    expect(await hold.verify()).toMatchObject({ ok: true });
+  },
+);
 
-/** The text with a field more in each of its objects, one at a time; what is in metadata is free. */
+/**
+ * The text with a field more in each of its objects, one at a time; what is in metadata is free.
+ */
 function* withFieldMore(text: string): Generator<string> {
   const count = (JSON.stringify(text).match(/\{/g) ?? []).length;
   for (let no = 0; no < count; no++) {
@@ -314,7 +413,10 @@ function* withFieldMore(text: string): Generator<string> {
     const walk = (value: unknown): unknown => {
       if (typeof value !== "object" || value === null) return value;
       if (Array.isArray(value)) return value.map(walk);
-      const entries = Object.entries(value).map(([key, item]) => [key, key === "metadata" ? item : walk(item)]);
+      const entries = Object.entries(value).map(([key, item]) => [
+        key,
+        key === "metadata" ? item : walk(item),
+      ]);
       return Object.fromEntries(at++ === no ? [...entries, ["hidden", "text"]] : entries);
     };
     const made = JSON.stringify(walk(JSON.parse(text)));
@@ -340,7 +442,12 @@ test("M2 no head, label, line or checkpoint takes a field that none has", async 
           ),
           text,
         );
-    const texts = "session" in row ? { head: row.head, label: row.label } : "line" in row ? { text: row.text } : {};
+    const texts =
+      "session" in row
+        ? { head: row.head, label: row.label }
+        : "line" in row
+          ? { text: row.text }
+          : {};
     for (const [name, sealedDoc] of Object.entries(texts))
       for (const text of withFieldMore(sealedDoc.slice(16)))
         await refuses(honest.with(no, { ...row, [name]: sealedText(text) } as TransferRow), text);
@@ -354,7 +461,12 @@ describe.each(stores)("B9 what another hand put into $name", ({ name, address })
     const planted = Object.entries(monsters).filter((_, i) => name === "memory" || i % 6 === 0);
     for (const [what, forge] of planted) {
       const store = await openStore(address());
-      const hold = new Runtime(store, thisMachine(), { now: Date.now }, 30_000) as unknown as Holdfast;
+      const hold = new Runtime(
+        store,
+        thisMachine(),
+        { now: Date.now },
+        30_000,
+      ) as unknown as Holdfast;
       await plant(store, resealed(forge(honest)));
       const verdict = await hold.verify();
       expect(verdict.ok, what).toBe(false);
@@ -382,7 +494,12 @@ describe.each(stores)("B9 what another hand put into $name", ({ name, address })
 describe.each(stores)("B9 a letter that another hand put into $name", ({ address }) => {
   test("verify finds it, and every read of it has a code", async () => {
     const store = await openStore(address());
-    const hold = new Runtime(store, thisMachine(), { now: Date.now }, 30_000) as unknown as Holdfast;
+    const hold = new Runtime(
+      store,
+      thisMachine(),
+      { now: Date.now },
+      30_000,
+    ) as unknown as Holdfast;
     opened.push(hold);
     await plant(store, resealed(honest));
     const sent: readonly object[] = [
@@ -404,11 +521,22 @@ describe.each(stores)("B9 a letter that another hand put into $name", ({ address
       const session = no % 2 === 0 ? "a" : "b";
       const id = `l${no}`;
       await store.post(session, { id, text: sealed(doc), due: 0 });
-      expect(await hold.verify(), what).toMatchObject({ ok: false, findings: [{ code: "CORRUPT", sessionId: session }] });
-      expect(codeOf(await errorOf(() => hold.session(session, { waitMs: 0 }))), what).toBe("CORRUPT");
-      expect((await hold.sessions.redact(session, "kelp", { dryRun: true })).left.length, what).toBeGreaterThan(0);
+      expect(await hold.verify(), what).toMatchObject({
+        ok: false,
+        findings: [{ code: "CORRUPT", sessionId: session }],
+      });
+      expect(codeOf(await errorOf(() => hold.session(session, { waitMs: 0 }))), what).toBe(
+        "CORRUPT",
+      );
+      expect(
+        (await hold.sessions.redact(session, "kelp", { dryRun: true })).left.length,
+        what,
+      ).toBeGreaterThan(0);
       const { lease } = (await store.session(session)) as SessionRow;
-      expect((await store.apply([{ session, when: { epoch: lease.epoch }, drained: [id] }])).ok, what).toBe(true);
+      expect(
+        (await store.apply([{ session, when: { epoch: lease.epoch }, drained: [id] }])).ok,
+        what,
+      ).toBe(true);
     }
     expect(await hold.verify()).toMatchObject({ ok: true });
     expect((await hold.sessions.redact("b", "kelp", { dryRun: true })).left).toEqual([]);
@@ -455,7 +583,13 @@ function mutated(text: string, at: number, value: unknown, how: number): string 
   return JSON.stringify(root.it);
 }
 
-const mutation = fc.record({ save: fc.nat(), record: fc.nat(), at: fc.nat(), value: nasty, how: fc.nat(3) });
+const mutation = fc.record({
+  save: fc.nat(),
+  record: fc.nat(),
+  at: fc.nat(),
+  value: nasty,
+  how: fc.nat(3),
+});
 
 type Mutation = typeof mutation extends fc.Arbitrary<infer T> ? T : never;
 
@@ -481,7 +615,10 @@ function mutatedRows({ save: which, record: index, at, value, how }: Mutation): 
   );
 }
 
-/** The same of what stands around the records: rows, heads, labels, and what saves say of themselves. */
+/**
+ * The same of what stands around the records: rows, heads, labels, and what saves say of
+ * themselves.
+ */
 function mutatedFrame({ save: which, record: index, at, value, how }: Mutation): string[] {
   const sent = letters(late('{"error":"x","happened":true}'))(honest);
   const no = 1 + (which % (sent.length - 2));
@@ -511,44 +648,54 @@ function unlessUnsealable(forge: () => string[]): string[] {
   }
 }
 
-test.each(stores)("B9 any one value exchanged: refused with a code, or all of it can be read: $name", async ({ name, address }) => {
-  let refused = 0;
-  let accepted = 0;
-  const target = name === "memory" ? undefined : await make(address());
-  await fc.assert(
-    fc.asyncProperty(mutation, fc.boolean(), async (given, isFrame) => {
-      const rows = unlessUnsealable(() => (isFrame ? mutatedFrame(given) : mutatedRows(given)));
-      const hold = target ?? (await make("memory:"));
-      // A session that was complete before the row that is refused has come.
-      for (const id of ["a", "b"]) if (await hold.sessions.has(id)) await hold.sessions.delete(id);
-      try {
-        const { conflicts } = await hold.import(rows);
-        expect(conflicts).toEqual([]);
-      } catch (error) {
-        refused += 1;
-        expect(codeOf(error)).toMatch(/^(CORRUPT|TOO_LARGE)$/);
-        return;
-      }
-      accepted += 1;
-      expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
-      for (const id of ["a", "b"]) expect(await readAll(hold, id)).toEqual([]);
-    }),
-    { numRuns: name === "memory" ? 200 : 10 },
-  );
-  // Both ways are taken: a store that refused all, or nothing, would tell nothing.
-  expect(refused).toBeGreaterThan(0);
-  if (name === "memory") expect(accepted).toBeGreaterThan(0);
-});
+test.each(stores)(
+  "B9 any one value exchanged: refused with a code, or all of it can be read: $name",
+  async ({ name, address }) => {
+    let refused = 0;
+    let accepted = 0;
+    const target = name === "memory" ? undefined : await make(address());
+    await fc.assert(
+      fc.asyncProperty(mutation, fc.boolean(), async (given, isFrame) => {
+        const rows = unlessUnsealable(() => (isFrame ? mutatedFrame(given) : mutatedRows(given)));
+        const hold = target ?? (await make("memory:"));
+        // A session that was complete before the row that is refused has come.
+        for (const id of ["a", "b"])
+          if (await hold.sessions.has(id)) await hold.sessions.delete(id);
+        try {
+          const { conflicts } = await hold.import(rows);
+          expect(conflicts).toEqual([]);
+        } catch (error) {
+          refused += 1;
+          expect(codeOf(error)).toMatch(/^(CORRUPT|TOO_LARGE)$/);
+          return;
+        }
+        accepted += 1;
+        expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
+        for (const id of ["a", "b"]) expect(await readAll(hold, id)).toEqual([]);
+      }),
+      { numRuns: name === "memory" ? 200 : 10 },
+    );
+    // Both ways are taken: a store that refused all, or nothing, would tell nothing.
+    expect(refused).toBeGreaterThan(0);
+    if (name === "memory") expect(accepted).toBeGreaterThan(0);
+  },
+);
 
 test("B9 any one value exchanged in a store: verify never throws, every read has a code, and others are not disturbed", async () => {
   let found = 0;
   await fc.assert(
     fc.asyncProperty(mutation, async (given) => {
       const store = await openStore("memory:");
-      const hold = new Runtime(store, thisMachine(), { now: Date.now }, 30_000) as unknown as Holdfast;
+      const hold = new Runtime(
+        store,
+        thisMachine(),
+        { now: Date.now },
+        30_000,
+      ) as unknown as Holdfast;
       await plant(store, mutatedRows(given));
       if (!(await hold.verify()).ok) found += 1;
-      for (const id of ["a", "b"]) for (const error of await readAll(hold, id)) expect(codeOf(error)).toBe("CORRUPT");
+      for (const id of ["a", "b"])
+        for (const error of await readAll(hold, id)) expect(codeOf(error)).toBe("CORRUPT");
       await hold.sessions.list();
       await hold.sessions.search("innocent");
       await hold.close();

@@ -1,4 +1,7 @@
-/** Attacks through the file system: links that lead out of a store, pipes that never answer, names that become paths, modes. */
+/**
+ * Attacks through the file system: links that lead out of a store, pipes that never answer, names
+ * that become paths, modes.
+ */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import {
   chmodSync,
@@ -40,14 +43,21 @@ const contents = (directory: string): Record<string, string> =>
   Object.fromEntries(
     below(directory).map((path) => [
       relative(directory, path),
-      lstatSync(path).isFile() ? `${readFileSync(path, "base64")} ${lstatSync(path).mtimeMs}` : "directory",
+      lstatSync(path).isFile()
+        ? `${readFileSync(path, "base64")} ${lstatSync(path).mtimeMs}`
+        : "directory",
     ]),
   );
 
 /** A bit of everything that makes files: saves, blobs, mail, documents, an index for search. */
 async function work(hold: Holdfast, word: string): Promise<void> {
   const session = await hold.session("s", { agent: "a" });
-  session.append({ role: "user", content: [{ type: "file", mediaType: "text/plain", data: { bytes: Buffer.from(`file ${word}`) } }] });
+  session.append({
+    role: "user",
+    content: [
+      { type: "file", mediaType: "text/plain", data: { bytes: Buffer.from(`file ${word}`) } },
+    ],
+  });
   session.append({ role: "user", content: `${word} `.repeat(3_000) });
   session.set("k", word);
   await session.checkpoint();
@@ -98,7 +108,10 @@ describe.each(kinds)("files of $name, where the umask forbids nothing", ({ addre
     expect(paths.length).toBeGreaterThan(3);
     for (const path of paths) {
       const found = lstatSync(path);
-      expect([relative(directory, path), found.mode & 0o777]).toEqual([relative(directory, path), found.isDirectory() ? 0o700 : 0o600]);
+      expect([relative(directory, path), found.mode & 0o777]).toEqual([
+        relative(directory, path),
+        found.isDirectory() ? 0o700 : 0o600,
+      ]);
     }
     await hold.close();
   });
@@ -117,7 +130,9 @@ test("a backup, and a store that is restored from one that all can read, are for
   // An operator who shares a store with a group keeps it shared.
   chmodSync(store, 0o660);
   const { setAside } = await restoreBackup(backup, store, { force: true });
-  expect([store, setAside as string].map((path) => lstatSync(path).mode & 0o777)).toEqual([0o660, 0o660]);
+  expect([store, setAside as string].map((path) => lstatSync(path).mode & 0o777)).toEqual([
+    0o660, 0o660,
+  ]);
 });
 
 describe.each(kinds)("links and pipes in $name", ({ address, name }) => {
@@ -154,11 +169,13 @@ describe.each(kinds)("links and pipes in $name", ({ address, name }) => {
       const outside = place();
       const victim = join(outside, "victim");
       renameSync(join(directory, entry), victim);
-      // The file of a SQLite store, and the directory of the other kind, may be a link that its operator made.
+      // The file of a SQLite store, and the directory of the other kind, may be a link that its
+      // operator made.
       if (address(directory).endsWith(join(directory, entry))) continue;
       symlinkSync(victim, join(directory, entry));
       const before = contents(outside);
-      for (const error of await use(address(directory))) expect(error, entry).toBeInstanceOf(HoldfastError);
+      for (const error of await use(address(directory)))
+        expect(error, entry).toBeInstanceOf(HoldfastError);
       expect(contents(outside), entry).toEqual(before);
       linked += 1;
     }
@@ -174,7 +191,8 @@ describe.each(kinds)("links and pipes in $name", ({ address, name }) => {
       // If a call hangs after all, this ends it, and the time tells.
       waker = spawn("sh", ["-c", 'sleep 20; : <> "$0"', pipe], { stdio: "ignore" });
       const began = performance.now();
-      for (const error of await use(address(directory))) expect(error, entry).toBeInstanceOf(HoldfastError);
+      for (const error of await use(address(directory)))
+        expect(error, entry).toBeInstanceOf(HoldfastError);
       expect(performance.now() - began, entry).toBeLessThan(15_000);
       waker.kill();
     }
@@ -187,8 +205,36 @@ describe.each(kinds)("links and pipes in $name", ({ address, name }) => {
 
 describe.each(kinds)("ids in $name", ({ address }) => {
   const long = "x".repeat(200);
-  const odd = ["../x", "../../etc/passwd", "a/b", "a\\b", "..", ".", ".hidden", "CON", "con", "nul.txt", "a:b", "Case", "case", "CASE"];
-  const ids = [...odd, "é", "e\u0301", "~", "a.", "a ", "-rf", "%2e%2e", "holdfast.json", "lock-1.json", long, long.toUpperCase()];
+  const odd = [
+    "../x",
+    "../../etc/passwd",
+    "a/b",
+    "a\\b",
+    "..",
+    ".",
+    ".hidden",
+    "CON",
+    "con",
+    "nul.txt",
+    "a:b",
+    "Case",
+    "case",
+    "CASE",
+  ];
+  const ids = [
+    ...odd,
+    "é",
+    "e\u0301",
+    "~",
+    "a.",
+    "a ",
+    "-rf",
+    "%2e%2e",
+    "holdfast.json",
+    "lock-1.json",
+    long,
+    long.toUpperCase(),
+  ];
 
   test("are names and never paths: each has its own session, and nothing is made outside of the store", async () => {
     const directory = place();
@@ -201,7 +247,9 @@ describe.each(kinds)("ids in $name", ({ address }) => {
       await hold.agents.save({ id, state: { id } });
     }
     for (const id of ids) {
-      expect((await hold.sessions.state(id)).messages.map(({ content }) => content)).toEqual([`I am ${id}`]);
+      expect((await hold.sessions.state(id)).messages.map(({ content }) => content)).toEqual([
+        `I am ${id}`,
+      ]);
       expect((await hold.agents.get(id))?.state).toEqual({ id });
     }
     expect((await hold.sessions.list({ limit: 100 })).items).toHaveLength(ids.length);
@@ -224,7 +272,11 @@ describe.each(kinds)("ids in $name", ({ address }) => {
     ["half a character", "\ud800"],
   ])("an id with %s is refused", async (_what, id) => {
     const hold = await open(address(place()));
-    for (const call of [() => hold.session(id), () => hold.agents.save({ id }), () => hold.sessions.delete(id)])
+    for (const call of [
+      () => hold.session(id),
+      () => hold.agents.save({ id }),
+      () => hold.sessions.delete(id),
+    ])
       expect(await errorOf(call)).toMatchObject({ code: "INVALID_ID" });
     await hold.close();
   });
@@ -237,7 +289,9 @@ test("an export, a backup and a store are not written through a link that anothe
   const hold = await open(join(directory, "s.db"));
   const link = join(directory, "link");
   symlinkSync(victim, link);
-  expect(await errorOf(() => hold.backup(link, { force: true }))).toMatchObject({ code: "CONFLICT" });
+  expect(await errorOf(() => hold.backup(link, { force: true }))).toMatchObject({
+    code: "CONFLICT",
+  });
   await hold.close();
   expect(await errorOf(() => open(link))).toMatchObject({ code: "NOT_A_STORE" });
   expect(await errorOf(() => open(`dir:${link}`))).toMatchObject({ code: "NOT_A_STORE" });

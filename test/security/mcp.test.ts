@@ -1,4 +1,7 @@
-/** B16, H2: files come back over MCP, to those who may see them; one client cannot take the server from others; only this machine is let in. */
+/**
+ * B16, H2: files come back over MCP, to those who may see them; one client cannot take the server
+ * from others; only this machine is let in.
+ */
 import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { connect, type Socket } from "node:net";
@@ -27,13 +30,27 @@ const fileOf = (bytes: Uint8Array) => ({
 });
 
 /** The same for every digest and id: an error that told them apart would tell what others have. */
-async function refusalOf(call: () => Promise<unknown>, ...names: readonly string[]): Promise<unknown> {
-  const { code, message, details } = (await errorOf(call)) as { code: string; message: string; details: object };
-  return JSON.parse(names.reduce((said, name) => said.replaceAll(name, "NAME"), JSON.stringify({ code, message, details })));
+async function refusalOf(
+  call: () => Promise<unknown>,
+  ...names: readonly string[]
+): Promise<unknown> {
+  const { code, message, details } = (await errorOf(call)) as {
+    code: string;
+    message: string;
+    details: object;
+  };
+  return JSON.parse(
+    names.reduce(
+      (said, name) => said.replaceAll(name, "NAME"),
+      JSON.stringify({ code, message, details }),
+    ),
+  );
 }
 
 describe.each(stores)("B16: files, on $name", ({ address, traits }) => {
-  const big = Buffer.from(Uint8Array.from({ length: 3_000_000 }, (_, i) => Math.imul(i, 0x9e3779b1) >>> 24));
+  const big = Buffer.from(
+    Uint8Array.from({ length: 3_000_000 }, (_, i) => Math.imul(i, 0x9e3779b1) >>> 24),
+  );
   const secret = Buffer.from("the file of another agent");
   const ofTenant = Buffer.from("the file of another tenant");
   let hold: Holdfast;
@@ -46,12 +63,20 @@ describe.each(stores)("B16: files, on $name", ({ address, traits }) => {
     await all.conversation_save.execute({
       id: "mine",
       agent: "ann",
-      messages: [{ role: "user", content: [{ type: "text", text: "Look." }, fileOf(big)] as never }],
+      messages: [
+        { role: "user", content: [{ type: "text", text: "Look." }, fileOf(big)] as never },
+      ],
     });
-    await all.conversation_save.execute({ id: "hers", agent: "bea", messages: [{ role: "user", content: [fileOf(secret)] as never }] });
-    await other
-      .tools()
-      .conversation_save.execute({ id: "mine", agent: "ann", messages: [{ role: "user", content: [fileOf(ofTenant)] as never }] });
+    await all.conversation_save.execute({
+      id: "hers",
+      agent: "bea",
+      messages: [{ role: "user", content: [fileOf(secret)] as never }],
+    });
+    await other.tools().conversation_save.execute({
+      id: "mine",
+      agent: "ann",
+      messages: [{ role: "user", content: [fileOf(ofTenant)] as never }],
+    });
   });
   afterAll(async () => {
     await hold.close();
@@ -61,32 +86,48 @@ describe.each(stores)("B16: files, on $name", ({ address, traits }) => {
   test("what was saved is read back, in parts of bounded size, with its media type", async () => {
     const { conversation_load, conversation_file } = hold.tools({ agent: "ann" });
     const { items } = await conversation_load.execute({ id: "mine" });
-    const [, part] = (items[0] as unknown as { content: [unknown, { data: { digest: string; sizeBytes: number } }] }).content;
+    const [, part] = (
+      items[0] as unknown as { content: [unknown, { data: { digest: string; sizeBytes: number } }] }
+    ).content;
     const { digest } = part.data;
     expect(part.data).toEqual({ digest: digestOf(big), sizeBytes: big.length });
     const parts: Buffer[] = [];
     for (let from: number | undefined = 0; from !== undefined; ) {
-      const read: Awaited<ReturnType<typeof conversation_file.execute>> = await conversation_file.execute({
-        id: "mine",
+      const read: Awaited<ReturnType<typeof conversation_file.execute>> =
+        await conversation_file.execute({
+          id: "mine",
+          digest,
+          from,
+          limit: 1024 * 1024,
+        });
+      expect(read).toMatchObject({
         digest,
+        mediaType: "image/png",
+        name: "kelp.png",
+        sizeBytes: big.length,
         from,
-        limit: 1024 * 1024,
       });
-      expect(read).toMatchObject({ digest, mediaType: "image/png", name: "kelp.png", sizeBytes: big.length, from });
       parts.push(Buffer.from(read.bytes, "base64"));
       from = read.next;
     }
     expect(parts.map(({ length }) => length)).toEqual([1_048_576, 1_048_576, 902_848]);
     expect(digestOf(Buffer.concat(parts))).toBe(digest);
-    expect((await conversation_file.execute({ id: "mine", digest })).bytes.length).toBeLessThan(20_000);
-    expect(await conversation_file.execute({ id: "mine", digest, from: big.length + 1 })).toMatchObject({ bytes: "" });
-    expect(await errorOf(() => conversation_file.execute({ id: "mine", digest, limit: 2 ** 21 }))).toMatchObject({ code: "INVALID_VALUE" });
+    expect((await conversation_file.execute({ id: "mine", digest })).bytes.length).toBeLessThan(
+      20_000,
+    );
+    expect(
+      await conversation_file.execute({ id: "mine", digest, from: big.length + 1 }),
+    ).toMatchObject({ bytes: "" });
+    expect(
+      await errorOf(() => conversation_file.execute({ id: "mine", digest, limit: 2 ** 21 })),
+    ).toMatchObject({ code: "INVALID_VALUE" });
   });
 
   test("a file of another agent or tenant is told from one that is not there by nothing", async () => {
     const { conversation_file } = hold.tools({ agent: "ann" });
     const unknown = digestOf(Buffer.from("no such file"));
-    const read = (id: string, digest: string) => refusalOf(() => conversation_file.execute({ id, digest }), id, digest);
+    const read = (id: string, digest: string) =>
+      refusalOf(() => conversation_file.execute({ id, digest }), id, digest);
     const none = await read("mine", unknown);
     expect(none).toMatchObject({ code: "NOT_FOUND" });
     expect(await read("mine", digestOf(secret))).toEqual(none);
@@ -94,16 +135,26 @@ describe.each(stores)("B16: files, on $name", ({ address, traits }) => {
     expect(await read("mine", "no digest")).toEqual(none);
     expect(await read("hers", digestOf(secret))).toEqual(await read("nowhere", digestOf(secret)));
     // Control: both are there for those who may see them.
-    expect(await hold.tools({ agent: "bea" }).conversation_file.execute({ id: "hers", digest: digestOf(secret) })).toMatchObject({
+    expect(
+      await hold
+        .tools({ agent: "bea" })
+        .conversation_file.execute({ id: "hers", digest: digestOf(secret) }),
+    ).toMatchObject({
       bytes: secret.toString("base64"),
     });
-    expect(await other.tools().conversation_file.execute({ id: "mine", digest: digestOf(ofTenant) })).toMatchObject({ sizeBytes: 26 });
+    expect(
+      await other.tools().conversation_file.execute({ id: "mine", digest: digestOf(ofTenant) }),
+    ).toMatchObject({ sizeBytes: 26 });
   });
 
   test("a file cannot be named into a conversation by an agent that has not got it", async () => {
     const { conversation_save, conversation_file } = hold.tools({ agent: "ann" });
     const unknown = digestOf(Buffer.from("no such file"));
-    const named = (digest: string, sizeBytes: number) => ({ type: "file", mediaType: "image/png", data: { digest, sizeBytes } });
+    const named = (digest: string, sizeBytes: number) => ({
+      type: "file",
+      mediaType: "image/png",
+      data: { digest, sizeBytes },
+    });
     const asResult = (digest: string) => ({
       type: "tool-result",
       callId: "c",
@@ -112,7 +163,11 @@ describe.each(stores)("B16: files, on $name", ({ address, traits }) => {
       output: [named(digest, secret.length)],
     });
     const save = (id: string, digest: string, part: unknown) =>
-      refusalOf(() => conversation_save.execute({ id, messages: [{ role: "user", content: [part] as never }] }), digest);
+      refusalOf(
+        () =>
+          conversation_save.execute({ id, messages: [{ role: "user", content: [part] as never }] }),
+        digest,
+      );
     for (const id of ["mine", "new"]) {
       const none = await save(id, unknown, named(unknown, secret.length));
       expect(none).toMatchObject({ code: "INVALID_VALUE" });
@@ -121,12 +176,23 @@ describe.each(stores)("B16: files, on $name", ({ address, traits }) => {
         expect(await save(id, digest, asResult(digest))).toEqual(none);
       }
     }
-    expect(await errorOf(() => conversation_file.execute({ id: "new", digest: digestOf(secret) }))).toMatchObject({ code: "NOT_FOUND" });
-    // Control: what the conversation has may be sent back as it was loaded; and who sees all may name all.
+    expect(
+      await errorOf(() => conversation_file.execute({ id: "new", digest: digestOf(secret) })),
+    ).toMatchObject({ code: "NOT_FOUND" });
+    // Control: what the conversation has may be sent back as it was loaded; and who sees all may
+    // name all.
     const again = { role: "user", content: [named(digestOf(big), big.length)] as never } as const;
-    expect(await conversation_save.execute({ id: "mine", messages: [again] })).toMatchObject({ count: 1, taken: true });
-    const hers = { role: "user", content: [named(digestOf(secret), secret.length)] as never } as const;
-    expect(await hold.tools().conversation_save.execute({ id: "all", messages: [hers] })).toMatchObject({ count: 1 });
+    expect(await conversation_save.execute({ id: "mine", messages: [again] })).toMatchObject({
+      count: 1,
+      taken: true,
+    });
+    const hers = {
+      role: "user",
+      content: [named(digestOf(secret), secret.length)] as never,
+    } as const;
+    expect(
+      await hold.tools().conversation_save.execute({ id: "all", messages: [hers] }),
+    ).toMatchObject({ count: 1 });
   });
 });
 
@@ -161,16 +227,30 @@ interface Got {
 const LIST = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list", params: {} });
 
 function send(token: string, headers: Record<string, string> = {}, body = LIST): Promise<Got> {
-  const own = { authorization: `Bearer ${token}`, "content-type": "application/json", accept: "application/json, text/event-stream" };
+  const own = {
+    authorization: `Bearer ${token}`,
+    "content-type": "application/json",
+    accept: "application/json, text/event-stream",
+  };
   return new Promise((resolve, reject) => {
-    const asked = httpRequest(server.url, { method: "POST", headers: { ...own, ...headers } }, (response) => {
-      let text = "";
-      response.setEncoding("utf8");
-      response.on("data", (chunk: string) => {
-        text += chunk;
-      });
-      response.on("end", () => resolve({ status: response.statusCode ?? 0, retryAfter: response.headers["retry-after"], body: text }));
-    });
+    const asked = httpRequest(
+      server.url,
+      { method: "POST", headers: { ...own, ...headers } },
+      (response) => {
+        let text = "";
+        response.setEncoding("utf8");
+        response.on("data", (chunk: string) => {
+          text += chunk;
+        });
+        response.on("end", () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            retryAfter: response.headers["retry-after"],
+            body: text,
+          }),
+        );
+      },
+    );
     asked.on("error", reject);
     asked.end(body);
   });
@@ -191,7 +271,10 @@ async function begun(token: string, count: number, framing: string): Promise<rea
   );
 }
 
-/** Asks until it is answered so: a server hears of sockets a moment after they are written to, or closed. */
+/**
+ * Asks until it is answered so: a server hears of sockets a moment after they are written to, or
+ * closed.
+ */
 async function until(status: number, ask: () => Promise<Got>): Promise<Got> {
   for (let tries = 0; ; tries++) {
     const got = await ask();
@@ -202,7 +285,11 @@ async function until(status: number, ask: () => Promise<Got>): Promise<Got> {
 
 async function refusedWhile(sockets: readonly Socket[]): Promise<void> {
   const refused = await until(429, () => send(ANN));
-  expect(refused).toMatchObject({ status: 429, retryAfter: "1", body: expect.stringMatching(/in progress.*Send it again/) });
+  expect(refused).toMatchObject({
+    status: 429,
+    retryAfter: "1",
+    body: expect.stringMatching(/in progress.*Send it again/),
+  });
   expect(refused.body).not.toContain("agent_save");
   // Control: another client is answered at the same moment.
   expect(await send(BEA)).toMatchObject({ status: 200 });
@@ -222,7 +309,10 @@ describe("B16: what one token has in progress is bounded", () => {
   test("bytes of bodies, as they come", async () => {
     const sockets = await begun(ANN, 2, "transfer-encoding: chunked");
     const most = 16 * 1024 * 1024 - 1;
-    for (const socket of sockets) socket.write(Buffer.concat([Buffer.from(`${most.toString(16)}\r\n`), Buffer.alloc(most, " ")]));
+    for (const socket of sockets)
+      socket.write(
+        Buffer.concat([Buffer.from(`${most.toString(16)}\r\n`), Buffer.alloc(most, " ")]),
+      );
     await refusedWhile(sockets);
   });
 
@@ -254,7 +344,8 @@ describe("B16: an Origin and a Host are this machine's, in just one spelling", (
   const hosts = ["localhost", "127.0.0.1", "[::1]", "localhost:7433", "[::1]:80"];
   test.each(hosts)("control: %s", async (host) => {
     expect(await send(ANN, { host })).toMatchObject({ status: 200 });
-    for (const scheme of ["http", "https"]) expect(await send(ANN, { origin: `${scheme}://${host}` })).toMatchObject({ status: 200 });
+    for (const scheme of ["http", "https"])
+      expect(await send(ANN, { origin: `${scheme}://${host}` })).toMatchObject({ status: 200 });
   });
 
   test.each([
@@ -288,7 +379,8 @@ describe("B16: an Origin and a Host are this machine's, in just one spelling", (
   ])("%j is refused", async (host) => {
     const refused = { status: 403, body: expect.not.stringContaining("agent_save") };
     expect(await send(ANN, { host })).toMatchObject(refused);
-    for (const scheme of ["http", "https"]) expect(await send(ANN, { origin: `${scheme}://${host}` })).toMatchObject(refused);
+    for (const scheme of ["http", "https"])
+      expect(await send(ANN, { origin: `${scheme}://${host}` })).toMatchObject(refused);
   });
 
   test.each([
@@ -312,8 +404,14 @@ test("with --redact, secrets are replaced before anything is stored", async () =
   const said = async (...args: string[]): Promise<string> => {
     const { client, close } = await (ways[0] as Way).connect(store, ...args);
     const messages = [{ role: "user", content: `look: ${secret}` }];
-    await client.callTool({ name: "conversation_save", arguments: { id: `c${args.length}`, messages } });
-    const answer = await client.callTool({ name: "conversation_load", arguments: { id: `c${args.length}` } });
+    await client.callTool({
+      name: "conversation_save",
+      arguments: { id: `c${args.length}`, messages },
+    });
+    const answer = await client.callTool({
+      name: "conversation_load",
+      arguments: { id: `c${args.length}` },
+    });
     await close();
     return JSON.stringify(answer);
   };
@@ -326,37 +424,53 @@ test("with --redact, secrets are replaced before anything is stored", async () =
 describe("H2: one body cannot hold up the others", () => {
   const call = (name: string, args: string): string =>
     `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"${name}","arguments":${args}}}`;
-  const repeated = (count: number, one: (i: number) => string): string => Array.from({ length: count }, (_, i) => one(i)).join(",");
+  const repeated = (count: number, one: (i: number) => string): string =>
+    Array.from({ length: count }, (_, i) => one(i)).join(",");
   const bodies: Readonly<Record<string, (count: number) => string>> = {
-    "empty objects as messages": (n) => call("conversation_save", `{"messages":[${repeated(n, () => "{}")}]}`),
+    "empty objects as messages": (n) =>
+      call("conversation_save", `{"messages":[${repeated(n, () => "{}")}]}`),
     "empty lists as a limit": (n) => call("agent_list", `{"limit":[${repeated(n, () => "[]")}]}`),
-    "odd parts": (n) => call("conversation_save", `{"messages":[{"role":"user","content":[${repeated(n, () => '{"a":{}}')}]}]}`),
-    "keys in a state": (n) => call("agent_save", `{"id":"x","state":{${repeated(n, (i) => `"k${i}":${i}`)}}}`),
+    "odd parts": (n) =>
+      call(
+        "conversation_save",
+        `{"messages":[{"role":"user","content":[${repeated(n, () => '{"a":{}}')}]}]}`,
+      ),
+    "keys in a state": (n) =>
+      call("agent_save", `{"id":"x","state":{${repeated(n, (i) => `"k${i}":${i}`)}}}`),
     "unknown arguments": (n) => call("agent_list", `{${repeated(n, (i) => `"k${i}":${i}`)}}`),
     "numbers past a double": (n) => call("agent_list", `{"limit":[${repeated(n, () => "1e999")}]}`),
     "lists in lists": (n) => `{"id":7,"params":${"[".repeat(n)}${"]".repeat(n)}}`,
     "what is no JSON": (n) => `{"id":7,"params":${",".repeat(n)}`,
   };
-  const refused = { id: 7, error: { code: -32_600, message: expect.stringMatching(`more than ${MAX_VALUES} values.*several calls`) } };
+  const refused = {
+    id: 7,
+    error: {
+      code: -32_600,
+      message: expect.stringMatching(`more than ${MAX_VALUES} values.*several calls`),
+    },
+  };
 
-  test.each(Object.entries(bodies))("%s: past the limit of values it is refused, over HTTP and stdio", async (_what, make) => {
-    const body = make(MAX_VALUES);
-    const { status, body: answer } = await send(ANN, {}, body);
-    expect({ status, ...JSON.parse(answer) }).toMatchObject({ status: 413, ...refused });
-    const [input, output] = [new PassThrough(), new PassThrough()];
-    const transport = new StdioTransport({ input, output }, () => {});
-    let isPassedOn = false;
-    transport.onmessage = () => {
-      isPassedOn = true;
-    };
-    await transport.start();
-    input.write(`${body}\n`);
-    const [line] = (await once(output, "data")) as [Buffer];
-    expect(JSON.parse(line.toString())).toMatchObject(refused);
-    expect(isPassedOn).toBe(false);
-    // Control: with fewer values, another check answers.
-    expect(JSON.stringify(readExactly(make(100)))).not.toContain("values");
-  });
+  test.each(Object.entries(bodies))(
+    "%s: past the limit of values it is refused, over HTTP and stdio",
+    async (_what, make) => {
+      const body = make(MAX_VALUES);
+      const { status, body: answer } = await send(ANN, {}, body);
+      expect({ status, ...JSON.parse(answer) }).toMatchObject({ status: 413, ...refused });
+      const [input, output] = [new PassThrough(), new PassThrough()];
+      const transport = new StdioTransport({ input, output }, () => {});
+      let isPassedOn = false;
+      transport.onmessage = () => {
+        isPassedOn = true;
+      };
+      await transport.start();
+      input.write(`${body}\n`);
+      const [line] = (await once(output, "data")) as [Buffer];
+      expect(JSON.parse(line.toString())).toMatchObject(refused);
+      expect(isPassedOn).toBe(false);
+      // Control: with fewer values, another check answers.
+      expect(JSON.stringify(readExactly(make(100)))).not.toContain("values");
+    },
+  );
 
   test("a body with too many values is refused in less time than parsing it would take", () => {
     for (const what of ["empty objects as messages", "keys in a state"]) {
@@ -377,17 +491,30 @@ describe("H2: one body cannot hold up the others", () => {
     // Three values stand around them: the message, its id and the list.
     const listed = (count: number) => `{"id":7,"params":[${repeated(count, () => "1")}]}`;
     expect(readExactly(listed(MAX_VALUES - 3))).toHaveProperty("value");
-    expect(readExactly(listed(MAX_VALUES - 2))).toMatchObject({ isTooLarge: true, refused: [{ id: 7 }] });
-    for (const text of ["[{,".repeat(MAX_VALUES), '\\",['.repeat(MAX_VALUES), '"'.repeat(MAX_VALUES), "\\".repeat(MAX_VALUES)])
+    expect(readExactly(listed(MAX_VALUES - 2))).toMatchObject({
+      isTooLarge: true,
+      refused: [{ id: 7 }],
+    });
+    for (const text of [
+      "[{,".repeat(MAX_VALUES),
+      '\\",['.repeat(MAX_VALUES),
+      '"'.repeat(MAX_VALUES),
+      "\\".repeat(MAX_VALUES),
+    ])
       expect(readExactly(JSON.stringify({ text }))).toEqual({ value: { text } });
     // A text that does not end.
-    for (const torn of ['{"a', '{"a\\"', '{"a\\', '"']) expect(readExactly(torn)).toMatchObject({ refused: [{ code: -32_700 }] });
+    for (const torn of ['{"a', '{"a\\"', '{"a\\', '"'])
+      expect(readExactly(torn)).toMatchObject({ refused: [{ code: -32_700 }] });
   });
 
   if (isThorough)
     test("control: 10,000 messages of 1 KB are saved, 1,000 in a call, and one of 12 MB", async () => {
       const save = async (id: string, messages: readonly object[]): Promise<void> => {
-        const saved = await send(ANN, {}, call("conversation_save", JSON.stringify({ id, messages })));
+        const saved = await send(
+          ANN,
+          {},
+          call("conversation_save", JSON.stringify({ id, messages })),
+        );
         expect([saved.status, saved.body.includes("isError") ? saved.body : ""]).toEqual([200, ""]);
       };
       for (let from = 0; from < 10_000; from += 1_000)

@@ -1,10 +1,18 @@
 /**
- * B15: options and arguments are read in one place. A bag that is no plain object, a misspelt name or a wrong type is refused before
- * anything is done. `test/api/bad-arguments.test.ts` runs the same bags over every public call.
+ * B15: options and arguments are read in one place. A bag that is no plain object, a misspelt name
+ * or a wrong type is refused before anything is done. `test/api/bad-arguments.test.ts` runs the
+ * same bags over every public call.
  */
 import { createContext, runInContext } from "node:vm";
 import { afterEach, describe, expect, test } from "vitest";
-import { type Holdfast, HoldfastError, open, type StoreTool, TOOL_NAMES, type ToolName } from "../../src/index.js";
+import {
+  type Holdfast,
+  HoldfastError,
+  open,
+  type StoreTool,
+  TOOL_NAMES,
+  type ToolName,
+} from "../../src/index.js";
 import { errorOf } from "../support/error-of.js";
 import { stores } from "../support/stores.js";
 
@@ -47,7 +55,10 @@ const bags: readonly (readonly [what: string, bag: unknown])[] = [
   ["function", Object.assign(() => true, { dryRun: true })],
   ["class instance", new Settings()],
   ["inherited", Object.create({ dryRun: true })],
-  ["inherited from no prototype", Object.create(Object.assign(Object.create(null), { dryRun: true }))],
+  [
+    "inherited from no prototype",
+    Object.create(Object.assign(Object.create(null), { dryRun: true })),
+  ],
   ["URLSearchParams", new URLSearchParams({ dryRun: "true" })],
   ["Headers", new Headers({ dryRun: "true" })],
   ["RegExp", /dryRun/],
@@ -84,27 +95,44 @@ test("B15: a plain object of another realm, or without a prototype, is taken", a
   const before = await everything(hold);
   const foreign: unknown = runInContext("({ dryRun: true })", createContext());
   const bare: unknown = Object.assign(Object.create(null), { dryRun: true });
-  for (const bag of [foreign, bare, Object.freeze({ dryRun: true }), new Proxy({ dryRun: true }, {})])
-    expect(await hold.sessions.redact("talk", "kelp", bag as never)).toMatchObject({ records: expect.any(Number) });
+  for (const bag of [
+    foreign,
+    bare,
+    Object.freeze({ dryRun: true }),
+    new Proxy({ dryRun: true }, {}),
+  ])
+    expect(await hold.sessions.redact("talk", "kelp", bag as never)).toMatchObject({
+      records: expect.any(Number),
+    });
   expect(await everything(hold)).toBe(before);
 });
 
 test("B15: a map of tools or of labels is refused, and not taken for an empty one", async () => {
   const { hold } = await world();
   const model = { generate: () => ({ content: "x" }) };
-  expect(await errorOf(() => hold.agent({ name: "a", model, tools: new Map() } as never))).toMatchObject({ code: "INVALID_OPTION" });
-  expect(await errorOf(() => hold.agents.snapshot("ann", { labels: new Map([["talk", "x"]]) } as never))).toMatchObject({
+  expect(
+    await errorOf(() => hold.agent({ name: "a", model, tools: new Map() } as never)),
+  ).toMatchObject({ code: "INVALID_OPTION" });
+  expect(
+    await errorOf(() => hold.agents.snapshot("ann", { labels: new Map([["talk", "x"]]) } as never)),
+  ).toMatchObject({
     code: "INVALID_OPTION",
   });
 });
 
 test("B15: a misspelt option is refused with the name that is close to it", async () => {
   const { hold } = await world();
-  expect(await errorOf(() => hold.sessions.redact("talk", "kelp", { dryrun: true } as never))).toMatchObject({
+  expect(
+    await errorOf(() => hold.sessions.redact("talk", "kelp", { dryrun: true } as never)),
+  ).toMatchObject({
     code: "INVALID_OPTION",
-    message: expect.stringMatching(/there is no option "dryrun" \(did you mean "dryRun"\?\); known are/),
+    message: expect.stringMatching(
+      /there is no option "dryrun" \(did you mean "dryRun"\?\); known are/,
+    ),
   });
-  expect(await errorOf(() => hold.sessions.redact("talk", "kelp", { zebra: true } as never))).toMatchObject({
+  expect(
+    await errorOf(() => hold.sessions.redact("talk", "kelp", { zebra: true } as never)),
+  ).toMatchObject({
     message: expect.stringMatching(/there is no option "zebra"; known are with, dryRun/),
   });
 });
@@ -117,80 +145,115 @@ describe("B15: arguments of tools", () => {
     ["run", (tool, args) => tool.run(args, context as never)],
   ];
 
-  test.each(ways)("%s refuses with a code what does not fit, for every tool, and changes nothing", async (way, call) => {
-    const { hold, at, tools } = await world();
-    const before = await everything(hold);
-    const unfit = [undefined, null, 5, "x", [], () => {}, new Map([["id", at]]), new Date(0), Promise.resolve({ id: at })];
-    const misspelt = [{ id: at, dryrun: true }, { id: "talk", idempotencykey: "k" }, { id: 5 }, { id: { id: at } }];
-    const inherited = [Object.assign(new Settings(), { id: at }), Object.create({ id: at })];
-    for (const name of TOOL_NAMES)
-      for (const args of [...unfit, ...misspelt, ...inherited]) {
-        const error = (await errorOf(() => call(tools[name], args))) as Error;
-        // Our loop is told that nothing was done, and why.
-        const cause = way === "run" ? error.cause : error;
-        expect(cause, `${name} ${String(args)}: ${error}`).toBeInstanceOf(HoldfastError);
-        expect((cause as HoldfastError).code).toMatch(/^INVALID_/);
-      }
-    expect(await everything(hold)).toBe(before);
-  });
+  test.each(ways)(
+    "%s refuses with a code what does not fit, for every tool, and changes nothing",
+    async (way, call) => {
+      const { hold, at, tools } = await world();
+      const before = await everything(hold);
+      const unfit = [
+        undefined,
+        null,
+        5,
+        "x",
+        [],
+        () => {},
+        new Map([["id", at]]),
+        new Date(0),
+        Promise.resolve({ id: at }),
+      ];
+      const misspelt = [
+        { id: at, dryrun: true },
+        { id: "talk", idempotencykey: "k" },
+        { id: 5 },
+        { id: { id: at } },
+      ];
+      const inherited = [Object.assign(new Settings(), { id: at }), Object.create({ id: at })];
+      for (const name of TOOL_NAMES)
+        for (const args of [...unfit, ...misspelt, ...inherited]) {
+          const error = (await errorOf(() => call(tools[name], args))) as Error;
+          // Our loop is told that nothing was done, and why.
+          const cause = way === "run" ? error.cause : error;
+          expect(cause, `${name} ${String(args)}: ${error}`).toBeInstanceOf(HoldfastError);
+          expect((cause as HoldfastError).code).toMatch(/^INVALID_/);
+        }
+      expect(await everything(hold)).toBe(before);
+    },
+  );
 
-  test.each(ways)("L1: %s refuses with a code what throws when it is read, for every tool, and changes nothing", async (way, call) => {
-    const { hold, at, tools } = await world();
-    const before = await everything(hold);
-    const throws = (): never => {
-      throw new Error("boom");
-    };
-    const revoked = (target: object): object => {
-      const { proxy, revoke } = Proxy.revocable(target, {});
-      revoke();
-      return proxy;
-    };
-    // Lets itself be read for the check, and throws when its fields are looked at again.
-    const once = () => {
-      let asked = 0;
-      return new Proxy({ id: at }, { ownKeys: (target) => (++asked > 2 ? throws() : Reflect.ownKeys(target)) });
-    };
-    const unreadable: Readonly<Record<string, () => unknown>> = {
-      keys: () => new Proxy({}, { ownKeys: throws }),
-      prototype: () => new Proxy({}, { getPrototypeOf: throws }),
-      descriptor: () => new Proxy({ id: at }, { getOwnPropertyDescriptor: throws }),
-      value: () => new Proxy({ id: at }, { get: throws }),
-      getter: () => Object.defineProperty({}, "id", { enumerable: true, get: throws }),
-      revoked: () => revoked({}),
-      "revoked list": () => revoked([]),
-      "field that is revoked": () => ({ id: revoked({}), messages: revoked([]), state: revoked({}) }),
-      "error that cannot be said": () =>
-        new Proxy(
-          {},
-          {
-            ownKeys: () => {
-              throw Object.create(null);
+  test.each(ways)(
+    "L1: %s refuses with a code what throws when it is read, for every tool, and changes nothing",
+    async (way, call) => {
+      const { hold, at, tools } = await world();
+      const before = await everything(hold);
+      const throws = (): never => {
+        throw new Error("boom");
+      };
+      const revoked = (target: object): object => {
+        const { proxy, revoke } = Proxy.revocable(target, {});
+        revoke();
+        return proxy;
+      };
+      // Lets itself be read for the check, and throws when its fields are looked at again.
+      const once = () => {
+        let asked = 0;
+        return new Proxy(
+          { id: at },
+          { ownKeys: (target) => (++asked > 2 ? throws() : Reflect.ownKeys(target)) },
+        );
+      };
+      const unreadable: Readonly<Record<string, () => unknown>> = {
+        keys: () => new Proxy({}, { ownKeys: throws }),
+        prototype: () => new Proxy({}, { getPrototypeOf: throws }),
+        descriptor: () => new Proxy({ id: at }, { getOwnPropertyDescriptor: throws }),
+        value: () => new Proxy({ id: at }, { get: throws }),
+        getter: () => Object.defineProperty({}, "id", { enumerable: true, get: throws }),
+        revoked: () => revoked({}),
+        "revoked list": () => revoked([]),
+        "field that is revoked": () => ({
+          id: revoked({}),
+          messages: revoked([]),
+          state: revoked({}),
+        }),
+        "error that cannot be said": () =>
+          new Proxy(
+            {},
+            {
+              ownKeys: () => {
+                throw Object.create(null);
+              },
             },
-          },
-        ),
-    };
-    for (const name of TOOL_NAMES)
-      for (const [what, args] of Object.entries(unreadable)) {
-        const error = (await errorOf(() => call(tools[name], args()))) as Error;
-        const cause = way === "run" ? error.cause : error;
-        expect(cause, `${name}, ${what}: ${error}`).toBeInstanceOf(HoldfastError);
-        expect((cause as HoldfastError).code).toBe("INVALID_VALUE");
-      }
-    const late = (await errorOf(() => call(tools.checkpoint_restore, once()))) as Error;
-    expect(way === "run" ? late.cause : late).toMatchObject({ code: "INVALID_VALUE", message: expect.stringMatching(/threw an error/) });
-    expect(await everything(hold)).toBe(before);
-    // The control: a proxy that can be read is taken.
-    await call(tools.checkpoint_restore, new Proxy({ id: at }, {}));
-    expect(await everything(hold)).not.toBe(before);
-  });
+          ),
+      };
+      for (const name of TOOL_NAMES)
+        for (const [what, args] of Object.entries(unreadable)) {
+          const error = (await errorOf(() => call(tools[name], args()))) as Error;
+          const cause = way === "run" ? error.cause : error;
+          expect(cause, `${name}, ${what}: ${error}`).toBeInstanceOf(HoldfastError);
+          expect((cause as HoldfastError).code).toBe("INVALID_VALUE");
+        }
+      const late = (await errorOf(() => call(tools.checkpoint_restore, once()))) as Error;
+      expect(way === "run" ? late.cause : late).toMatchObject({
+        code: "INVALID_VALUE",
+        message: expect.stringMatching(/threw an error/),
+      });
+      expect(await everything(hold)).toBe(before);
+      // The control: a proxy that can be read is taken.
+      await call(tools.checkpoint_restore, new Proxy({ id: at }, {}));
+      expect(await everything(hold)).not.toBe(before);
+    },
+  );
 
   test("a misspelt name is told with the one that is close to it", async () => {
     const { tools, at } = await world();
-    expect(await errorOf(() => tools.checkpoint_restore.execute({ id: at, dryrun: true }))).toMatchObject({
+    expect(
+      await errorOf(() => tools.checkpoint_restore.execute({ id: at, dryrun: true })),
+    ).toMatchObject({
       code: "INVALID_VALUE",
       message: expect.stringMatching(/There is no "dryrun" \(did you mean "dryRun"\?\)/),
     });
-    expect(await errorOf(() => tools.agent_save.execute({ id: "ann", idempotencykey: "k" }))).toMatchObject({
+    expect(
+      await errorOf(() => tools.agent_save.execute({ id: "ann", idempotencykey: "k" })),
+    ).toMatchObject({
       message: expect.stringMatching(/did you mean "idempotencyKey"\?/),
     });
   });
@@ -217,14 +280,28 @@ describe("B15: arguments of tools", () => {
   test("what is given beside the arguments is checked as well", async () => {
     const { hold, tools } = await world();
     const before = await everything(hold);
-    for (const beside of [5, "x", null, [], new Map(), new Date(0), { abortSignal: 5 }, { abortSignal: {} }])
-      expect(await errorOf(() => tools.conversation_delete.execute({ id: "talk" }, beside as never)), String(beside)).toMatchObject({
+    for (const beside of [
+      5,
+      "x",
+      null,
+      [],
+      new Map(),
+      new Date(0),
+      { abortSignal: 5 },
+      { abortSignal: {} },
+    ])
+      expect(
+        await errorOf(() => tools.conversation_delete.execute({ id: "talk" }, beside as never)),
+        String(beside),
+      ).toMatchObject({
         code: "INVALID_OPTION",
       });
     expect(await everything(hold)).toBe(before);
     // Other loops pass fields of their own.
     const loops = { toolCallId: "c", messages: [], abortSignal: undefined };
-    expect(await tools.conversation_delete.execute({ id: "talk" }, loops)).toMatchObject({ deleted: true });
+    expect(await tools.conversation_delete.execute({ id: "talk" }, loops)).toMatchObject({
+      deleted: true,
+    });
   });
 
   test("whether a call must be approved is read once", async () => {

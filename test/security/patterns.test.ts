@@ -1,4 +1,7 @@
-/** B14: no pattern that is given from outside, and no text that comes from there, blocks the process. */
+/**
+ * B14: no pattern that is given from outside, and no text that comes from there, blocks the
+ * process.
+ */
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -114,8 +117,20 @@ describe("B14: a pattern to redact finds what it finds without a bound", () => {
     /(?![a-])./u,
     /😀/u,
   ];
-  const texts = ["", "abc", "bbb", "b abc\nbbc\nB", "a\nc abbbc Ünder B", "x", "xxbxx", "😀b😀", "a".repeat(300)];
-  const cases = patterns.flatMap((pattern) => texts.map((text) => [String(pattern), text, pattern] as const));
+  const texts = [
+    "",
+    "abc",
+    "bbb",
+    "b abc\nbbc\nB",
+    "a\nc abbbc Ünder B",
+    "x",
+    "xxbxx",
+    "😀b😀",
+    "a".repeat(300),
+  ];
+  const cases = patterns.flatMap((pattern) =>
+    texts.map((text) => [String(pattern), text, pattern] as const),
+  );
 
   test.each(cases)("%s in %j", (_name, text, pattern) => {
     const all = new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`);
@@ -124,7 +139,9 @@ describe("B14: a pattern to redact finds what it finds without a bound", () => {
     const where = { in: "message", role: "user" } as const;
     expect(what.text(text, where)).toBe(expected);
     expect(what.holds(text)).toBe(expected !== text);
-    expect(what.bounded(text.length, () => [what.text(text, where), what.text(text, where)])).toEqual([expected, expected]);
+    expect(
+      what.bounded(text.length, () => [what.text(text, where), what.text(text, where)]),
+    ).toEqual([expected, expected]);
     expect(pattern.lastIndex).toBe(0);
   });
 });
@@ -141,7 +158,9 @@ describe.each(stores)("B14: sessions.redact on $name", ({ address }) => {
     await expect(hold.sessions.redact("a", BAD)).rejects.toMatchObject({
       name: "HoldfastError",
       code: "INVALID_OPTION",
-      message: expect.stringMatching(/\/\(a\+\)\+\$\/.* took longer than \d+ ms.*no repetition inside another/),
+      message: expect.stringMatching(
+        /\/\(a\+\)\+\$\/.* took longer than \d+ ms.*no repetition inside another/,
+      ),
     });
     const after = await hold.session("a");
     expect(after.messages.map(({ content }) => content)).toContain("number 7: aaa");
@@ -149,10 +168,15 @@ describe.each(stores)("B14: sessions.redact on $name", ({ address }) => {
     after.append({ role: "user", content: "more: aaa" });
     await after.checkpoint();
     await after.close();
-    expect(await hold.sessions.redact("a", /a{1,100}$/)).toMatchObject({ records: 30, outside: true });
+    expect(await hold.sessions.redact("a", /a{1,100}$/)).toMatchObject({
+      records: 30,
+      outside: true,
+    });
     const redacted = await hold.session("a");
     expect(redacted.messages.map(({ content }) => content)).toEqual(
-      Array.from({ length: 31 }, (_, i) => (i === 20 ? TEXT : i === 30 ? "more: [redacted]" : `number ${i}: [redacted]`)),
+      Array.from({ length: 31 }, (_, i) =>
+        i === 20 ? TEXT : i === 30 ? "more: [redacted]" : `number ${i}: [redacted]`,
+      ),
     );
     await redacted.close();
     expect((await hold.verify()).findings).toEqual([]);
@@ -164,7 +188,10 @@ describe("B14: sessions.redact", () => {
   test("has the bound for a file, for what stands beside the journal, and for the words in its place", async () => {
     const hold = await open("memory:");
     const file = await hold.session("file");
-    file.append({ role: "user", content: [{ type: "file", mediaType: "text/plain", data: { bytes: Buffer.from(TEXT) } }] });
+    file.append({
+      role: "user",
+      content: [{ type: "file", mediaType: "text/plain", data: { bytes: Buffer.from(TEXT) } }],
+    });
     await file.checkpoint();
     await file.close();
     await (await hold.session("title", { title: TEXT })).close();
@@ -198,7 +225,9 @@ describe("B14: sessions.redact", () => {
     const hold = await open("memory:");
     await (await hold.session("a")).close();
     const broken = Object.create(RegExp.prototype) as RegExp;
-    await expect(hold.sessions.redact("a", broken)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    await expect(hold.sessions.redact("a", broken)).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+    });
     await hold.close();
   });
 });
@@ -207,13 +236,26 @@ describe("B14: texts from outside, under patterns of our own", () => {
   const MANY = 300_000;
 
   test("an answer in a fence, with any number of line ends", async () => {
-    const output = { "~standard": { version: 1, vendor: "own", validate: (value: unknown) => ({ value }) } } as never;
-    const answer = (content: string) => within(5_000, () => answerIn({ role: "assistant", content } as never, output));
-    for (const text of ['{"n":1}', ' \n```json\n{"n":1}\n```\n', '```\n{"n":1}```', '```json  \n\n\n {"n":1}\n\n ```'])
+    const output = {
+      "~standard": { version: 1, vendor: "own", validate: (value: unknown) => ({ value }) },
+    } as never;
+    const answer = (content: string) =>
+      within(5_000, () => answerIn({ role: "assistant", content } as never, output));
+    for (const text of [
+      '{"n":1}',
+      ' \n```json\n{"n":1}\n```\n',
+      '```\n{"n":1}```',
+      '```json  \n\n\n {"n":1}\n\n ```',
+    ])
       expect(await answer(text)).toEqual({ value: { n: 1 } });
-    for (const text of ["```", "``````", '```{"n":1}```', "```js\n1\n```"]) expect(await answer(text)).toHaveProperty("flaw");
+    for (const text of ["```", "``````", '```{"n":1}```', "```js\n1\n```"])
+      expect(await answer(text)).toHaveProperty("flaw");
     expect(await answer(`\`\`\`${"\n".repeat(MANY)}x`)).toHaveProperty("flaw");
-    expect(await answer(`${"\n".repeat(MANY)}\`\`\`json${" \n".repeat(MANY)}{}${"\n".repeat(MANY)}\`\`\``)).toEqual({ value: {} });
+    expect(
+      await answer(
+        `${"\n".repeat(MANY)}\`\`\`json${" \n".repeat(MANY)}{}${"\n".repeat(MANY)}\`\`\``,
+      ),
+    ).toEqual({ value: {} });
   });
 
   test("base64 of another system, with any number of =", () => {
@@ -233,6 +275,8 @@ test("B14: a bound holds in a worker thread", async () => {
     });`,
     { eval: true },
   );
-  expect(await new Promise((resolve, reject) => worker.once("message", resolve).once("error", reject))).toEqual(["TimeUp", "done"]);
+  expect(
+    await new Promise((resolve, reject) => worker.once("message", resolve).once("error", reject)),
+  ).toEqual(["TimeUp", "done"]);
   await worker.terminate();
 });

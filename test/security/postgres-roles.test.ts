@@ -9,7 +9,8 @@ import { type Client, PgClient } from "../support/pg-client.js";
 import { postgresUrl } from "../support/shared-postgres.js";
 
 const STRANGER = `stranger_${process.pid}`;
-const urlOf = (user: string): string => Object.assign(new URL(postgresUrl()), { username: user }).toString();
+const urlOf = (user: string): string =>
+  Object.assign(new URL(postgresUrl()), { username: user }).toString();
 const connected = async (user: string): Promise<Client> => {
   const client = new PgClient({ connectionString: urlOf(user) });
   await client.connect();
@@ -20,11 +21,14 @@ let admin: Client;
 let count = 0;
 const freshSchema = (): string => `roles ${process.pid} ${++count}`;
 const at = (schema: string): string => `${postgresUrl()}?schema=${encodeURIComponent(schema)}`;
-const keyOf = (text: string): string => createHash("sha256").update(text).digest().readBigInt64BE(0).toString();
+const keyOf = (text: string): string =>
+  createHash("sha256").update(text).digest().readBigInt64BE(0).toString();
 
 /** What the locks of a store were made of, and what they are made of behind the store's own id. */
 const lockNames = (schema: string, tenant: string): readonly string[] =>
-  [`session\0a`, `session\0b`, "line\0", "blobs\0", "pins\0"].map((name) => `"${schema}"\0=${tenant}\0${name}`);
+  [`session\0a`, `session\0b`, "line\0", "blobs\0", "pins\0"].map(
+    (name) => `"${schema}"\0=${tenant}\0${name}`,
+  );
 
 async function storeIdOf(schema: string): Promise<string> {
   const { rows } = await admin.query(`SELECT value FROM "${schema}".meta WHERE key = 'store'`);
@@ -34,7 +38,12 @@ async function storeIdOf(schema: string): Promise<string> {
 /** Everything that takes a lock. */
 async function useAll(hold: Holdfast): Promise<void> {
   const session = await hold.session("a", { agent: "ann" });
-  session.append({ role: "user", content: [{ type: "file", mediaType: "text/plain", data: { bytes: Buffer.from("x".repeat(20_000)) } }] });
+  session.append({
+    role: "user",
+    content: [
+      { type: "file", mediaType: "text/plain", data: { bytes: Buffer.from("x".repeat(20_000)) } },
+    ],
+  });
   const { id } = await session.checkpoint();
   await (await session.fork(id, { id: "b" })).close();
   await session.close();
@@ -47,7 +56,8 @@ async function useAll(hold: Holdfast): Promise<void> {
 /** Waits until another connection waits for a lock: then it can be told that it did. */
 async function untilWaiting(text: string): Promise<void> {
   for (let i = 0; i < 500; i++) {
-    const asked = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1 AND pid <> pg_backend_pid()";
+    const asked =
+      "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1 AND pid <> pg_backend_pid()";
     if ((await admin.query(asked, [`%${text}%`])).rows.length > 0) return;
     await sleep(10);
   }
@@ -69,11 +79,18 @@ describe("B11: other roles of the same database", () => {
 
   test("locks that are guessed freeze neither the first open nor any call", async () => {
     const schema = freshSchema();
-    const guessed = [`migrate\0"${schema}"`, ...lockNames(schema, ""), ...lockNames(schema, "acme")];
+    const guessed = [
+      `migrate\0"${schema}"`,
+      ...lockNames(schema, ""),
+      ...lockNames(schema, "acme"),
+    ];
     for (const name of guessed) await stranger.query("SELECT pg_advisory_lock($1)", [keyOf(name)]);
     try {
       for (const tenant of [undefined, "acme"]) {
-        const hold = await open(at(schema), { busyMs: 1_000, ...(tenant !== undefined && { tenant }) });
+        const hold = await open(at(schema), {
+          busyMs: 1_000,
+          ...(tenant !== undefined && { tenant }),
+        });
         await useAll(hold);
         await hold.close();
       }
@@ -87,8 +104,11 @@ describe("B11: other roles of the same database", () => {
     const hold = await open(at(schema), { busyMs: 300 });
     await useAll(hold);
     const id = await storeIdOf(schema);
-    for (const name of lockNames(schema, "")) await stranger.query("SELECT pg_advisory_lock($1)", [keyOf(`${id}\0${name}`)]);
-    expect(await errorOf(() => hold.sessions.append("a", [{ role: "user", content: "more" }]))).toMatchObject({ code: "BUSY" });
+    for (const name of lockNames(schema, ""))
+      await stranger.query("SELECT pg_advisory_lock($1)", [keyOf(`${id}\0${name}`)]);
+    expect(
+      await errorOf(() => hold.sessions.append("a", [{ role: "user", content: "more" }])),
+    ).toMatchObject({ code: "BUSY" });
     expect(await errorOf(() => hold.agents.snapshot("ann"))).toMatchObject({ code: "BUSY" });
     await stranger.query("SELECT pg_advisory_unlock_all()");
     await hold.sessions.append("a", [{ role: "user", content: "more" }]);
@@ -102,10 +122,16 @@ describe("B11: other roles of the same database", () => {
     expect(await storeIdOf(one)).toMatch(/^[\w-]{16}$/);
     expect(await storeIdOf(one)).not.toBe(await storeIdOf(two));
     const refuses = async (statement: string) => {
-      expect(await errorOf(() => stranger.query(`BEGIN; ${statement}`))).toMatchObject({ code: "42501" });
+      expect(await errorOf(() => stranger.query(`BEGIN; ${statement}`))).toMatchObject({
+        code: "42501",
+      });
       await stranger.query("ROLLBACK");
     };
-    const reaching = [`SELECT * FROM "${one}".meta`, `LOCK TABLE "${one}".meta IN ACCESS SHARE MODE`, `CREATE TABLE "${one}".x ()`];
+    const reaching = [
+      `SELECT * FROM "${one}".meta`,
+      `LOCK TABLE "${one}".meta IN ACCESS SHARE MODE`,
+      `CREATE TABLE "${one}".x ()`,
+    ];
     for (const statement of reaching) await refuses(statement);
     // In a schema that all may use, the table is still its owner's.
     await admin.query(`GRANT USAGE ON SCHEMA "${one}" TO PUBLIC`);
@@ -116,11 +142,11 @@ describe("B11: other roles of the same database", () => {
     // In a database of its own: the right is one for the whole database.
     const database = `roles_${process.pid}`;
     await admin.query(`CREATE DATABASE ${database} OWNER holdfast`);
-    const within = (url: string): string => Object.assign(new URL(url), { pathname: `/${database}` }).toString();
-    const [owner, other] = ["postgres", STRANGER].map((user) => new PgClient({ connectionString: within(urlOf(user)) })) as [
-      Client,
-      Client,
-    ];
+    const within = (url: string): string =>
+      Object.assign(new URL(url), { pathname: `/${database}` }).toString();
+    const [owner, other] = ["postgres", STRANGER].map(
+      (user) => new PgClient({ connectionString: within(urlOf(user)) }),
+    ) as [Client, Client];
     try {
       await Promise.all([owner.connect(), other.connect()]);
       await owner.query("SELECT pg_advisory_lock(77)");
@@ -158,7 +184,8 @@ describe("B11: other roles of the same database", () => {
     expect(new Set(heard.map(({ channel }) => channel))).toEqual(new Set([real]));
     const names = heard.flatMap(({ payload }) => payload.match(/.{16}/g) ?? []);
     expect(names).toContain(digest(`${id}\0"${schema}"\0=\0a`).slice(0, 16));
-    for (const guess of ["=", "", "=\0a", "a", `"${schema}"\0=\0a`]) expect(names).not.toContain(digest(guess).slice(0, 16));
+    for (const guess of ["=", "", "=\0a", "a", `"${schema}"\0=\0a`])
+      expect(names).not.toContain(digest(guess).slice(0, 16));
     await stranger.query("UNLISTEN *");
   });
 });
@@ -169,35 +196,56 @@ describe("B11: the first open, without a lock that can be guessed", () => {
   });
   afterAll(async () => admin.end());
 
-  test.each(["none", "empty"])("eight that come at once make one store, schema: %s", async (before) => {
-    const schema = freshSchema();
-    if (before === "empty") await admin.query(`CREATE SCHEMA "${schema}" AUTHORIZATION holdfast`);
-    const holds = await Promise.all(Array.from({ length: 8 }, () => open(at(schema), { connections: 2 })));
-    await Promise.all(holds.map((hold, i) => hold.sessions.append(`s${i}`, [{ role: "user", content: "hello" }], { create: true })));
-    for (const hold of holds) expect((await hold.sessions.list()).items).toHaveLength(8);
-    await Promise.all(holds.map((hold) => hold.close()));
-  });
+  test.each(["none", "empty"])(
+    "eight that come at once make one store, schema: %s",
+    async (before) => {
+      const schema = freshSchema();
+      if (before === "empty") await admin.query(`CREATE SCHEMA "${schema}" AUTHORIZATION holdfast`);
+      const holds = await Promise.all(
+        Array.from({ length: 8 }, () => open(at(schema), { connections: 2 })),
+      );
+      await Promise.all(
+        holds.map((hold, i) =>
+          hold.sessions.append(`s${i}`, [{ role: "user", content: "hello" }], { create: true }),
+        ),
+      );
+      for (const hold of holds) expect((await hold.sessions.list()).items).toHaveLength(8);
+      await Promise.all(holds.map((hold) => hold.close()));
+    },
+  );
 
   /** Another process that is the first, and has come so far. */
   const first: readonly (readonly [string, (schema: string) => string, string])[] = [
     ["has made the schema", (schema) => `CREATE SCHEMA "${schema}"`, "CREATE SCHEMA"],
-    ["has made the first table", (schema) => `CREATE TABLE "${schema}".meta (key text PRIMARY KEY, value text NOT NULL)`, "CREATE TABLE"],
+    [
+      "has made the first table",
+      (schema) => `CREATE TABLE "${schema}".meta (key text PRIMARY KEY, value text NOT NULL)`,
+      "CREATE TABLE",
+    ],
   ];
   for (const [name, statement, waits] of first)
-    test.each(["ROLLBACK", "COMMIT"])(`one that waits for another that ${name} goes on after its %s`, async (end) => {
-      const schema = freshSchema();
-      if (waits === "CREATE TABLE") await admin.query(`CREATE SCHEMA "${schema}" AUTHORIZATION holdfast`);
-      const other = await connected("holdfast");
-      await other.query("BEGIN");
-      await other.query(statement(schema));
-      if (waits === "CREATE TABLE") await other.query(`INSERT INTO "${schema}".meta VALUES ('store', 'AAAAAAAAAAAAAAAA'), ('format', '0')`);
-      const opening = open(at(schema));
-      await untilWaiting(waits);
-      await other.query(end);
-      await other.end();
-      const hold = await opening;
-      await hold.sessions.append("a", [{ role: "user", content: "hello" }], { create: true });
-      await hold.close();
-      if (waits === "CREATE TABLE") expect((await storeIdOf(schema)) === "AAAAAAAAAAAAAAAA").toBe(end === "COMMIT");
-    });
+    test.each(["ROLLBACK", "COMMIT"])(
+      `one that waits for another that ${name} goes on after its %s`,
+      async (end) => {
+        const schema = freshSchema();
+        if (waits === "CREATE TABLE")
+          await admin.query(`CREATE SCHEMA "${schema}" AUTHORIZATION holdfast`);
+        const other = await connected("holdfast");
+        await other.query("BEGIN");
+        await other.query(statement(schema));
+        if (waits === "CREATE TABLE")
+          await other.query(
+            `INSERT INTO "${schema}".meta VALUES ('store', 'AAAAAAAAAAAAAAAA'), ('format', '0')`,
+          );
+        const opening = open(at(schema));
+        await untilWaiting(waits);
+        await other.query(end);
+        await other.end();
+        const hold = await opening;
+        await hold.sessions.append("a", [{ role: "user", content: "hello" }], { create: true });
+        await hold.close();
+        if (waits === "CREATE TABLE")
+          expect((await storeIdOf(schema)) === "AAAAAAAAAAAAAAAA").toBe(end === "COMMIT");
+      },
+    );
 });

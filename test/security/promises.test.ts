@@ -1,4 +1,7 @@
-/** Each promise of docs/security.md names the test that holds it, and each test of this directory holds a promise. */
+/**
+ * Each promise of docs/security.md names the test that holds it, and each test of this directory
+ * holds a promise.
+ */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,7 +17,9 @@ test("the tests that docs/security.md names are there", () => {
 });
 
 test("every test of security is named there", () => {
-  const here = readdirSync(join(root, "test/security")).filter((name) => name.endsWith(".test.ts") && name !== "promises.test.ts");
+  const here = readdirSync(join(root, "test/security")).filter(
+    (name) => name.endsWith(".test.ts") && name !== "promises.test.ts",
+  );
   expect(here.filter((name) => !named.includes(`test/security/${name}`))).toEqual([]);
 });
 

@@ -1,6 +1,7 @@
 /**
- * B13: what `redactions()` finds in a corpus of secrets, and what it takes for one in texts that hold none. The corpus was written from the
- * formats that vendors document, before the rules; `corpus/` says which.
+ * B13: what `redactions()` finds in a corpus of secrets, and what it takes for one in texts that
+ * hold none. The corpus was written from the formats that vendors document, before the rules;
+ * `corpus/` says which.
  */
 import { describe, expect, test } from "vitest";
 import { editJson } from "../../src/core/redaction/redact-text.js";
@@ -15,7 +16,10 @@ const SEEDS = [13, 1_013];
 
 const set = redactions();
 
-/** Six characters in a row of a secret that are still there, and do not stand around it as well; undefined if none are. */
+/**
+ * Six characters in a row of a secret that are still there, and do not stand around it as well;
+ * undefined if none are.
+ */
 function leak({ text, secret, field }: Positive, redact = set): string | undefined {
   const edited = redact.everywhere(text, field);
   for (const form of [secret, JSON.stringify(secret).slice(1, -1)]) {
@@ -35,7 +39,10 @@ describe.each(SEEDS)("the corpus of seed %i", (seed) => {
     expect(new Set(all.map(({ kind }) => kind)).size).toBeGreaterThanOrEqual(60);
     expect(negatives(seed).length).toBeGreaterThanOrEqual(500);
     for (const { text, secret } of all)
-      expect(text.includes(secret) || text.includes(JSON.stringify(secret).slice(1, -1)), `${secret} in ${text}`).toBe(true);
+      expect(
+        text.includes(secret) || text.includes(JSON.stringify(secret).slice(1, -1)),
+        `${secret} in ${text}`,
+      ).toBe(true);
   });
 
   test("B13: at least 95 % of the secrets go, with no tail", () => {
@@ -62,7 +69,9 @@ describe.each(SEEDS)("the corpus of seed %i", (seed) => {
 
   test("B13: a second pass changes nothing, also where secrets stand side by side", () => {
     const texts = [...positives(seed).map(({ text }) => text), ...negatives(seed)];
-    const pairs = texts.map((text, i) => `${text}${[" ", "\n", "", ",", "&"][i % 5]}${texts[(i * 7 + 3) % texts.length]}`);
+    const pairs = texts.map(
+      (text, i) => `${text}${[" ", "\n", "", ",", "&"][i % 5]}${texts[(i * 7 + 3) % texts.length]}`,
+    );
     for (const text of [...texts, ...pairs]) {
       const once = set.everywhere(text);
       expect(set.everywhere(once)).toBe(once);
@@ -81,7 +90,9 @@ test("B13: of a secret with signs nothing stays, and what follows it does", () =
   expect(set.everywhere("password=aB3&3xyzzy9 next")).toBe("password=[secret] next");
   expect(set.everywhere("?token=a1b2c3d4&next=1")).toBe("?token=[secret]&next=1");
   expect(set.everywhere("Password=p;w0rd!!;Server=db")).toBe("Password=[secret];Server=db");
-  expect(set.everywhere('{"dbPassword":"pa\\"ss12,34","n":1}')).toBe('{"dbPassword":"[secret]","n":1}');
+  expect(set.everywhere('{"dbPassword":"pa\\"ss12,34","n":1}')).toBe(
+    '{"dbPassword":"[secret]","n":1}',
+  );
 });
 
 /** Each begins something again and again that never ends, or ends too late. */
@@ -123,31 +134,48 @@ const SLOW = [
     "0123456789abcdef",
   ],
   // M3: a word that goes on, with settings in it.
-  ["password=aB3xyz1aaaaaaaaaaaa:b,", "password=aB3xyz1aaaaaaaaaaaa=b;c=", "token=aB3xyz1aaaaaaaaaaaaa1:b&c="],
+  [
+    "password=aB3xyz1aaaaaaaaaaaa:b,",
+    "password=aB3xyz1aaaaaaaaaaaa=b;c=",
+    "token=aB3xyz1aaaaaaaaaaaaa1:b&c=",
+  ],
   // M4: the rules that a reviewer's misses asked for.
-  ["Private-Lines: 1\nabc ", "password for a is ", "user a and password ", "mnemonic abc abc ", "WIFI:T:a;", "sqlcmd "],
+  [
+    "Private-Lines: 1\nabc ",
+    "password for a is ",
+    "user a and password ",
+    "mnemonic abc abc ",
+    "WIFI:T:a;",
+    "sqlcmd ",
+  ],
   ["password:\n ", "://abcdefghij1", "$1$a$", "1/1234567890/", "api_key: 'ab 12 ", "secret_"],
 );
 const KIB = 1_024;
 const LONG = (isThorough ? 64 : 32) * KIB;
-const repeated = (piece: string, length: number): string => piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
+const repeated = (piece: string, length: number): string =>
+  piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
 /** The better of two: another process may have had the processor's caches. */
-const fastest = (text: string): number => Math.min(...[1, 2].map(() => cpuMs(() => set.everywhere(text))));
+const fastest = (text: string): number =>
+  Math.min(...[1, 2].map(() => cpuMs(() => set.everywhere(text))));
 
 describe("B13: time is linear", () => {
   test.each(SLOW)("of %j again and again", (piece) => {
     const [half, whole] = [repeated(piece, LONG), repeated(piece, 2 * LONG)];
-    // Twice the text takes twice the time; four times would be quadratic. Below a few milliseconds a clock tells nothing.
+    // Twice the text takes twice the time; four times would be quadratic. Below a few milliseconds
+    // a clock tells nothing.
     expect(fastest(whole)).toBeLessThan(3 * Math.max(fastest(half), 15));
   });
 
   if (isThorough)
-    test.each(["password=aaaaaaaa&", "password=a,b", "://", "4 "])("of 1 MiB and 2 MiB of %j", (piece) => {
-      const one = cpuMs(() => set.everywhere(repeated(piece, KIB * KIB)));
-      const two = cpuMs(() => set.everywhere(repeated(piece, 2 * KIB * KIB)));
-      expect(one).toBeLessThan(2_000);
-      expect(two).toBeLessThan(3.2 * Math.max(one, 100));
-    });
+    test.each(["password=aaaaaaaa&", "password=a,b", "://", "4 "])(
+      "of 1 MiB and 2 MiB of %j",
+      (piece) => {
+        const one = cpuMs(() => set.everywhere(repeated(piece, KIB * KIB)));
+        const two = cpuMs(() => set.everywhere(repeated(piece, 2 * KIB * KIB)));
+        expect(one).toBeLessThan(2_000);
+        expect(two).toBeLessThan(3.2 * Math.max(one, 100));
+      },
+    );
 
   test("M3: of signs that end no value", () => {
     const made = (length: number) => `password=aB3xyz1aaaaaaaaaaaa==b${",".repeat(length)}b`;
@@ -156,15 +184,24 @@ describe("B13: time is linear", () => {
 
   test("M3: of keys that come to be the same", () => {
     const edit = { text: (text: string) => text.replace(/^user\d+@.*/, "[email]") };
-    const keys = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`user${i}@example.org`, i]));
-    const ms = (count: number) => Math.min(...[1, 2].map(() => cpuMs(() => editJson(keys(count), edit, { in: "state", key: "m" }))));
+    const keys = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, i) => [`user${i}@example.org`, i]));
+    const ms = (count: number) =>
+      Math.min(
+        ...[1, 2].map(() => cpuMs(() => editJson(keys(count), edit, { in: "state", key: "m" }))),
+      );
     expect(ms(16_000)).toBeLessThan(3 * Math.max(ms(8_000), 30));
-    const few = editJson({ "user1@b": 1, "[email] 2": 2, "user2@b": 3, "user3@b": 4 }, edit, { in: "state", key: "m" });
+    const few = editJson({ "user1@b": 1, "[email] 2": 2, "user2@b": 3, "user3@b": 4 }, edit, {
+      in: "state",
+      key: "m",
+    });
     expect(few).toEqual({ "[email]": 1, "[email] 2": 2, "[email] 3": 3, "[email] 4": 4 });
   });
 
   test("the control: the same measure tells a rule that is quadratic", () => {
     const quadratic = (text: string): number => cpuMs(() => /x*y/.test(text));
-    expect(quadratic("x".repeat(32 * KIB))).toBeGreaterThan(3 * Math.max(quadratic("x".repeat(16 * KIB)), 15));
+    expect(quadratic("x".repeat(32 * KIB))).toBeGreaterThan(
+      3 * Math.max(quadratic("x".repeat(16 * KIB)), 15),
+    );
   });
 });

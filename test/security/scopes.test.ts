@@ -1,4 +1,7 @@
-/** B8: tools of one agent tell nothing of what other agents have: not by answers, scores, order, cursors or errors, and not by the work done. */
+/**
+ * B8: tools of one agent tell nothing of what other agents have: not by answers, scores, order,
+ * cursors or errors, and not by the work done.
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { parseQuery } from "../../src/core/search/query.js";
 import { Scan } from "../../src/features/search/scan.js";
@@ -50,13 +53,17 @@ const OTHERS: Readonly<Record<string, Said>> = {
   "b-3": [["user", "Secretly: merging. kelpie"]],
 };
 
-/** A store whose clock stands still but for what the agent of the test does: others must not be seen in its times either. */
+/**
+ * A store whose clock stands still but for what the agent of the test does: others must not be seen
+ * in its times either.
+ */
 async function world(address: string, withOthers: boolean): Promise<Holdfast> {
   let now = BEGAN;
   const hold = await open(address, { clock: { now: () => now } });
   const say = async (agent: string, id: string, said: Said) => {
     const session = await hold.session(id, { agent, title: `${agent} of kelp`, tags: ["sea"] });
-    for (const [i, [role, content]] of said.entries()) session.append({ role, content, id: `${id}-${i}` });
+    for (const [i, [role, content]] of said.entries())
+      session.append({ role, content, id: `${id}-${i}` });
     const { id: at } = await session.checkpoint();
     await session.close();
     return at;
@@ -129,7 +136,11 @@ async function told(hold: Holdfast, query: string, filter: object): Promise<stri
   const { conversation_search } = hold.tools({ agent: "ann" });
   let text = "";
   for (let cursor: string | undefined, pages = 0; pages < 20; pages++) {
-    const page = await conversation_search.execute({ query, ...filter, ...(cursor !== undefined && { cursor }) } as never);
+    const page = await conversation_search.execute({
+      query,
+      ...filter,
+      ...(cursor !== undefined && { cursor }),
+    } as never);
     text += `${JSON.stringify(page)}\n`;
     cursor = page.next;
     if (cursor === undefined) break;
@@ -154,20 +165,30 @@ describe.each(stores)("B8: the tools of one agent, on $name", ({ name, address }
     await beside.close();
   });
 
-  test.each(FILTERS)("search with %j answers the same bytes, whether others are there or not", async (filter) => {
-    const scans = vi.spyOn(Scan.prototype, "find");
-    const some = Object.keys(filter).length === 0 ? QUERIES : SOME;
-    for (const query of some) expect(await told(beside, query, filter), query).toBe(await told(alone, query, filter));
-    expect(scans.mock.calls.length === 0).toBe(hasIndex(name));
-  });
+  test.each(FILTERS)(
+    "search with %j answers the same bytes, whether others are there or not",
+    async (filter) => {
+      const scans = vi.spyOn(Scan.prototype, "find");
+      const some = Object.keys(filter).length === 0 ? QUERIES : SOME;
+      for (const query of some)
+        expect(await told(beside, query, filter), query).toBe(await told(alone, query, filter));
+      expect(scans.mock.calls.length === 0).toBe(hasIndex(name));
+    },
+  );
 
   test("control: something is found, with scores; and who sees all sees scores that others change", async () => {
-    const { items } = JSON.parse(await told(beside, "kelp", {})) as { items: { sessionId: string; score: number }[] };
-    expect(new Set(items.map(({ sessionId }) => sessionId))).toEqual(new Set(["a-fork", "a-2", "a-3"]));
+    const { items } = JSON.parse(await told(beside, "kelp", {})) as {
+      items: { sessionId: string; score: number }[];
+    };
+    expect(new Set(items.map(({ sessionId }) => sessionId))).toEqual(
+      new Set(["a-fork", "a-2", "a-3"]),
+    );
     expect(new Set(items.map(({ score }) => score)).size).toBeGreaterThan(3);
     const scores = async (hold: Holdfast) => {
       const found = await hold.sessions.search("rock", { limit: 1_000 });
-      return found.items.flatMap(({ sessionId, score }) => (sessionId.startsWith("a") ? [score] : []));
+      return found.items.flatMap(({ sessionId, score }) =>
+        sessionId.startsWith("a") ? [score] : [],
+      );
     };
     expect(await scores(beside)).not.toEqual(await scores(alone));
     expect((await beside.sessions.search("merger")).items.length).toBeGreaterThan(2);
@@ -201,10 +222,11 @@ describe.each(stores)("B8: the tools of one agent, on $name", ({ name, address }
     const { conversation_list } = beside.tools({ agent: "ann" });
     const found: string[] = [];
     for (let cursor: string | undefined, pages = 0; pages < 10; pages++) {
-      const { items, next }: Awaited<ReturnType<typeof conversation_list.execute>> = await conversation_list.execute({
-        limit: 1,
-        ...(cursor !== undefined && { cursor }),
-      });
+      const { items, next }: Awaited<ReturnType<typeof conversation_list.execute>> =
+        await conversation_list.execute({
+          limit: 1,
+          ...(cursor !== undefined && { cursor }),
+        });
       found.push(...items.map(({ id }) => id));
       cursor = next;
       if (cursor === undefined) break;
@@ -212,11 +234,16 @@ describe.each(stores)("B8: the tools of one agent, on $name", ({ name, address }
     expect(found).toEqual(["a-3", "a-2", "a-fork"]);
     const refused = async (id: string) => {
       const cursor = `i${Buffer.from(id).toString("base64url")}`;
-      const { code, message } = (await errorOf(() => conversation_list.execute({ cursor }))) as { code: string; message: string };
+      const { code, message } = (await errorOf(() => conversation_list.execute({ cursor }))) as {
+        code: string;
+        message: string;
+      };
       return `${code} ${message.replaceAll(cursor, "CURSOR")}`;
     };
     expect(await refused("b-1")).toBe(await refused("b-0"));
-    expect(await errorOf(() => conversation_list.execute({ cursor: "s4" }))).toMatchObject({ code: "INVALID_OPTION" });
+    expect(await errorOf(() => conversation_list.execute({ cursor: "s4" }))).toMatchObject({
+      code: "INVALID_OPTION",
+    });
   });
 
   test("an id of another's is told from one that is not there by nothing", async () => {
@@ -224,7 +251,11 @@ describe.each(stores)("B8: the tools of one agent, on $name", ({ name, address }
     const [foreign] = (await beside.checkpoints.list("b-1")).items;
     const snapshot = await beside.agents.snapshot("bea");
     const refused = async (call: () => Promise<unknown>, id: string) => {
-      const { code, message, details } = (await errorOf(call)) as { code: string; message: string; details: object };
+      const { code, message, details } = (await errorOf(call)) as {
+        code: string;
+        message: string;
+        details: object;
+      };
       return JSON.stringify({ code, message, details }).replaceAll(id, "ID");
     };
     const place = `${"0".repeat(16)}-1`;
@@ -232,15 +263,36 @@ describe.each(stores)("B8: the tools of one agent, on $name", ({ name, address }
       [(id: string) => tools.conversation_load.execute({ id }), "b-1", "b-0"],
       [(id: string) => tools.agent_load.execute({ id }), "bea", "bob"],
       [(id: string) => tools.conversation_list.execute({ agent: id }), "bea", "bob"],
-      [(id: string) => tools.conversation_search.execute({ query: "kelp", agent: id }), "bea", "bob"],
+      [
+        (id: string) => tools.conversation_search.execute({ query: "kelp", agent: id }),
+        "bea",
+        "bob",
+      ],
       [(id: string) => tools.checkpoint_list.execute({ session: id }), "b-1", "b-0"],
-      [(id: string) => tools.checkpoint_fork.execute({ checkpoint: id } as never), foreign?.id ?? "", place],
-      [(id: string) => tools.checkpoint_diff.execute({ from: id, to: id } as never), foreign?.id ?? "", place],
-      [(id: string) => tools.conversation_load.execute({ id: "a-2", at: id }), foreign?.id ?? "", place],
-      [(id: string) => tools.checkpoint_restore.execute({ id } as never), snapshot.id, "snap-0000000000000000"],
+      [
+        (id: string) => tools.checkpoint_fork.execute({ checkpoint: id } as never),
+        foreign?.id ?? "",
+        place,
+      ],
+      [
+        (id: string) => tools.checkpoint_diff.execute({ from: id, to: id } as never),
+        foreign?.id ?? "",
+        place,
+      ],
+      [
+        (id: string) => tools.conversation_load.execute({ id: "a-2", at: id }),
+        foreign?.id ?? "",
+        place,
+      ],
+      [
+        (id: string) => tools.checkpoint_restore.execute({ id } as never),
+        snapshot.id,
+        "snap-0000000000000000",
+      ],
     ] as const)
       expect(await refused(() => call(theirs), theirs)).toBe(await refused(() => call(none), none));
-    const found = (session: string) => tools.conversation_search.execute({ query: "kelp", session });
+    const found = (session: string) =>
+      tools.conversation_search.execute({ query: "kelp", session });
     expect(await found("b-1")).toEqual(await found("b-0"));
   });
 });
@@ -268,7 +320,11 @@ describe("B8: the work of a search in a scope", () => {
           said.map(([role, content]) => ({ role, content })),
           { create: true, agent },
         );
-    const own = new Set((await Promise.all(Object.keys(OWN).map((session) => store.lines({ session })))).flat().map(({ id }) => id));
+    const own = new Set(
+      (await Promise.all(Object.keys(OWN).map((session) => store.lines({ session }))))
+        .flat()
+        .map(({ id }) => id),
+    );
     for (const query of words) {
       read.length = 0;
       await hold.tools({ agent: "ann" }).conversation_search.execute({ query });
@@ -284,8 +340,14 @@ describe("B8: the work of a search in a scope", () => {
   test("SQLite: the same statements with as many rows, and none of them asks for words of others", async () => {
     const address = () => everyStore.find(({ name }) => name === "sqlite")?.address() ?? "";
     const seen: string[] = [];
-    const of = Object.getOwnPropertyDescriptor(Prepared.prototype, "of")?.value as (this: Prepared, text: string) => Statement;
-    const spy = vi.spyOn(Prepared.prototype, "of").mockImplementation(function (this: Prepared, text) {
+    const of = Object.getOwnPropertyDescriptor(Prepared.prototype, "of")?.value as (
+      this: Prepared,
+      text: string,
+    ) => Statement;
+    const spy = vi.spyOn(Prepared.prototype, "of").mockImplementation(function (
+      this: Prepared,
+      text,
+    ) {
       const statement = of.call(this, text);
       const noted = <R>(rows: R): R => {
         seen.push(`${Array.isArray(rows) ? rows.length : 1} ${text}`);
@@ -312,7 +374,9 @@ describe("B8: the work of a search in a scope", () => {
     }
     expect(await work(beside, "merger")).toEqual(await work(beside, "zeppelin"));
     // Control: who sees all asks for the words, and is given rows of all who have them.
-    expect(await work(beside, "merger", beside.tools() as never)).not.toEqual(await work(beside, "zeppelin", beside.tools() as never));
+    expect(await work(beside, "merger", beside.tools() as never)).not.toEqual(
+      await work(beside, "zeppelin", beside.tools() as never),
+    );
     await alone.close();
     await beside.close();
     spy.mockRestore();
@@ -334,7 +398,12 @@ describe("B8: the work of a search in a scope", () => {
         for (const { text, params } of value as readonly Ask[]) {
           let n = 0;
           const own = text.replaceAll("?", () => `$${++n}`);
-          if (/passage/.test(own)) plans.push(JSON.stringify((await client.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${own}`, params)).rows));
+          if (/passage/.test(own))
+            plans.push(
+              JSON.stringify(
+                (await client.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${own}`, params)).rows,
+              ),
+            );
           answers.push((await client.query(own, params)).rows.map((row) => Object.values(row)));
         }
         ({ value, done } = steps.next(answers as never));
@@ -366,7 +435,8 @@ describe.each(stores)("B8: a scope too large to be gone over, on $name", ({ name
     expect(await all(alone)).toBe(small);
     expect(await all(beside)).toBe(small);
     scope.most = 10_000;
-    // Control: it was the index that answered, where there is one. An index that fails is passed over without a word.
+    // Control: it was the index that answered, where there is one. An index that fails is passed
+    // over without a word.
     expect(scans.mock.calls.length === 0).toBe(hasIndex(name));
     await alone.close();
     await beside.close();

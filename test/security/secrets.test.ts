@@ -1,4 +1,7 @@
-/** B6: no password of an address is in an error, in what the command line prints, or in what a store says of itself. */
+/**
+ * B6: no password of an address is in an error, in what the command line prints, or in what a store
+ * says of itself.
+ */
 import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { shownAddress } from "../../src/core/values/address.js";
@@ -16,7 +19,8 @@ const odd: readonly (readonly [address: string, ...secrets: string[]])[] = [
   ["postgres://admin:hunt#er2xyz@db.invalid/app", "er2xyz", "hunt#"],
   ["postgres://admin:hunt/er2xyz@db.invalid/app", "er2xyz", "hunt/"],
   ["postgres://admin:hunt?er2xyz@db.invalid/app", "er2xyz", "hunt?"],
-  // A password that begins with digits would be taken for a port, and its end for the name of a database on this machine.
+  // A password that begins with digits would be taken for a port, and its end for the name of a
+  // database on this machine.
   [`postgres://127.0.0.1:${host.split(":")[1]}/er2xyz@db.invalid/app?user=holdfast`, "er2xyz"],
   ["postgres://127.0.0.1:1?er2xyz@db.invalid/app", "er2xyz"],
   ["postgres://127.0.0.1:1#er2xyz@db.invalid/app", "er2xyz"],
@@ -55,10 +59,16 @@ const odd: readonly (readonly [address: string, ...secrets: string[]])[] = [
 
 /** All that can be seen of a value, by any of the ways in which programs log one. */
 function seen(value: unknown): string {
-  const said = inspect(value, { depth: Number.POSITIVE_INFINITY, showHidden: true, maxStringLength: null });
+  const said = inspect(value, {
+    depth: Number.POSITIVE_INFINITY,
+    showHidden: true,
+    maxStringLength: null,
+  });
   const chain: unknown[] = [];
   for (let at = value; at instanceof Error && !chain.includes(at); at = at.cause) {
-    const own = Object.fromEntries(Object.getOwnPropertyNames(at).map((name) => [name, String((at as never)[name])]));
+    const own = Object.fromEntries(
+      Object.getOwnPropertyNames(at).map((name) => [name, String((at as never)[name])]),
+    );
     chain.push(JSON.stringify(at), own, String(at), at.stack);
   }
   return `${said}\n${JSON.stringify(chain)}`;
@@ -77,8 +87,13 @@ describe("B6: passwords in addresses", () => {
   });
 
   test("the look at errors finds what is hidden deep in one", () => {
-    const deep = new Error("a", { cause: new Error("b", { cause: Object.assign(new Error("c"), { input: "hunter2xyz" }) }) });
-    const hidden = Object.defineProperty(new Error("a"), "input", { value: "hunter2xyz", enumerable: false });
+    const deep = new Error("a", {
+      cause: new Error("b", { cause: Object.assign(new Error("c"), { input: "hunter2xyz" }) }),
+    });
+    const hidden = Object.defineProperty(new Error("a"), "input", {
+      value: "hunter2xyz",
+      enumerable: false,
+    });
     for (const error of [deep, hidden]) expect(seen(error)).toContain("hunter2xyz");
   });
 
@@ -99,16 +114,26 @@ describe("B6: passwords in addresses", () => {
   });
 
   test("an open store says nothing of its password", async () => {
-    const hold = await open(`postgres://holdfast:hunter2xyz@${DATABASE}?schema=b6&password=hunter2xyz`);
-    expect(seen(hold) + JSON.stringify(await hold.about()) + seen(await hold.about())).not.toContain("hunter2xyz");
+    const hold = await open(
+      `postgres://holdfast:hunter2xyz@${DATABASE}?schema=b6&password=hunter2xyz`,
+    );
+    expect(
+      seen(hold) + JSON.stringify(await hold.about()) + seen(await hold.about()),
+    ).not.toContain("hunter2xyz");
     await hold.close();
   });
 
   test("what is shown of an address opens the same store, without the password", () => {
     const cases: readonly (readonly [string, string | undefined])[] = [
       ["postgres://ana:hunter2@db/app", "postgres://ana@db/app"],
-      ["postgres://ana:hun@ter2@db:5/app?schema=my%20own", "postgres://ana@db:5/app?schema=my%20own"],
-      ["postgres://db/app?user=ana&password=hunter2&sslmode=require", "postgres://db/app?user=ana&sslmode=require"],
+      [
+        "postgres://ana:hun@ter2@db:5/app?schema=my%20own",
+        "postgres://ana@db:5/app?schema=my%20own",
+      ],
+      [
+        "postgres://db/app?user=ana&password=hunter2&sslmode=require",
+        "postgres://db/app?user=ana&sslmode=require",
+      ],
       ["postgres://db/app?p%61ssword=hunter2&other=hunter2", "postgres://db/app"],
       ["postgres://:hunter2@db", "postgres://db"],
       ["postgres://ana:hun#ter2@db/app", undefined],
@@ -120,23 +145,32 @@ describe("B6: passwords in addresses", () => {
 
   const cwd = scratch();
   const printed = async (words: readonly string[], env: NodeJS.ProcessEnv) => {
-    const { stdout, stderr, exit } = await run(words, { cwd, env: { HOLDFAST_DEBUG: "1", ...env } });
+    const { stdout, stderr, exit } = await run(words, {
+      cwd,
+      env: { HOLDFAST_DEBUG: "1", ...env },
+    });
     return { text: stdout + stderr, exit };
   };
-  const some = [0, 3, 7, 19, 21, 22, 29, 30, 34].map((i) => odd[i] as readonly [string, ...string[]]);
+  const some = [0, 3, 7, 19, 21, 22, 29, 30, 34].map(
+    (i) => odd[i] as readonly [string, ...string[]],
+  );
 
-  test.each(some)("the command line does not print the password of %j", { timeout: 60_000 }, async (address, ...secrets) => {
-    const runs = await Promise.all([
-      printed(["doctor"], { HOLDFAST_STORE: address }),
-      printed(["show", "x", "--json", "--store", address], {}),
-      printed(["mcp"], { HOLDFAST_STORE: address }),
-    ]);
-    for (const { text, exit } of runs) {
-      expect(exit).not.toBe(0);
-      expect(text).toMatch(/holdfast|"error"/);
-      for (const secret of secrets) expect(text).not.toContain(secret);
-    }
-  });
+  test.each(some)(
+    "the command line does not print the password of %j",
+    { timeout: 60_000 },
+    async (address, ...secrets) => {
+      const runs = await Promise.all([
+        printed(["doctor"], { HOLDFAST_STORE: address }),
+        printed(["show", "x", "--json", "--store", address], {}),
+        printed(["mcp"], { HOLDFAST_STORE: address }),
+      ]);
+      for (const { text, exit } of runs) {
+        expect(exit).not.toBe(0);
+        expect(text).toMatch(/holdfast|"error"/);
+        for (const secret of secrets) expect(text).not.toContain(secret);
+      }
+    },
+  );
 
   const misplaced: readonly (readonly string[])[] = [
     ["ADDRESS"],
@@ -148,10 +182,16 @@ describe("B6: passwords in addresses", () => {
     ["restore-backup", "ADDRESS", "--force", "--store", "b.db"],
     ["import", "ares", "ADDRESS", "--store", "b.db"],
   ];
-  test("an address that stands where another word was expected is repeated without its password", { timeout: 60_000 }, async () => {
+  test("an address that stands where another word was expected is repeated without its password", {
+    timeout: 60_000,
+  }, async () => {
     await (await open(`${cwd}/a.db`)).close();
     const long = "x".repeat(60);
-    for (const address of ["postgres://admin:hun#@ter2xyz@db/app", `postgres://${long}:hunter2xyz@db/app`, "db/app?password=hunter2xyz"]) {
+    for (const address of [
+      "postgres://admin:hun#@ter2xyz@db/app",
+      `postgres://${long}:hunter2xyz@db/app`,
+      "db/app?password=hunter2xyz",
+    ]) {
       const runs = await Promise.all(
         misplaced.map((words) =>
           printed(
@@ -170,13 +210,18 @@ describe("B6: passwords in addresses", () => {
     expect(text).toContain('"postgres://admin@db:5432/app"');
   });
 
-  test("commands that are proposed name the store without its password", { timeout: 30_000 }, async () => {
+  test("commands that are proposed name the store without its password", {
+    timeout: 30_000,
+  }, async () => {
     const address = `postgres://holdfast:hun@ter2xyz@${DATABASE}?schema=b6&password=hunter2xyz`;
     const hold = await open(address);
     await hold.sessions.append("one", [{ role: "user", content: "hello" }], { create: true });
     await hold.close();
     const { text, exit } = await printed(["ls", "--store", address], {});
-    expect([exit, text]).toEqual([0, expect.stringContaining(`postgres://holdfast@${DATABASE}?schema=b6`)]);
+    expect([exit, text]).toEqual([
+      0,
+      expect.stringContaining(`postgres://holdfast@${DATABASE}?schema=b6`),
+    ]);
     expect(text).not.toContain("ter2xyz");
   });
 });

@@ -1,8 +1,17 @@
 /** B5: what errors say leaves the process only with `content: true`. */
 import { context, metrics, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
-import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from "@opentelemetry/sdk-metrics";
-import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from "@opentelemetry/sdk-metrics";
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  SimpleSpanProcessor,
+} from "@opentelemetry/sdk-trace-base";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { HoldfastError, NotDone, open } from "../../src/index.js";
 import { errorType } from "../../src/otel/error-type.js";
@@ -10,9 +19,14 @@ import { otel } from "../../src/otel/index.js";
 
 const spans = new InMemorySpanExporter();
 context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
-trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] }));
+trace.setGlobalTracerProvider(
+  new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] }),
+);
 const counted = new InMemoryMetricExporter(AggregationTemporality.DELTA);
-const reader = new PeriodicExportingMetricReader({ exporter: counted, exportIntervalMillis: 3_600_000 });
+const reader = new PeriodicExportingMetricReader({
+  exporter: counted,
+  exportIntervalMillis: 3_600_000,
+});
 const meters = new MeterProvider({ readers: [reader] });
 metrics.setGlobalMeterProvider(meters);
 beforeEach(async () => {
@@ -32,7 +46,8 @@ const SECRET = "sk_live_51KELP";
 const errors: Readonly<Record<string, () => unknown>> = {
   message: () => new Error(`refused: ${SECRET}`),
   cause: () => new Error("refused", { cause: new Error(SECRET, { cause: SECRET }) }),
-  stack: () => Object.assign(new Error("refused"), { stack: `Error: ${SECRET}\n    at pay (${SECRET}:1:1)` }),
+  stack: () =>
+    Object.assign(new Error("refused"), { stack: `Error: ${SECRET}\n    at pay (${SECRET}:1:1)` }),
   code: () => Object.assign(new Error("refused"), { code: SECRET }),
   name: () => Object.assign(new Error("refused"), { name: SECRET }),
   constructor: () => Object.assign(new Error("refused"), { constructor: { name: SECRET } }),
@@ -40,12 +55,16 @@ const errors: Readonly<Record<string, () => unknown>> = {
   "an AggregateError": () => new AggregateError([new Error(SECRET)], SECRET),
   "a DOMException": () => new DOMException(SECRET, SECRET),
   "a HoldfastError": () => new HoldfastError("NOT_FOUND", SECRET, { found: SECRET }),
-  "a HoldfastError with another code": () => Object.assign(new HoldfastError("NOT_FOUND", "no"), { code: SECRET }),
+  "a HoldfastError with another code": () =>
+    Object.assign(new HoldfastError("NOT_FOUND", "no"), { code: SECRET }),
   "a text": () => SECRET,
   "an object": () => ({ name: SECRET, message: SECRET, code: SECRET }),
 };
 
-/** One turn with a call that throws, and one in which the model does; and a call of a tool that is none. Answers all that is exported. */
+/**
+ * One turn with a call that throws, and one in which the model does; and a call of a tool that is
+ * none. Answers all that is exported.
+ */
 async function exported(content: boolean, thrown: () => unknown): Promise<string> {
   await using hold = await open("memory:", { telemetry: otel({ content }) });
   let asked = 0;
@@ -54,7 +73,10 @@ async function exported(content: boolean, thrown: () => unknown): Promise<string
     model: async () => {
       asked += 1;
       if (asked > 2) throw thrown();
-      return { content: "", toolCalls: [{ id: `c${asked}`, name: asked === 1 ? "pay" : SECRET, arguments: {} }] };
+      return {
+        content: "",
+        toolCalls: [{ id: `c${asked}`, name: asked === 1 ? "pay" : SECRET, arguments: {} }],
+      };
     },
     modelRetry: { attempts: 1 },
     tools: {
@@ -74,7 +96,13 @@ async function exported(content: boolean, thrown: () => unknown): Promise<string
 
 /** Spans and metrics with all their fields, also those that an exporter would not send. */
 function everything(): string {
-  const told = spans.getFinishedSpans().map(({ name, attributes, events, links, status }) => ({ name, attributes, events, links, status }));
+  const told = spans.getFinishedSpans().map(({ name, attributes, events, links, status }) => ({
+    name,
+    attributes,
+    events,
+    links,
+    status,
+  }));
   return JSON.stringify([told, counted.getMetrics().map(({ scopeMetrics }) => scopeMetrics)]);
 }
 
@@ -83,16 +111,21 @@ describe("B5: what tools and models throw", () => {
     const told = await exported(false, thrown);
     expect(told).not.toContain(SECRET);
     expect(told).not.toMatch(/refused|exception/);
-    const failed = spans.getFinishedSpans().filter(({ attributes }) => attributes["error.type"] !== undefined);
+    const failed = spans
+      .getFinishedSpans()
+      .filter(({ attributes }) => attributes["error.type"] !== undefined);
     expect(failed.map(({ name }) => name)).toEqual(["execute_tool pay", "chat support"]);
     for (const { status } of failed) expect(status).toEqual({ code: 2 });
   });
 
-  test.each(["message", "stack", "a NotDone", "a text"])("control: with content, %s goes along", async (where) => {
-    const told = await exported(true, errors[where] as () => unknown);
-    expect(told.split(SECRET).length).toBeGreaterThan(2);
-    expect(told).toContain("exception");
-  });
+  test.each(["message", "stack", "a NotDone", "a text"])(
+    "control: with content, %s goes along",
+    async (where) => {
+      const told = await exported(true, errors[where] as () => unknown);
+      expect(told.split(SECRET).length).toBeGreaterThan(2);
+      expect(told).toContain("exception");
+    },
+  );
 
   test("control: a tool that the agent has is counted under its name, and another under none", async () => {
     const told = await exported(false, () => new Error("x"));

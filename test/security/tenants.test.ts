@@ -1,4 +1,7 @@
-/** B12: a handle of one tenant shows only the tenant's own numbers, and calls that concern all tenants are the operator's. */
+/**
+ * B12: a handle of one tenant shows only the tenant's own numbers, and calls that concern all
+ * tenants are the operator's.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -26,7 +29,10 @@ async function makeNoise(place: string, many: number): Promise<void> {
 async function fill(hold: Holdfast): Promise<void> {
   const clerk = hold.agent({
     name: "clerk",
-    model: scriptedModel([{ content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] }, "Paid."]),
+    model: scriptedModel([
+      { content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] },
+      "Paid.",
+    ]),
     tools: { pay: { mode: "keyed", approval: () => true, run: async () => ({ paid: true }) } },
   });
   for (let i = 0; i < OWN; i++) {
@@ -37,7 +43,10 @@ async function fill(hold: Holdfast): Promise<void> {
   }
 }
 
-type List = (o: { limit: number; cursor?: string }) => Promise<{ readonly items: readonly unknown[]; readonly next?: string }>;
+type List = (o: {
+  limit: number;
+  cursor?: string;
+}) => Promise<{ readonly items: readonly unknown[]; readonly next?: string }>;
 const listsOf = (hold: Holdfast): Readonly<Record<string, List>> => ({
   "sessions.list": (o) => hold.sessions.list(o),
   "agents.list": (o) => hold.agents.list(o),
@@ -47,7 +56,9 @@ const listsOf = (hold: Holdfast): Readonly<Record<string, List>> => ({
 });
 
 /** Walks each list in pages, with two handles by turns, and answers the cursors. */
-async function cursorsOf(reopen: () => Promise<Holdfast>): Promise<Readonly<Record<string, readonly string[]>>> {
+async function cursorsOf(
+  reopen: () => Promise<Holdfast>,
+): Promise<Readonly<Record<string, readonly string[]>>> {
   const found: Record<string, readonly string[]> = {};
   const holds = [await reopen(), await reopen()] as const;
   const [hold] = holds;
@@ -57,7 +68,10 @@ async function cursorsOf(reopen: () => Promise<Holdfast>): Promise<Readonly<Reco
     const cursors: string[] = [];
     for (let cursor: string | undefined; ; ) {
       const turn = holds[cursors.length % 2] as Holdfast;
-      const page = await (listsOf(turn)[name] as List)({ limit: 2, ...(cursor !== undefined && { cursor }) });
+      const page = await (listsOf(turn)[name] as List)({
+        limit: 2,
+        ...(cursor !== undefined && { cursor }),
+      });
       items.push(...page.items);
       if (page.next === undefined) break;
       cursor = page.next;
@@ -72,116 +86,161 @@ async function cursorsOf(reopen: () => Promise<Holdfast>): Promise<Readonly<Reco
 }
 
 /** The number that is read off a cursor. */
-const numberIn = (cursor: string): number => Number(/^[a-z](\d{1,15})(?:\.|$)/.exec(cursor)?.[1] ?? 0);
+const numberIn = (cursor: string): number =>
+  Number(/^[a-z](\d{1,15})(?:\.|$)/.exec(cursor)?.[1] ?? 0);
 /** Agents and their snapshots are counted together. */
 const MOST = 2 * OWN + 5;
 
-describe.each(stores.filter(({ traits }) => traits.durable))("B12: tenants on $name", ({ name, address }) => {
-  const isShared = name !== "dir";
+describe.each(stores.filter(({ traits }) => traits.durable))(
+  "B12: tenants on $name",
+  ({ name, address }) => {
+    const isShared = name !== "dir";
 
-  test("cursors say nothing of what others have, and go on in another process", { timeout: 60_000 }, async () => {
-    const place = address();
-    await makeNoise(place, 20);
-    const mine = await open(place, { tenant: "acme" });
-    await fill(mine);
-    await mine.close();
-    const cursors = await cursorsOf(() => open(place, { tenant: "acme" }));
-    for (const [list, given] of Object.entries(cursors))
-      for (const cursor of given) expect(numberIn(cursor), `${list} ${cursor}`).toBeLessThanOrEqual(MOST);
-    // The control: the operator's handle shows the numbers of the whole store.
-    const operator = await open(place);
-    for (const id of ["a", "b"]) await operator.sessions.append(id, text("hello"), { create: true });
-    const { next = "" } = await operator.sessions.list({ limit: 1 });
-    if (isShared) expect(numberIn(next)).toBeGreaterThan(20);
-    await operator.close();
-  });
+    test("cursors say nothing of what others have, and go on in another process", {
+      timeout: 60_000,
+    }, async () => {
+      const place = address();
+      await makeNoise(place, 20);
+      const mine = await open(place, { tenant: "acme" });
+      await fill(mine);
+      await mine.close();
+      const cursors = await cursorsOf(() => open(place, { tenant: "acme" }));
+      for (const [list, given] of Object.entries(cursors))
+        for (const cursor of given)
+          expect(numberIn(cursor), `${list} ${cursor}`).toBeLessThanOrEqual(MOST);
+      // The control: the operator's handle shows the numbers of the whole store.
+      const operator = await open(place);
+      for (const id of ["a", "b"])
+        await operator.sessions.append(id, text("hello"), { create: true });
+      const { next = "" } = await operator.sessions.list({ limit: 1 });
+      if (isShared) expect(numberIn(next)).toBeGreaterThan(20);
+      await operator.close();
+    });
 
-  test("a cursor holds where its session is deleted, and one that was changed, or is another's, is refused", async () => {
-    const place = address();
-    const [mine, other] = [await open(place, { tenant: "acme" }), await open(place, { tenant: "other" })];
-    for (const hold of [mine, other]) for (let i = 0; i < 4; i++) await hold.sessions.append(`s${i}`, text("hello"), { create: true });
-    const { items, next = "" } = await mine.sessions.list({ limit: 2 });
-    await mine.sessions.delete((items[1] as { id: string }).id);
-    expect((await mine.sessions.list({ limit: 2, cursor: next })).items.map(({ id }) => id)).toEqual(["s1", "s0"]);
-    if (isShared) {
-      const changed = `${next.slice(0, 5)}${next[5] === "A" ? "B" : "A"}${next.slice(6)}`;
-      for (const cursor of [changed, "s3", `d${next.slice(1)}`, `${next}A`, (await other.sessions.list({ limit: 2 })).next ?? ""])
-        expect(await errorOf(() => mine.sessions.list({ cursor })), cursor).toMatchObject({ code: "INVALID_OPTION" });
-    }
-    await mine.close();
-    await other.close();
-  });
+    test("a cursor holds where its session is deleted, and one that was changed, or is another's, is refused", async () => {
+      const place = address();
+      const [mine, other] = [
+        await open(place, { tenant: "acme" }),
+        await open(place, { tenant: "other" }),
+      ];
+      for (const hold of [mine, other])
+        for (let i = 0; i < 4; i++)
+          await hold.sessions.append(`s${i}`, text("hello"), { create: true });
+      const { items, next = "" } = await mine.sessions.list({ limit: 2 });
+      await mine.sessions.delete((items[1] as { id: string }).id);
+      expect(
+        (await mine.sessions.list({ limit: 2, cursor: next })).items.map(({ id }) => id),
+      ).toEqual(["s1", "s0"]);
+      if (isShared) {
+        const changed = `${next.slice(0, 5)}${next[5] === "A" ? "B" : "A"}${next.slice(6)}`;
+        for (const cursor of [
+          changed,
+          "s3",
+          `d${next.slice(1)}`,
+          `${next}A`,
+          (await other.sessions.list({ limit: 2 })).next ?? "",
+        ])
+          expect(await errorOf(() => mine.sessions.list({ cursor })), cursor).toMatchObject({
+            code: "INVALID_OPTION",
+          });
+      }
+      await mine.close();
+      await other.close();
+    });
 
-  test("what a tenant is told of the store does not change with what others do", { timeout: 60_000 }, async () => {
-    const place = address();
-    const [mine, operator] = [await open(place, { tenant: "acme" }), await open(place)];
-    await mine.sessions.append("own", text("kelp holds"), { create: true });
-    await mine.sessions.search("kelp");
-    await operator.sessions.search("kelp");
-    const told = async (hold: Holdfast) => {
-      const { concerns: _ofTheDisk, diskBytes: _own, ...about } = await hold.about();
-      return { about, stats: await hold.stats(), verdict: await hold.verify(), found: (await hold.sessions.search("kelp")).items };
-    };
-    const before = await told(mine);
-    const { diskBytes: ownBytes } = await mine.about();
-    const { diskBytes = 0 } = await operator.about();
-    await makeNoise(place, 10);
-    expect((await mine.about()).index).toEqual(before.about.index);
-    expect(await told(mine)).toEqual(before);
-    // A directory of its own grows by its own files: a lock, an index.
-    const grown = ((await mine.about()).diskBytes ?? 0) - (ownBytes ?? 0);
-    expect([ownBytes === undefined, grown < 2_000]).toEqual([isShared, true]);
-    // The control: the operator sees it.
-    expect((await operator.about()).diskBytes).toBeGreaterThan(diskBytes + 10_000);
-    await mine.close();
-    await operator.close();
-  });
+    test("what a tenant is told of the store does not change with what others do", {
+      timeout: 60_000,
+    }, async () => {
+      const place = address();
+      const [mine, operator] = [await open(place, { tenant: "acme" }), await open(place)];
+      await mine.sessions.append("own", text("kelp holds"), { create: true });
+      await mine.sessions.search("kelp");
+      await operator.sessions.search("kelp");
+      const told = async (hold: Holdfast) => {
+        const { concerns: _ofTheDisk, diskBytes: _own, ...about } = await hold.about();
+        return {
+          about,
+          stats: await hold.stats(),
+          verdict: await hold.verify(),
+          found: (await hold.sessions.search("kelp")).items,
+        };
+      };
+      const before = await told(mine);
+      const { diskBytes: ownBytes } = await mine.about();
+      const { diskBytes = 0 } = await operator.about();
+      await makeNoise(place, 10);
+      expect((await mine.about()).index).toEqual(before.about.index);
+      expect(await told(mine)).toEqual(before);
+      // A directory of its own grows by its own files: a lock, an index.
+      const grown = ((await mine.about()).diskBytes ?? 0) - (ownBytes ?? 0);
+      expect([ownBytes === undefined, grown < 2_000]).toEqual([isShared, true]);
+      // The control: the operator sees it.
+      expect((await operator.about()).diskBytes).toBeGreaterThan(diskBytes + 10_000);
+      await mine.close();
+      await operator.close();
+    });
 
-  test("gc tells a tenant nothing of the room that others have left", { timeout: 60_000 }, async () => {
-    const place = address();
-    await makeNoise(place, 12);
-    const noisy = await open(place, { tenant: "noisy" });
-    await Promise.all(Array.from({ length: 12 }, (_, i) => noisy.sessions.delete(`noise ${i}`)));
-    const [mine, operator] = [await open(place, { tenant: "acme" }), await open(place)];
-    expect(await mine.gc()).toEqual({ freedBytes: 0, saves: 0, blobs: 0, returnedBytes: 0 });
-    const { diskBytes = 0 } = await operator.about();
-    const { freedBytes, returnedBytes } = await noisy.gc();
-    expect(freedBytes).toBeGreaterThan(50_000);
-    if (isShared) expect(returnedBytes).toBe(0);
-    // The control: the file did become smaller.
-    if (name === "sqlite") expect((await operator.about()).diskBytes).toBeLessThan(diskBytes - 50_000);
-    await mine.close();
-    await noisy.close();
-    await operator.close();
-  });
+    test("gc tells a tenant nothing of the room that others have left", {
+      timeout: 60_000,
+    }, async () => {
+      const place = address();
+      await makeNoise(place, 12);
+      const noisy = await open(place, { tenant: "noisy" });
+      await Promise.all(Array.from({ length: 12 }, (_, i) => noisy.sessions.delete(`noise ${i}`)));
+      const [mine, operator] = [await open(place, { tenant: "acme" }), await open(place)];
+      expect(await mine.gc()).toEqual({ freedBytes: 0, saves: 0, blobs: 0, returnedBytes: 0 });
+      const { diskBytes = 0 } = await operator.about();
+      const { freedBytes, returnedBytes } = await noisy.gc();
+      expect(freedBytes).toBeGreaterThan(50_000);
+      if (isShared) expect(returnedBytes).toBe(0);
+      // The control: the file did become smaller.
+      if (name === "sqlite")
+        expect((await operator.about()).diskBytes).toBeLessThan(diskBytes - 50_000);
+      await mine.close();
+      await noisy.close();
+      await operator.close();
+    });
 
-  test("a new incarnation is the operator's to begin: a tenant puts no other in doubt", async () => {
-    const place = address();
-    const [mine, other] = [await open(place, { tenant: "acme" }), await open(place, { tenant: "other" })];
-    await (await other.session("theirs")).checkpoint();
-    await other.close();
-    const refused = await errorOf(() => mine.beginIncarnation());
-    expect(refused).toMatchObject({ code: "UNSUPPORTED", message: expect.stringContaining("tenant") });
-    await mine.close();
-    const incarnationOf = async (tenant?: string) => {
-      await using hold = await open(place, tenant === undefined ? {} : { tenant });
-      return (await hold.about()).incarnation;
-    };
-    expect(await incarnationOf("other")).toBeUndefined();
-    // The control: of the operator it holds for all.
-    await using operator = await open(place);
-    await operator.beginIncarnation();
-    expect(await incarnationOf("other")).toEqual(await incarnationOf());
-    expect(await incarnationOf("other")).toBeDefined();
-  });
-});
+    test("a new incarnation is the operator's to begin: a tenant puts no other in doubt", async () => {
+      const place = address();
+      const [mine, other] = [
+        await open(place, { tenant: "acme" }),
+        await open(place, { tenant: "other" }),
+      ];
+      await (await other.session("theirs")).checkpoint();
+      await other.close();
+      const refused = await errorOf(() => mine.beginIncarnation());
+      expect(refused).toMatchObject({
+        code: "UNSUPPORTED",
+        message: expect.stringContaining("tenant"),
+      });
+      await mine.close();
+      const incarnationOf = async (tenant?: string) => {
+        await using hold = await open(place, tenant === undefined ? {} : { tenant });
+        return (await hold.about()).incarnation;
+      };
+      expect(await incarnationOf("other")).toBeUndefined();
+      // The control: of the operator it holds for all.
+      await using operator = await open(place);
+      await operator.beginIncarnation();
+      expect(await incarnationOf("other")).toEqual(await incarnationOf());
+      expect(await incarnationOf("other")).toBeDefined();
+    });
+  },
+);
 
 describe("B12: SQLite", () => {
   test("a backup of all tenants is the operator's to make", async () => {
     const place = scratch();
     const to = join(place, "backup.db");
-    const [mine, operator] = [await open(join(place, "a.db"), { tenant: "acme" }), await open(join(place, "a.db"))];
-    expect(await errorOf(() => mine.backup(to))).toMatchObject({ code: "UNSUPPORTED", message: expect.stringContaining("tenant") });
+    const [mine, operator] = [
+      await open(join(place, "a.db"), { tenant: "acme" }),
+      await open(join(place, "a.db")),
+    ];
+    expect(await errorOf(() => mine.backup(to))).toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringContaining("tenant"),
+    });
     expect(existsSync(to)).toBe(false);
     await operator.backup(to);
     expect(existsSync(to)).toBe(true);

@@ -1,6 +1,7 @@
 /**
- * Stored text that attacks the terminal it is shown on (V1 of `src/cli/terminal/text.ts`): it is in every place that holds text, and each command that
- * shows any of them is run. Only newlines and our own colours are sent.
+ * Stored text that attacks the terminal it is shown on (V1 of `src/cli/terminal/text.ts`): it is in
+ * every place that holds text, and each command that shows any of them is run. Only newlines and
+ * our own colours are sent.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,9 +12,15 @@ import { agent, type Holdfast, open } from "../../src/index.js";
 import { openDriver } from "../../src/store/sql/sqlite/driver/driver.js";
 import { scratch } from "../support/stores.js";
 
-/** Where no control character may be. Directions of text, a tag, a filler: what they do is done by not being seen. */
+/**
+ * Where no control character may be. Directions of text, a tag, a filler: what they do is done by
+ * not being seen.
+ */
 const UNSEEN = "\u202eevil\u202c\u2066x\u2069\u200b\u{e0041}\ufeff";
-/** The clipboard, a link, a title, colours, the screen; C1 controls; an overwritten line; more that is not seen. */
+/**
+ * The clipboard, a link, a title, colours, the screen; C1 controls; an overwritten line; more that
+ * is not seen.
+ */
 const ATTACK = `kelp\u001b]52;c;ZXZpbA==\u0007\u001b]8;;http://evil.example\u001b\\link\u001b]8;;\u001b\\\u001b[38;5;201m\u001b[2J\u009b31m\u009d0;x\u009c\rover\u0008\u007f\u000b\u000c\u0000\u2028${UNSEEN}`;
 const NAME = `n${UNSEEN}`;
 /** On a command line: no process can be given a zero byte. */
@@ -22,7 +29,9 @@ const WORD = ATTACK.replaceAll("\0", "");
 /** All that may be sent: newlines, tabs, and the colours of `src/cli/terminal/colours.ts`. */
 function rawIn(text: string): readonly string[] {
   const bare = text.replace(/\p{Cc}\[(?:1|2|22|3[1-6]|39)m/gu, "");
-  return [...bare.matchAll(/(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0041}]/gu)].map(([c]) => `U+${c.codePointAt(0)?.toString(16)}`);
+  return [...bare.matchAll(/(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0041}]/gu)].map(
+    ([c]) => `U+${c.codePointAt(0)?.toString(16)}`,
+  );
 }
 
 const directory = scratch();
@@ -40,7 +49,13 @@ async function makeWorld(hold: Holdfast): Promise<void> {
     name: NAME,
     model: async ({ messages }) => ({
       content: ATTACK,
-      toolCalls: [{ id: "c1", name: messages.at(-1)?.content === "pay" ? "pay" : "mail", arguments: { [ATTACK]: ATTACK } }],
+      toolCalls: [
+        {
+          id: "c1",
+          name: messages.at(-1)?.content === "pay" ? "pay" : "mail",
+          arguments: { [ATTACK]: ATTACK },
+        },
+      ],
     }),
     tools: {
       pay: { mode: "once", approval: true, run: () => ATTACK },
@@ -55,7 +70,11 @@ async function makeWorld(hold: Holdfast): Promise<void> {
   });
   await hold.agent(said).run(`w${UNSEEN}`, "pay", { key: `k${UNSEEN}` });
   await hold.agent(said).run(`d${UNSEEN}`, "mail");
-  const session = await hold.session(NAME, { agent: NAME, title: ATTACK, metadata: { [ATTACK]: ATTACK } });
+  const session = await hold.session(NAME, {
+    agent: NAME,
+    title: ATTACK,
+    metadata: { [ATTACK]: ATTACK },
+  });
   session.append({ role: "user", name: ATTACK, content: ATTACK, metadata: { [ATTACK]: ATTACK } });
   const first = await session.checkpoint("first");
   session.append({
@@ -63,24 +82,46 @@ async function makeWorld(hold: Holdfast): Promise<void> {
     content: [
       { type: "reasoning", text: ATTACK },
       { type: "text", text: ATTACK },
-      { type: "file", mediaType: `image/${ATTACK}`, name: ATTACK, data: { bytes: new Uint8Array(9) } },
+      {
+        type: "file",
+        mediaType: `image/${ATTACK}`,
+        name: ATTACK,
+        data: { bytes: new Uint8Array(9) },
+      },
       { type: "file", mediaType: "image/png", name: ATTACK, data: { url: `http://${ATTACK}` } },
       { type: "tool-call", callId: ATTACK, name: ATTACK, input: { [ATTACK]: ATTACK } },
       { type: "tool-result", callId: ATTACK, name: ATTACK, outcome: "error", output: ATTACK },
     ],
   });
   session.set(NAME, { [ATTACK]: [ATTACK] });
-  await session.effect(NAME, { [ATTACK]: ATTACK }, { mode: "keyed", key: NAME }, async () => ATTACK);
-  const second = await session.checkpoint({ label: ATTACK, description: ATTACK, metadata: { [ATTACK]: ATTACK } });
+  await session.effect(
+    NAME,
+    { [ATTACK]: ATTACK },
+    { mode: "keyed", key: NAME },
+    async () => ATTACK,
+  );
+  const second = await session.checkpoint({
+    label: ATTACK,
+    description: ATTACK,
+    metadata: { [ATTACK]: ATTACK },
+  });
   await session.fail(ATTACK);
   await session.close();
   await hold.sessions.update(NAME, { tags: [NAME] });
   await hold.fork(first.id, { id: `f${UNSEEN}` });
   await hold.sessions.append(`c${UNSEEN}`, [{ role: "user", content: ATTACK }], { create: true });
   await hold.cancel(`c${UNSEEN}`, ATTACK);
-  await hold.agents.save({ id: NAME, name: NAME, type: NAME, capabilities: [NAME], system: ATTACK, state: { [NAME]: ATTACK } });
+  await hold.agents.save({
+    id: NAME,
+    name: NAME,
+    type: NAME,
+    capabilities: [NAME],
+    system: ATTACK,
+    state: { [NAME]: ATTACK },
+  });
   const snapshot = await hold.agents.snapshot(NAME, { name: ATTACK, description: ATTACK });
-  const of = async (status: "waiting" | "in-doubt") => (await hold.effects.list({ status })).items[0]?.effectId ?? "";
+  const of = async (status: "waiting" | "in-doubt") =>
+    (await hold.effects.list({ status })).items[0]?.effectId ?? "";
   Object.assign(ids, { checkpoint: first.id, other: second.id, snapshot: snapshot.id });
   Object.assign(ids, { waiting: await of("waiting"), doubt: await of("in-doubt") });
 }
@@ -111,7 +152,10 @@ beforeAll(async () => {
   await breakStore();
 });
 
-/** A store in which rows were changed by hand: what is wrong with them is told with some of their text. */
+/**
+ * A store in which rows were changed by hand: what is wrong with them is told with some of their
+ * text.
+ */
 async function breakStore(): Promise<void> {
   writeFileSync(broken, readFileSync(backup));
   const hold = await open(broken);
@@ -136,11 +180,14 @@ interface Printed {
 async function printed(words: readonly string[], colours: boolean): Promise<Printed> {
   const out = { stdout: "", stderr: "" };
   for (const name of ["stdout", "stderr"] as const)
-    vi.spyOn(process[name], "write").mockImplementation((chunk: unknown, ...more: readonly unknown[]) => {
-      out[name] += typeof chunk === "string" ? chunk : Buffer.from(chunk as Uint8Array).toString();
-      for (const done of more) if (typeof done === "function") done();
-      return true;
-    });
+    vi.spyOn(process[name], "write").mockImplementation(
+      (chunk: unknown, ...more: readonly unknown[]) => {
+        out[name] +=
+          typeof chunk === "string" ? chunk : Buffer.from(chunk as Uint8Array).toString();
+        for (const done of more) if (typeof done === "function") done();
+        return true;
+      },
+    );
   vi.spyOn(process, "exit").mockImplementation((() => {
     throw Object.assign(new Error("exit"), { name: "AbortError" });
   }) as never);
@@ -159,7 +206,10 @@ function afterOne(): void {
 }
 afterEach(afterOne);
 
-/** In this order: the last ones change the store. Of each command, what it prints, and what it says where it fails. */
+/**
+ * In this order: the last ones change the store. Of each command, what it prints, and what it says
+ * where it fails.
+ */
 const looks = (): readonly (readonly string[])[] => [
   ["ls"],
   ["ls", "--agent", NAME],
@@ -210,7 +260,9 @@ const looks = (): readonly (readonly string[])[] => [
   ["import", "holdfast", exported, "--dry-run"],
   ["import", "holdfast", foreign],
   ["import", "holdfast", WORD],
-  ...["ares", "ccswarm", "smooth", "aethershell"].flatMap((kind) => [foreign, hostile].map((at) => ["import", kind, at, "--dry-run"])),
+  ...["ares", "ccswarm", "smooth", "aethershell"].flatMap((kind) =>
+    [foreign, hostile].map((at) => ["import", kind, at, "--dry-run"]),
+  ),
   ["import", WORD, foreign],
   ["export", NAME, "--output", exported],
   ["export", NAME, "--output", `${exported}-${exports++}`],
@@ -259,10 +311,17 @@ const changes = (): readonly (readonly string[])[] => [
 ];
 
 const ofStore = (words: readonly string[], at: string): readonly string[] =>
-  commands.find(({ name }) => name === words[0])?.store === true ? [...words, "--store", at] : words;
+  commands.find(({ name }) => name === words[0])?.store === true
+    ? [...words, "--store", at]
+    : words;
 
 /** Answers what was printed where something of ours was: the attack came to be shown at all. */
-async function attacked(lists: () => readonly (readonly string[])[], at: string, how: readonly string[], colours = false) {
+async function attacked(
+  lists: () => readonly (readonly string[])[],
+  at: string,
+  how: readonly string[],
+  colours = false,
+) {
   let shown = 0;
   for (const words of lists()) {
     const { stdout, stderr } = await printed([...ofStore(words, at), ...how], colours);
@@ -278,9 +337,12 @@ describe("no stored text reaches a terminal as anything but text", () => {
   test("control: the bytes are in the store, and they are found where they are printed as they are", () => {
     const bytes = readFileSync(store);
     const wal = readFileSync(`${backup}`);
-    for (const text of ["\u202eevil\u202c", "\u009b31m"]) expect(bytes.includes(text) || wal.includes(text)).toBe(true);
+    for (const text of ["\u202eevil\u202c", "\u009b31m"])
+      expect(bytes.includes(text) || wal.includes(text)).toBe(true);
     // Below U+0020 JSON has escapes.
-    expect(bytes.includes("\\u001b]52;c;ZXZpbA==") || wal.includes("\\u001b]52;c;ZXZpbA==")).toBe(true);
+    expect(bytes.includes("\\u001b]52;c;ZXZpbA==") || wal.includes("\\u001b]52;c;ZXZpbA==")).toBe(
+      true,
+    );
     expect(rawIn(ATTACK).length).toBeGreaterThan(20);
     expect(rawIn(NAME).length).toBe(7);
     expect(rawIn("a\n\tb \u001b[31mred\u001b[39m")).toEqual([]);
@@ -300,11 +362,14 @@ describe("no stored text reaches a terminal as anything but text", () => {
   });
 
   test("commands that look, as JSON", async () => {
-    expect(await attacked(() => looks().filter(([name]) => name !== "__complete"), store, ["--json"])).toBeGreaterThan(50);
+    expect(
+      await attacked(() => looks().filter(([name]) => name !== "__complete"), store, ["--json"]),
+    ).toBeGreaterThan(50);
   });
 
   test("a store in which rows were changed by hand", async () => {
-    for (const how of [[], ["--json"]]) expect(await attacked(looks, broken, how)).toBeGreaterThan(20);
+    for (const how of [[], ["--json"]])
+      expect(await attacked(looks, broken, how)).toBeGreaterThan(20);
   });
 
   test("an export is data: JSON, in which controls below U+0020 are escapes", async () => {

@@ -1,5 +1,17 @@
-/** A store whose files are deleted, moved or replaced while it is open: nothing is acknowledged any more, and every caller is told. */
-import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, utimesSync } from "node:fs";
+/**
+ * A store whose files are deleted, moved or replaced while it is open: nothing is acknowledged any
+ * more, and every caller is told.
+ */
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+} from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { type Holdfast, type OpenOptions, open, type Session } from "../../src/index.js";
@@ -48,7 +60,8 @@ async function another(path: string): Promise<void> {
   await session.close();
   await hold.close();
   renameSync(path, aside(path));
-  for (const suffix of ["-wal", "-shm"]) if (existsSync(path + suffix)) renameSync(path + suffix, aside(path) + suffix);
+  for (const suffix of ["-wal", "-shm"])
+    if (existsSync(path + suffix)) renameSync(path + suffix, aside(path) + suffix);
   renameSync(elsewhere, path);
 }
 
@@ -68,7 +81,8 @@ const ofSqlite: readonly Loss[] = [
   {
     name: "is deleted with all beside it",
     act: (path) => {
-      for (const name of readdirSync(dirname(path))) if (name.startsWith(basename(path))) rmSync(join(dirname(path), name));
+      for (const name of readdirSync(dirname(path)))
+        if (name.startsWith(basename(path))) rmSync(join(dirname(path), name));
     },
     names: itself,
   },
@@ -81,7 +95,12 @@ const ofSqlite: readonly Loss[] = [
     names: itself,
   },
   { name: "loses its log", act: (path) => rmSync(`${path}-wal`), names: (path) => `${path}-wal` },
-  { name: "loses the index of its log", act: (path) => rmSync(`${path}-shm`), names: (path) => `${path}-shm`, isLate: true },
+  {
+    name: "loses the index of its log",
+    act: (path) => rmSync(`${path}-shm`),
+    names: (path) => `${path}-shm`,
+    isLate: true,
+  },
 ];
 
 const ofDirectories: readonly Loss[] = [
@@ -125,33 +144,39 @@ const place = (file: string): string => {
 };
 
 describe.each(kinds)("$kind", ({ kind, file, losses }) => {
-  test.each(losses)("GONE-1: of a store that $name while it is open, no save is acknowledged", async ({ act, names, isLate }) => {
-    const path = place(file);
-    const hold = await opens(scheme(path));
-    const session = await hold.session("a");
-    await say(session, "one");
-    expect(session.signal.aborted).toBe(false);
-    await act(path);
-    if (isLate) await new Promise((resolve) => session.signal.addEventListener("abort", resolve));
-    const error = await say(session, "two").catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ code: "IO", message: expect.stringContaining("Open the store again.") as string });
-    expect((error as { details: { path: string } }).details.path).toContain(names(path));
-    expect(session.signal.reason).toBe(error);
-    const calls = [
-      () => say(session, "three"),
-      () => hold.session("b"),
-      () => hold.sessions.list(),
-      () => hold.sessions.get("a"),
-      () => hold.sessions.append("a", [{ role: "user", content: "x" }]),
-      () => hold.signal("a", "s", 1),
-      () => hold.sessions.search("one"),
-      () => hold.stats(),
-      () => hold.verify({ sessionId: "a" }),
-      () => hold.gc(),
-    ];
-    for (const call of calls) await expect(call(), String(call)).rejects.toBe(error);
-    await hold.close();
-  });
+  test.each(losses)(
+    "GONE-1: of a store that $name while it is open, no save is acknowledged",
+    async ({ act, names, isLate }) => {
+      const path = place(file);
+      const hold = await opens(scheme(path));
+      const session = await hold.session("a");
+      await say(session, "one");
+      expect(session.signal.aborted).toBe(false);
+      await act(path);
+      if (isLate) await new Promise((resolve) => session.signal.addEventListener("abort", resolve));
+      const error = await say(session, "two").catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({
+        code: "IO",
+        message: expect.stringContaining("Open the store again.") as string,
+      });
+      expect((error as { details: { path: string } }).details.path).toContain(names(path));
+      expect(session.signal.reason).toBe(error);
+      const calls = [
+        () => say(session, "three"),
+        () => hold.session("b"),
+        () => hold.sessions.list(),
+        () => hold.sessions.get("a"),
+        () => hold.sessions.append("a", [{ role: "user", content: "x" }]),
+        () => hold.signal("a", "s", 1),
+        () => hold.sessions.search("one"),
+        () => hold.stats(),
+        () => hold.verify({ sessionId: "a" }),
+        () => hold.gc(),
+      ];
+      for (const call of calls) await expect(call(), String(call)).rejects.toBe(error);
+      await hold.close();
+    },
+  );
 
   test("GONE-2: a store without an open session, and all who wait in it, learn of it", async () => {
     const path = place(file);
@@ -166,14 +191,20 @@ describe.each(kinds)("$kind", ({ kind, file, losses }) => {
     const followed = (async () => {
       for await (const _ of events);
     })().catch((error: unknown) => error);
-    const aborted = new Promise((resolve) => session.signal.addEventListener("abort", () => resolve(session.signal.reason)));
+    const aborted = new Promise((resolve) =>
+      session.signal.addEventListener("abort", () => resolve(session.signal.reason)),
+    );
     rmSync(path, { recursive: true });
     expect(await followed).toMatchObject({ code: "IO" });
     expect(await aborted).toMatchObject({ code: "IO" });
     await expect(hold.sessions.list()).rejects.toMatchObject({ code: "IO" });
     await expect(bot.submit("b", "go")).rejects.toMatchObject({ code: "IO" });
     await worker.stop();
-    await expect.poll(() => other.sessions.list().catch(({ code }: { code: string }) => code), { timeout: 5_000 }).toBe("IO");
+    await expect
+      .poll(() => other.sessions.list().catch(({ code }: { code: string }) => code), {
+        timeout: 5_000,
+      })
+      .toBe("IO");
   });
 
   test("GONE-3: a store that is back under its name is not taken for the one that was opened, and is not written to", async () => {
@@ -191,7 +222,10 @@ describe.each(kinds)("$kind", ({ kind, file, losses }) => {
     await now.close();
     const again = await opens(scheme(path));
     expect((await again.sessions.list()).items.map(({ id }) => id)).toEqual(["other"]);
-    expect((await again.sessions.state("other")).messages.map(({ content }) => content)).toEqual(["mine", "still mine"]);
+    expect((await again.sessions.state("other")).messages.map(({ content }) => content)).toEqual([
+      "mine",
+      "still mine",
+    ]);
     expect((await again.verify()).findings).toEqual([]);
     // What was acknowledged before is where the store was moved to.
     const moved = await opens(scheme(aside(path)));
@@ -215,10 +249,15 @@ describe.each(kinds)("$kind", ({ kind, file, losses }) => {
             db.close();
           },
           "is backed up": (path: string, hold: Holdfast) => hold.backup(`${path}.backup`),
-          "is scrubbed by another process": (_: string, __: Holdfast, other: Holdfast) => other.sessions.redact("b", ["secret"]),
+          "is scrubbed by another process": (_: string, __: Holdfast, other: Holdfast) =>
+            other.sessions.redact("b", ["secret"]),
         }
       : {
-          "begins another incarnation in another process": (_: string, __: Holdfast, other: Holdfast) => other.beginIncarnation(),
+          "begins another incarnation in another process": (
+            _: string,
+            __: Holdfast,
+            other: Holdfast,
+          ) => other.beginIncarnation(),
         }),
   };
 

@@ -1,4 +1,6 @@
-/** What is done, and whose answer is lost: nobody goes on as if it were not, or does it to another. */
+/**
+ * What is done, and whose answer is lost: nobody goes on as if it were not, or does it to another.
+ */
 import { describe, expect, test } from "vitest";
 import { Holdfast } from "../../src/holdfast.js";
 import { HoldfastError } from "../../src/index.js";
@@ -37,7 +39,9 @@ describe("answers that were lost", () => {
     await session.checkpoint();
     expect(await errorOf(() => session.rewind(id))).toMatchObject({ code: "UNREACHABLE" });
     expect(session.signal.aborted).toBe(true);
-    expect(await errorOf(() => session.append({ role: "user", content: "lost" }))).toMatchObject({ code: "UNREACHABLE" });
+    expect(await errorOf(() => session.append({ role: "user", content: "lost" }))).toMatchObject({
+      code: "UNREACHABLE",
+    });
     await session.close({ discard: true });
     const again = await hold.session("a");
     expect(again.messages.map(({ content }) => content)).toEqual(["one"]);
@@ -62,7 +66,10 @@ describe("answers that were lost", () => {
     expect(await hold.sessions.delete("never was")).toMatchObject({ deleted: false });
   });
 
-  /** An agent that acts twice, once after it was approved, on a store that is away for one of its writes, before it is done or after. */
+  /**
+   * An agent that acts twice, once after it was approved, on a store that is away for one of its
+   * writes, before it is done or after.
+   */
   async function actsTwice(write: number, done: boolean) {
     const inner = new MemoryStore();
     let writes = 0;
@@ -126,7 +133,10 @@ describe("answers that were lost", () => {
       const { writes } = await actsTwice(0, false);
       expect(writes).toBeGreaterThan(8);
       for (let write = 1; write <= writes; write++)
-        expect({ write, ...(await actsTwice(write, when === "after")) }).toMatchObject({ write, ...right });
+        expect({ write, ...(await actsTwice(write, when === "after")) }).toMatchObject({
+          write,
+          ...right,
+        });
     },
   );
 });

@@ -1,4 +1,7 @@
-/** Whether an owner of a lease is proven dead. Doubt is no proof: to take a lease from the living is worse than to wait for the dead. */
+/**
+ * Whether an owner of a lease is proven dead. Doubt is no proof: to take a lease from the living is
+ * worse than to wait for the dead.
+ */
 import { spawnSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { thisMachine } from "../../src/store/machine.js";

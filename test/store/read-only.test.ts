@@ -1,4 +1,7 @@
-/** Stores that a process may not write: all of it can be looked at, nothing changes, and a write names the place (LOOK-1 to LOOK-3). */
+/**
+ * Stores that a process may not write: all of it can be looked at, nothing changes, and a write
+ * names the place (LOOK-1 to LOOK-3).
+ */
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import {
@@ -62,7 +65,10 @@ function mounted(): string {
 
 const makeReadOnly = (directory: string) => execFileSync("mount", ["-o", "remount,ro", directory]);
 
-/** Makes a store with one session of three messages. `killed`: as a process leaves it that is killed. */
+/**
+ * Makes a store with one session of three messages. `killed`: as a process leaves it that is
+ * killed.
+ */
 async function made(address: string, how: "closed" | "killed"): Promise<void> {
   const path = address.replace(/^dir:/, "");
   const draft = join(fresh(), "draft");
@@ -128,7 +134,10 @@ const all = {
 const files = (directory: string) =>
   readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
-    .map((entry) => `${entry.name} ${readFileSync(join(entry.parentPath, entry.name)).toString("base64")}`)
+    .map(
+      (entry) =>
+        `${entry.name} ${readFileSync(join(entry.parentPath, entry.name)).toString("base64")}`,
+    )
     .sort();
 
 const kinds = [
@@ -137,23 +146,30 @@ const kinds = [
 ];
 
 describe.each(kinds)("$name on a read-only mount", ({ at }) => {
-  test.each(["closed", "killed"] as const)("LOOK-1, LOOK-2: a store as a process leaves it that is %s", async (how) => {
-    const directory = mounted();
-    const address = at(directory);
-    await made(address, how);
-    makeReadOnly(directory);
-    const before = files(directory);
-    const hold = await looked(address);
-    expect(await allOf(hold)).toEqual(all);
-    const refused = { name: "HoldfastError", code: "IO", details: { path: expect.stringContaining(join(directory, "store")) } };
-    await expect(hold.session("a")).rejects.toMatchObject(refused);
-    await expect(hold.sessions.update("a", { title: "t" })).rejects.toMatchObject(refused);
-    await expect(hold.sessions.delete("a")).rejects.toMatchObject(refused);
-    await expect(hold.gc()).rejects.toMatchObject(refused);
-    expect(await allOf(hold)).toEqual(all);
-    await hold.close();
-    expect(files(directory)).toEqual(before);
-  });
+  test.each(["closed", "killed"] as const)(
+    "LOOK-1, LOOK-2: a store as a process leaves it that is %s",
+    async (how) => {
+      const directory = mounted();
+      const address = at(directory);
+      await made(address, how);
+      makeReadOnly(directory);
+      const before = files(directory);
+      const hold = await looked(address);
+      expect(await allOf(hold)).toEqual(all);
+      const refused = {
+        name: "HoldfastError",
+        code: "IO",
+        details: { path: expect.stringContaining(join(directory, "store")) },
+      };
+      await expect(hold.session("a")).rejects.toMatchObject(refused);
+      await expect(hold.sessions.update("a", { title: "t" })).rejects.toMatchObject(refused);
+      await expect(hold.sessions.delete("a")).rejects.toMatchObject(refused);
+      await expect(hold.gc()).rejects.toMatchObject(refused);
+      expect(await allOf(hold)).toEqual(all);
+      await hold.close();
+      expect(files(directory)).toEqual(before);
+    },
+  );
 });
 
 test("LOOK-1: a log without its -shm file is read, too", async () => {
@@ -221,7 +237,10 @@ describe("LOOK-4: what stands among temporary files under the name of a copy, an
     return join(directory, "precious");
   };
 
-  /** Makes something under the name of a copy, and looks at a store. Answers whether the file that it made is still there. */
+  /**
+   * Makes something under the name of a copy, and looks at a store. Answers whether the file that
+   * it made is still there.
+   */
   async function isKept(make: (path: string, tmp: string) => string): Promise<boolean> {
     const directory = mounted();
     const path = join(directory, "store.db");
@@ -290,7 +309,11 @@ test("a directory for temporary files that cannot be written: the error says wha
   await made(path, "closed");
   makeReadOnly(directory);
   await withTmp(directory, () =>
-    expect(open(path)).rejects.toMatchObject({ code: "IO", details: { path }, message: expect.stringContaining("Set TMPDIR") }),
+    expect(open(path)).rejects.toMatchObject({
+      code: "IO",
+      details: { path },
+      message: expect.stringContaining("Set TMPDIR"),
+    }),
   );
 });
 
@@ -306,14 +329,20 @@ test("LOOK-3: once another process writes, a copy ends, and the next look shows 
   const hold = await looked(path);
   await (await hold.session("a", { waitMs: 5_000 })).checkpoint("more");
   const { error } = await reader.ask({ do: "backup", to: join(directory, "b.db") });
-  expect(error).toMatchObject({ code: "IO", message: expect.stringContaining("Open the store again") });
+  expect(error).toMatchObject({
+    code: "IO",
+    message: expect.stringContaining("Open the store again"),
+  });
   expect((await reader.ask({ do: "list", session: "a" })).error).toMatchObject({ code: "IO" });
   // Now it is in use, and is read in place: each look shows what was saved last.
   await reader.ask({ do: "open", path });
   expect(await reader.ask({ do: "list", session: "a" })).toMatchObject({ checkpoints: 4 });
   await (await hold.session("b")).checkpoint();
   expect(await reader.ask({ do: "list", session: "b" })).toMatchObject({ checkpoints: 1 });
-  expect((await reader.ask({ do: "session", session: "c" })).error).toMatchObject({ code: "IO", details: { path } });
+  expect((await reader.ask({ do: "session", session: "c" })).error).toMatchObject({
+    code: "IO",
+    details: { path },
+  });
 });
 
 test("the command line looks at a store on a read-only mount", async () => {
@@ -322,7 +351,9 @@ test("the command line looks at a store on a read-only mount", async () => {
   await made(path, "closed");
   makeReadOnly(directory);
   for (const args of [["ls"], ["show", "a"]])
-    expect((await promisify(execFile)(process.execPath, [bin, ...args, "--store", path])).stdout).toMatch(/in-progress/);
+    expect(
+      (await promisify(execFile)(process.execPath, [bin, ...args, "--store", path])).stdout,
+    ).toMatch(/in-progress/);
 });
 
 describe("an error of a look names the store, and not the copy", () => {
@@ -337,7 +368,10 @@ describe("an error of a look names the store, and not the copy", () => {
     { what: "a damaged schema", spoils: (path: string) => spoil(path, 100, 400) },
     { what: "a table that is missing", spoils: (path: string) => change(path, "DROP TABLE pin") },
     { what: "an id that is missing", spoils: (path: string) => change(path, "DELETE FROM meta") },
-    { what: "a page in the middle of the pages that is cut off", spoils: (path: string) => truncateSync(path, 20 * 8192) },
+    {
+      what: "a page in the middle of the pages that is cut off",
+      spoils: (path: string) => truncateSync(path, 20 * 8192),
+    },
   ])("$what", async ({ spoils }) => {
     const directory = mounted();
     const path = join(directory, "store.db");
@@ -377,8 +411,15 @@ describe("an error of a look names the store, and not the copy", () => {
     const path = join(directory, "store.db");
     await made(path, "closed");
     makeReadOnly(directory);
-    writeFileSync(join(tmp, "filler"), Buffer.alloc(8 * 1024 * 1024 - statSync(path).size - 16 * 1024));
-    const full = { code: "DISK_FULL", details: { path }, message: expect.stringContaining("Set TMPDIR") };
+    writeFileSync(
+      join(tmp, "filler"),
+      Buffer.alloc(8 * 1024 * 1024 - statSync(path).size - 16 * 1024),
+    );
+    const full = {
+      code: "DISK_FULL",
+      details: { path },
+      message: expect.stringContaining("Set TMPDIR"),
+    };
     await withTmp(tmp, () => expect(open(path)).rejects.toMatchObject(full));
   });
 });
@@ -392,11 +433,18 @@ test("a store that the disk cannot read is named, where it is copied to be looke
   vi.spyOn(promises, "copyFile").mockRejectedValue(unread);
   syncBuiltinESMExports();
   // From the second page on: the header is read before.
-  const read = instead("readSync", (fd: number, bytes: Buffer, offset: number, length: number, at: number) => {
-    if (length > 8192 && readlinkSync(`/proc/self/fd/${fd}`) === path) throw failure("EIO");
-    return read(fd, bytes, offset, length, at);
+  const read = instead(
+    "readSync",
+    (fd: number, bytes: Buffer, offset: number, length: number, at: number) => {
+      if (length > 8192 && readlinkSync(`/proc/self/fd/${fd}`) === path) throw failure("EIO");
+      return read(fd, bytes, offset, length, at);
+    },
+  );
+  await expect(open(path)).rejects.toMatchObject({
+    code: "IO",
+    details: { path },
+    message: expect.stringContaining("could not read"),
   });
-  await expect(open(path)).rejects.toMatchObject({ code: "IO", details: { path }, message: expect.stringContaining("could not read") });
 });
 
 test("looks that come one after the other leave one listener for the end of the process", async () => {
@@ -431,11 +479,17 @@ test("a signal to the command line leaves no copy; only a kill does", async () =
   makeReadOnly(directory);
   const ended = async (words: string[], signal: NodeJS.Signals) => {
     const TMPDIR = fresh();
-    const program = spawn(process.execPath, ["--import", standing, bin, ...words, "--store", path], { env: { ...process.env, TMPDIR } });
+    const program = spawn(
+      process.execPath,
+      ["--import", standing, bin, ...words, "--store", path],
+      { env: { ...process.env, TMPDIR } },
+    );
     const exited = once(program, "exit");
     programs.push(program);
     await once(program.stdout, "data");
-    const before = readdirSync(TMPDIR, { recursive: true }).filter((name) => String(name).endsWith("store.db")).length;
+    const before = readdirSync(TMPDIR, { recursive: true }).filter((name) =>
+      String(name).endsWith("store.db"),
+    ).length;
     program.kill(signal);
     const [code, by] = await exited;
     return { before, after: readdirSync(TMPDIR).length, code, by };

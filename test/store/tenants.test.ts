@@ -1,38 +1,71 @@
-/** P9: whatever a tenant names, nothing of another is there. The same ids in two tenants are two sessions. */
+/**
+ * P9: whatever a tenant names, nothing of another is there. The same ids in two tenants are two
+ * sessions.
+ */
 import { describe, expect, test } from "vitest";
 import { type Holdfast, type Message, open } from "../../src/index.js";
 import { errorOf } from "../support/error-of.js";
 import { stores } from "../support/stores.js";
 
-async function fill(hold: Holdfast, text: string): Promise<{ readonly checkpoint: string; readonly blob: string }> {
+async function fill(
+  hold: Holdfast,
+  text: string,
+): Promise<{ readonly checkpoint: string; readonly blob: string }> {
   const session = await hold.session("shared name", { agent: "scribe", tags: ["t"], title: text });
-  session.append({ role: "user", content: [{ type: "file", mediaType: "text/plain", data: { bytes: Buffer.from(text.repeat(10)) } }] });
+  session.append({
+    role: "user",
+    content: [
+      { type: "file", mediaType: "text/plain", data: { bytes: Buffer.from(text.repeat(10)) } },
+    ],
+  });
   session.append({ role: "user", content: text.repeat(5_000) });
   const { id } = await session.checkpoint(text);
   await session.close();
   const { messages } = await hold.checkpoints.state(id);
   const [{ content }] = messages as readonly [Message, ...Message[]];
-  const [{ data }] = content as unknown as readonly [{ readonly data: { readonly digest: string } }];
+  const [{ data }] = content as unknown as readonly [
+    { readonly data: { readonly digest: string } },
+  ];
   return { checkpoint: id, blob: data.digest };
 }
 
 async function everything(hold: Holdfast): Promise<unknown> {
   const { items } = await hold.checkpoints.list("shared name", { lines: "all" });
-  return [await hold.stats(), await hold.sessions.list(), items, await Promise.all(items.map(({ id }) => hold.checkpoints.state(id)))];
+  return [
+    await hold.stats(),
+    await hold.sessions.list(),
+    items,
+    await Promise.all(items.map(({ id }) => hold.checkpoints.state(id))),
+  ];
 }
 
 describe.each(stores.filter(({ traits }) => traits.durable))("tenants on $name", ({ address }) => {
   test("nothing of another tenant can be seen, counted, forked, changed or deleted", async () => {
     const place = address();
     const holds = await Promise.all(
-      ["acme", "Acme", "../acme", undefined].map((tenant) => open(place, tenant === undefined ? {} : { tenant })),
+      ["acme", "Acme", "../acme", undefined].map((tenant) =>
+        open(place, tenant === undefined ? {} : { tenant }),
+      ),
     );
     const [mine, ...others] = holds as [Holdfast, ...Holdfast[]];
     const own = await fill(mine, "secret");
     const before = await everything(mine);
     for (const other of others) {
-      expect(await other.stats()).toEqual({ agents: 0, sessions: 0, checkpoints: 0, snapshots: 0, messages: 0, sizeBytes: 0 });
-      for (const filter of [{}, { agent: "scribe" }, { tag: "t" }, { status: "in-progress" as const }, { archived: false }])
+      expect(await other.stats()).toEqual({
+        agents: 0,
+        sessions: 0,
+        checkpoints: 0,
+        snapshots: 0,
+        messages: 0,
+        sizeBytes: 0,
+      });
+      for (const filter of [
+        {},
+        { agent: "scribe" },
+        { tag: "t" },
+        { status: "in-progress" as const },
+        { archived: false },
+      ])
         expect((await other.sessions.list(filter)).items).toEqual([]);
       expect(await other.sessions.get("shared name")).toBeUndefined();
       expect(await other.checkpoints.get(own.checkpoint)).toBeUndefined();
@@ -92,6 +125,8 @@ describe.each(stores.filter(({ traits }) => traits.durable))("tenants on $name",
 
   test("a tenant is a name like others", async () => {
     for (const tenant of ["", "a\0b", "x".repeat(201), 7])
-      expect(await errorOf(() => open(address(), { tenant: tenant as string }))).toMatchObject({ code: "INVALID_ID" });
+      expect(await errorOf(() => open(address(), { tenant: tenant as string }))).toMatchObject({
+        code: "INVALID_ID",
+      });
   });
 });

@@ -1,4 +1,7 @@
-/** A disk that cannot read: the error says so and names the file. It is never called damage, and no list is shorter for it. */
+/**
+ * A disk that cannot read: the error says so and names the file. It is never called damage, and no
+ * list is shorter for it.
+ */
 import { execFile } from "node:child_process";
 import { closeSync, copyFileSync, openSync, readlinkSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -12,7 +15,13 @@ import { noWitnesses } from "../../src/store/port/copies.js";
 import { identityOf, Presence } from "../../src/store/presence.js";
 import type { DatabaseParts, Maintenance } from "../../src/store/sql/database.js";
 import { translate } from "../../src/store/sql/postgres/failures.js";
-import { type Driver, defaultDriver, explained, explaining, openDriver } from "../../src/store/sql/sqlite/driver/driver.js";
+import {
+  type Driver,
+  defaultDriver,
+  explained,
+  explaining,
+  openDriver,
+} from "../../src/store/sql/sqlite/driver/driver.js";
 import { stay } from "../../src/store/sql/sqlite/driver/open-files.js";
 import { sqliteParts } from "../../src/store/sql/sqlite/parts.js";
 import { SqlStore } from "../../src/store/sql/store.js";
@@ -27,13 +36,20 @@ afterEach(async () => {
   for (const end of ended.splice(0)) await end();
 });
 
-/** Makes every read of a file fail, or of the files that end so. `page`: only those of one page of 8 KB. */
+/**
+ * Makes every read of a file fail, or of the files that end so. `page`: only those of one page of 8
+ * KB.
+ */
 function breakReads(path: string, page?: number): void {
-  const read = instead("readSync", (fd: number, bytes: Buffer, offset: number, length: number, at: number) => {
-    const isHit = page === undefined || (at < page * 8192 && at + length > (page - 1) * 8192);
-    if (isHit && readlinkSync(`/proc/self/fd/${fd}`).endsWith(path)) throw Object.assign(failure("EIO"), { syscall: "read" });
-    return read(fd, bytes, offset, length, at);
-  });
+  const read = instead(
+    "readSync",
+    (fd: number, bytes: Buffer, offset: number, length: number, at: number) => {
+      const isHit = page === undefined || (at < page * 8192 && at + length > (page - 1) * 8192);
+      if (isHit && readlinkSync(`/proc/self/fd/${fd}`).endsWith(path))
+        throw Object.assign(failure("EIO"), { syscall: "read" });
+      return read(fd, bytes, offset, length, at);
+    },
+  );
 }
 
 function spoilPage(path: string, page: number): void {
@@ -56,9 +72,13 @@ async function made(address: string): Promise<void> {
 /** All that looks at a store, and how much of it each finds. */
 const looks: Readonly<Record<string, (hold: Holdfast) => Promise<number>>> = {
   list: async (hold) => (await hold.sessions.list()).items.length,
-  get: async (hold) => [await hold.sessions.get("a"), await hold.sessions.get("b"), await hold.sessions.get("c")].length,
-  state: async (hold) => (await Promise.all(["a", "b", "c"].map((id) => hold.sessions.state(id)))).length,
-  checkpoints: async (hold) => (await Promise.all(["a", "b", "c"].map((id) => hold.checkpoints.latest(id)))).length,
+  get: async (hold) =>
+    [await hold.sessions.get("a"), await hold.sessions.get("b"), await hold.sessions.get("c")]
+      .length,
+  state: async (hold) =>
+    (await Promise.all(["a", "b", "c"].map((id) => hold.sessions.state(id)))).length,
+  checkpoints: async (hold) =>
+    (await Promise.all(["a", "b", "c"].map((id) => hold.checkpoints.latest(id)))).length,
   search: async (hold) => (await hold.sessions.search("words")).items.length,
   verify: async (hold) => ((await hold.verify()).ok ? 3 : 0),
   stats: async (hold) => (await hold.stats()).sessions,
@@ -72,7 +92,8 @@ const looks: Readonly<Record<string, (hold: Holdfast) => Promise<number>>> = {
 
 async function answers(hold: Holdfast): Promise<Record<string, number | HoldfastError>> {
   const found: Record<string, number | HoldfastError> = {};
-  for (const [name, look] of Object.entries(looks)) found[name] = await look(hold).catch((error: HoldfastError) => error);
+  for (const [name, look] of Object.entries(looks))
+    found[name] = await look(hold).catch((error: HoldfastError) => error);
   return found;
 }
 
@@ -99,8 +120,13 @@ describe("dir", () => {
       for (const [name, answer] of Object.entries(await answers(hold))) {
         if (answer === all[name]) continue;
         failed += 1;
-        expect(answer, `${name}, round ${round}`).toMatchObject({ code: "IO", details: { path: expect.stringMatching(path) } });
-        expect((answer as HoldfastError).message, name).toMatch(/The disk could not read ".*". This call changed nothing/);
+        expect(answer, `${name}, round ${round}`).toMatchObject({
+          code: "IO",
+          details: { path: expect.stringMatching(path) },
+        });
+        expect((answer as HoldfastError).message, name).toMatch(
+          /The disk could not read ".*". This call changed nothing/,
+        );
       }
     }
     expect(failed).toBeGreaterThan(0);
@@ -125,7 +151,13 @@ describe("dir", () => {
 
 describe("SQLite", () => {
   // SQLite gives a failed read this code.
-  const damage: Fault = { name: "", code: "SQLITE_CORRUPT", rollsBack: false, after: false, forever: true };
+  const damage: Fault = {
+    name: "",
+    code: "SQLITE_CORRUPT",
+    rollsBack: false,
+    after: false,
+    forever: true,
+  };
 
   const parts = (path: string, db: Driver): DatabaseParts =>
     sqliteParts(
@@ -160,7 +192,11 @@ describe("SQLite", () => {
     driver.arm(1, damage);
     breakReads(path);
     for (const [name, answer] of Object.entries(await answers(hold)))
-      expect(answer, name).toMatchObject({ code: "IO", details: { path }, message: expect.stringContaining("could not read") });
+      expect(answer, name).toMatchObject({
+        code: "IO",
+        details: { path },
+        message: expect.stringContaining("could not read"),
+      });
     session.append({ role: "user", content: "and no more" });
     await expect(session.checkpoint()).rejects.toMatchObject({ code: "IO", details: { path } });
     driver.disarm();
@@ -190,23 +226,33 @@ describe("SQLite", () => {
       ...real,
       inTransaction: false,
       prepare: (sql) =>
-        sql.includes("integrity_check") ? { ...real.prepare(sql), all: () => lines.map((line) => [line]) } : real.prepare(sql),
+        sql.includes("integrity_check")
+          ? { ...real.prepare(sql), all: () => lines.map((line) => [line]) }
+          : real.prepare(sql),
     };
     const { maintenance } = parts(path, db);
     ended.unshift(() => maintenance.close());
     return maintenance;
   }
 
-  const notGot = "*** in database main ***\nTree 36 page 36: unable to get the page. error code=8458";
+  const notGot =
+    "*** in database main ***\nTree 36 page 36: unable to get the page. error code=8458";
   const longRow = "Tree 21 page 21 cell 0: failed to get page 39";
-  // SQLite says this of a page of the pointer map that it could not read, and of one that it read, and that is damaged.
+  // SQLite says this of a page of the pointer map that it could not read, and of one that it read,
+  // and that is damaged.
   const map = "Failed to read ptrmap key=39\nFailed to read ptrmap key=40";
 
-  test.each([notGot, longRow, `Tree 5 page 5: never used\n${longRow}`])("an integrity check says: %s. It is no finding", async (said) => {
-    const { path, hold } = await faulty();
-    await expect(saying(path, said).check()).rejects.toMatchObject({ code: "IO", details: { path } });
-    expect((await hold.verify()).ok).toBe(true);
-  });
+  test.each([notGot, longRow, `Tree 5 page 5: never used\n${longRow}`])(
+    "an integrity check says: %s. It is no finding",
+    async (said) => {
+      const { path, hold } = await faulty();
+      await expect(saying(path, said).check()).rejects.toMatchObject({
+        code: "IO",
+        details: { path },
+      });
+      expect((await hold.verify()).ok).toBe(true);
+    },
+  );
 
   test.each([
     { what: "the pointer map", said: map, broken: "", page: 2 },
@@ -214,12 +260,23 @@ describe("SQLite", () => {
     { what: "the log, of a page of a tree", said: notGot, broken: "-wal" },
     { what: "the log, of a page of a long row", said: longRow, broken: "-wal" },
     // The 1,639 pages behind a page of the map are those it speaks of.
-    { what: "a later page of the pointer map", said: "Failed to read ptrmap key=1642", broken: "", page: 1_641 },
-  ])("an integrity check that could not read $what is no finding, and the error names the file", async ({ said, broken, page }) => {
-    const { path } = await faulty();
-    breakReads(path + broken, page);
-    await expect(saying(path, said).check()).rejects.toMatchObject({ code: "IO", details: { path: path + broken } });
-  });
+    {
+      what: "a later page of the pointer map",
+      said: "Failed to read ptrmap key=1642",
+      broken: "",
+      page: 1_641,
+    },
+  ])(
+    "an integrity check that could not read $what is no finding, and the error names the file",
+    async ({ said, broken, page }) => {
+      const { path } = await faulty();
+      breakReads(path + broken, page);
+      await expect(saying(path, said).check()).rejects.toMatchObject({
+        code: "IO",
+        details: { path: path + broken },
+      });
+    },
+  );
 
   test.each([
     "Tree 36 page 36: unable to get the page. error code=11",
@@ -227,22 +284,32 @@ describe("SQLite", () => {
     // The page of SQLite's locks holds no data: a row that goes on there is damaged.
     "Tree 21 page 21 cell 0: failed to get page 131073",
     map,
-  ])("negative control: a file that can be read is damaged, where an integrity check says: %s", async (said) => {
-    const { path } = await faulty();
-    expect(await saying(path, said).check()).toHaveLength(1);
-    // A page that no finding speaks of.
-    breakReads(path, 7);
-    expect(await saying(path, said).check()).toHaveLength(1);
-  });
+  ])(
+    "negative control: a file that can be read is damaged, where an integrity check says: %s",
+    async (said) => {
+      const { path } = await faulty();
+      expect(await saying(path, said).check()).toHaveLength(1);
+      // A page that no finding speaks of.
+      breakReads(path, 7);
+      expect(await saying(path, said).check()).toHaveLength(1);
+    },
+  );
 
   test("a pointer map that cannot be read is IO at open, and one that is damaged is CORRUPT", async () => {
     const path = join(fresh(), "store.db");
     await made(path);
     spoilPage(path, 2);
     breakReads(path, 2);
-    await expect(open(path)).rejects.toMatchObject({ code: "IO", details: { path }, message: expect.stringContaining("could not read") });
+    await expect(open(path)).rejects.toMatchObject({
+      code: "IO",
+      details: { path },
+      message: expect.stringContaining("could not read"),
+    });
     mend();
-    await expect(open(path)).rejects.toMatchObject({ code: "CORRUPT", message: expect.stringContaining("Failed to read ptrmap") });
+    await expect(open(path)).rejects.toMatchObject({
+      code: "CORRUPT",
+      message: expect.stringContaining("Failed to read ptrmap"),
+    });
   });
 
   test.each([{ part: "" }, { part: "-wal" }])(
@@ -255,7 +322,11 @@ describe("SQLite", () => {
       for (const each of ["", "-wal"]) copyFileSync(draft + each, path + each);
       await hold.close();
       breakReads(path + part);
-      const error = { code: "IO", details: { path: path + part }, message: expect.stringContaining("could not read") };
+      const error = {
+        code: "IO",
+        details: { path: path + part },
+        message: expect.stringContaining("could not read"),
+      };
       await expect(open(path)).rejects.toMatchObject(error);
       mend();
       await (await open(path)).close();
@@ -268,7 +339,11 @@ describe("SQLite", () => {
     driver.arm(1, { ...damage, code: "SQLITE_IOERR_CORRUPTFS" });
     breakReads(`${path}-wal`);
     session.append({ role: "user", content: "more" });
-    const failed = { code: "IO", details: { path: `${path}-wal` }, message: expect.stringContaining("could not read") };
+    const failed = {
+      code: "IO",
+      details: { path: `${path}-wal` },
+      message: expect.stringContaining("could not read"),
+    };
     await expect(hold.sessions.list()).rejects.toMatchObject(failed);
     await expect(session.checkpoint()).rejects.toMatchObject(failed);
     mend();
@@ -284,7 +359,10 @@ describe("SQLite", () => {
     breakReads(path);
     driver.arm(1, { ...damage, code: "SQLITE_IOERR_WRITE", forever: false });
     session.append({ role: "user", content: "more" });
-    const failed = { code: "IO", message: expect.stringContaining("close the store and open it again") };
+    const failed = {
+      code: "IO",
+      message: expect.stringContaining("close the store and open it again"),
+    };
     await expect(session.checkpoint()).rejects.toMatchObject(failed);
     mend();
     await expect(session.checkpoint()).rejects.toMatchObject({ code: "IO" });
@@ -296,7 +374,10 @@ describe("SQLite", () => {
     const hold = await open(path);
     ended.push(() => hold.close());
     // SQLite's own interface for copies gives no other code, for both.
-    const failed = Object.assign(new Error("disk I/O error"), { code: "SQLITE_IOERR", errcode: 10 });
+    const failed = Object.assign(new Error("disk I/O error"), {
+      code: "SQLITE_IOERR",
+      errcode: 10,
+    });
     const own: { backup(): Promise<unknown> } =
       defaultDriver() === "node:sqlite"
         ? process.getBuiltinModule("node:sqlite")
@@ -311,7 +392,11 @@ describe("SQLite", () => {
       message: expect.stringContaining("could not read"),
     });
     mend();
-    const unwritten = { code: "IO", details: { path: target }, message: expect.stringContaining("The backup could not be written") };
+    const unwritten = {
+      code: "IO",
+      details: { path: target },
+      message: expect.stringContaining("The backup could not be written"),
+    };
     await expect(hold.backup(target)).rejects.toMatchObject(unwritten);
   });
 
@@ -323,7 +408,10 @@ describe("SQLite", () => {
     await hold.backup(backup);
     await hold.close();
     breakReads(backup);
-    await expect(restoreBackup(backup, join(directory, "restored.db"))).rejects.toMatchObject({ code: "IO", details: { path: backup } });
+    await expect(restoreBackup(backup, join(directory, "restored.db"))).rejects.toMatchObject({
+      code: "IO",
+      details: { path: backup },
+    });
   });
 
   test("a copy that cannot be read is IO in a restore, and one that is damaged is CORRUPT", async () => {
@@ -336,9 +424,14 @@ describe("SQLite", () => {
     spoilPage(backup, 2);
     breakReads(".draft", 2);
     const draft = { path: expect.stringMatching(/restored\.db\..*\.draft$/) };
-    await expect(restoreBackup(backup, join(directory, "restored.db"))).rejects.toMatchObject({ code: "IO", details: draft });
+    await expect(restoreBackup(backup, join(directory, "restored.db"))).rejects.toMatchObject({
+      code: "IO",
+      details: draft,
+    });
     mend();
-    await expect(restoreBackup(backup, join(directory, "restored.db"))).rejects.toMatchObject({ code: "CORRUPT" });
+    await expect(restoreBackup(backup, join(directory, "restored.db"))).rejects.toMatchObject({
+      code: "CORRUPT",
+    });
   });
 
   test("a store that was read through still has its locks: another process cannot replace it", async () => {
@@ -355,15 +448,23 @@ describe("SQLite", () => {
     breakReads(path);
     await expect(hold.sessions.list()).rejects.toMatchObject({ code: "IO" });
     mend();
-    const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", restore]);
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      "--input-type=module",
+      "-e",
+      restore,
+    ]);
     expect(stdout).toBe("BUSY\n");
     expect((await hold.sessions.list()).items).toHaveLength(3);
   });
 });
 
 test("Postgres: a failed read of the server's disk is IO, and damage is CORRUPT", () => {
-  const said = (code: string) => translate(Object.assign(new Error("could not read block 7 in file"), { code }));
-  expect(said("58030")).toMatchObject({ code: "IO", message: expect.stringContaining("Check the server's disk") });
+  const said = (code: string) =>
+    translate(Object.assign(new Error("could not read block 7 in file"), { code }));
+  expect(said("58030")).toMatchObject({
+    code: "IO",
+    message: expect.stringContaining("Check the server's disk"),
+  });
   expect(said("58030").message).not.toMatch(/backup/i);
   expect(said("XX001").code).toBe("CORRUPT");
 });

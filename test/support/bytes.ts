@@ -14,13 +14,28 @@ function filesOf(address: string): string[] {
     .map((name) => join(dirname(path), name));
 }
 
-/** The forms in which a text may stand in a file: as it is, inside JSON, in UTF-16, and any sixteen bytes of a long one. */
+/**
+ * The forms in which a text may stand in a file: as it is, inside JSON, in UTF-16, and any sixteen
+ * bytes of a long one.
+ */
 function formsOf(text: string): Buffer[] {
   const inJson = (plain: string) => JSON.stringify(plain).slice(1, -1);
-  const ascii = inJson(text).replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  const ascii = inJson(text).replace(
+    /[^ -~]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
   const utf8 = Buffer.from(text);
-  const pieces = utf8.length < 32 ? [] : Array.from({ length: utf8.length - 15 }, (_, i) => utf8.subarray(i, i + 16));
-  return [utf8, Buffer.from(inJson(text)), Buffer.from(ascii), Buffer.from(text, "utf16le"), ...pieces];
+  const pieces =
+    utf8.length < 32
+      ? []
+      : Array.from({ length: utf8.length - 15 }, (_, i) => utf8.subarray(i, i + 16));
+  return [
+    utf8,
+    Buffer.from(inJson(text)),
+    Buffer.from(ascii),
+    Buffer.from(text, "utf16le"),
+    ...pieces,
+  ];
 }
 
 /** The names of the files that hold a text, in any form. */

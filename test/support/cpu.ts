@@ -1,4 +1,7 @@
-/** The processor time that a call took, in milliseconds: on a busy machine the time by the clock says nothing of the call. */
+/**
+ * The processor time that a call took, in milliseconds: on a busy machine the time by the clock
+ * says nothing of the call.
+ */
 export function cpuMs(run: () => unknown): number {
   const began = process.cpuUsage();
   run();

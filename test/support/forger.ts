@@ -1,9 +1,18 @@
-/** What an attacker can do to an export: change anything in it, and seal it again. All checks and digests of the result are right. */
+/**
+ * What an attacker can do to an export: change anything in it, and seal it again. All checks and
+ * digests of the result are right.
+ */
 import { refsIn } from "../../src/core/journal/refs.js";
 import type { Save } from "../../src/core/journal/save.js";
 import { recordTexts } from "../../src/core/journal/save-section.js";
 import { freeLease } from "../../src/core/sessions/lease.js";
-import { type LineText, RowReader, RowWriter, type SessionText, type TransferRow } from "../../src/core/transfer/transfer.js";
+import {
+  type LineText,
+  RowReader,
+  RowWriter,
+  type SessionText,
+  type TransferRow,
+} from "../../src/core/transfer/transfer.js";
 import { digest } from "../../src/core/values/digest.js";
 import { leaseRow } from "../../src/engine/records/rows.js";
 import { headFrom, labelFrom } from "../../src/features/transfer/foreign-rows.js";
@@ -11,7 +20,8 @@ import type { NewSave } from "../../src/store/port/changes.js";
 import type { Store } from "../../src/store/port.js";
 
 const SALT = "AAAAAAAAAAAAAAAA";
-export const section = (records: readonly string[]): string => `[${records.map((record) => `${record},\n`).join("")}"${SALT}"]`;
+export const section = (records: readonly string[]): string =>
+  `[${records.map((record) => `${record},\n`).join("")}"${SALT}"]`;
 export const recordsOf = recordTexts;
 /** The text of a value with a number of levels. JSON.stringify could not write it. */
 export const deep = (levels: number): string => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
@@ -29,7 +39,9 @@ export function resealed(rows: readonly TransferRow[]): string[] {
     if ("line" in row && row.origin !== null) return lineAt(row, now);
     return "save" in row ? { save: sealedAgain(row.save, now) } : row;
   });
-  return [...made, { end: { rows: made.length + 1, sessions: 0 } } as TransferRow].map((row) => writer.write(row));
+  return [...made, { end: { rows: made.length + 1, sessions: 0 } } as TransferRow].map((row) =>
+    writer.write(row),
+  );
 }
 
 function lineAt(row: LineText, now: ReadonlyMap<string, string>): LineText {
@@ -42,7 +54,22 @@ export const sealed = (doc: object): string => sealedText(JSON.stringify(doc));
 export const sealedText = (text: string): string => digest(text).slice(0, 16) + text;
 
 function chain(save: Save): string {
-  const { line, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, itemsDigest, stateDigest, mark, note } = save;
+  const {
+    line,
+    seq,
+    at,
+    nItems,
+    nState,
+    nMark,
+    nMessages,
+    prior,
+    base,
+    prev,
+    itemsDigest,
+    stateDigest,
+    mark,
+    note,
+  } = save;
   const kept = note === null ? undefined : (JSON.parse(note.slice(43)) as { mark?: string }).mark;
   const marked = kept ?? (mark === null ? "" : mark.endsWith("}}") ? mark : digest(mark));
   return digest(
@@ -56,13 +83,17 @@ function sealedAgain(given: Save, now: Map<string, string>): Save {
   const prev = now.get(save.prev) ?? save.prev;
   if (save.note !== null) {
     const told = JSON.parse(save.note.slice(43)) as { gap?: number };
-    // A gap says only the beginning of what comes behind it: nothing in front of one is changed here.
+    // A gap says only the beginning of what comes behind it: nothing in front of one is changed
+    // here.
     if (told.gap !== undefined) return save;
     const check = chain({ ...save, prev });
     now.set(before ?? chain(save), check);
     const again = { ...save, prev, check: check.slice(0, 16) };
     const text = save.note.slice(43);
-    return { ...again, note: digest(`${again.line} ${again.seq} ${again.prev} ${again.check} ${text}`) + text };
+    return {
+      ...again,
+      note: digest(`${again.line} ${again.seq} ${again.prev} ${again.check} ${text}`) + text,
+    };
   }
   const fresh = {
     ...save,
@@ -76,7 +107,11 @@ function sealedAgain(given: Save, now: Map<string, string>): Save {
 }
 
 /** Change one save. What it was is kept aside until it is sealed: those that follow name that. */
-export function edit(rows: readonly TransferRow[], which: (save: Save) => boolean, to: (save: Save) => Partial<Save>): TransferRow[] {
+export function edit(
+  rows: readonly TransferRow[],
+  which: (save: Save) => boolean,
+  to: (save: Save) => Partial<Save>,
+): TransferRow[] {
   let isDone = false;
   const made = rows.map((row) => {
     if (isDone || !("save" in row) || !which(row.save)) return row;
@@ -87,7 +122,10 @@ export function edit(rows: readonly TransferRow[], which: (save: Save) => boolea
   return made;
 }
 
-/** Put what an export holds into a store past all checks of an import: a file that another hand has written. */
+/**
+ * Put what an export holds into a store past all checks of an import: a file that another hand has
+ * written.
+ */
 export async function plant(store: Store, rows: readonly string[]): Promise<void> {
   const blobs = new Map<string, Uint8Array>();
   const lines: { row: LineText; saves: NewSave[] }[] = [];
@@ -106,10 +144,20 @@ function newSave(save: Save, blobs: ReadonlyMap<string, Uint8Array>): NewSave {
   } catch {
     // Monstrous: no reader says what it refers to.
   }
-  return { save, refs, blobs: refs.flatMap((name) => (blobs.has(name) ? [{ digest: name, bytes: blobs.get(name) as Uint8Array }] : [])) };
+  return {
+    save,
+    refs,
+    blobs: refs.flatMap((name) =>
+      blobs.has(name) ? [{ digest: name, bytes: blobs.get(name) as Uint8Array }] : [],
+    ),
+  };
 }
 
-async function plantSession(store: Store, row: SessionText, lines: readonly { row: LineText; saves: NewSave[] }[]): Promise<void> {
+async function plantSession(
+  store: Store,
+  row: SessionText,
+  lines: readonly { row: LineText; saves: NewSave[] }[],
+): Promise<void> {
   const { session, head, label } = row;
   const loose = lines.map(({ row: { line, origin, text }, saves }) => ({
     session: `\u0001import ${line}`,

@@ -1,6 +1,6 @@
 /**
- * One Postgres for the whole run. It starts when a test first asks for its address: a worker makes the file `wanted` and waits for the file
- * `address` (test/support/shared-postgres.ts).
+ * One Postgres for the whole run. It starts when a test first asks for its address: a worker makes
+ * the file `wanted` and waits for the file `address` (test/support/shared-postgres.ts).
  */
 import { existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,7 +47,9 @@ async function start(place: string) {
     renameSync(join(place, "draft"), join(place, "address"));
   };
   try {
-    const server = await startPostgres({ settings: { max_connections: 200, max_locks_per_transaction: 256 } });
+    const server = await startPostgres({
+      settings: { max_connections: 200, max_locks_per_transaction: 256 },
+    });
     tell({ url: server.url() });
     return server;
   } catch (error) {

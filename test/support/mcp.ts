@@ -94,7 +94,9 @@ export async function httpProcess(
 }
 
 export function httpTransport(url: string, token = TOKEN): StreamableHTTPClientTransport {
-  return new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: { authorization: `Bearer ${token}` } } });
+  return new StreamableHTTPClientTransport(new URL(url), {
+    requestInit: { headers: { authorization: `Bearer ${token}` } },
+  });
 }
 
 async function overHttp(era: Era, store: string, args: readonly string[]): Promise<Connected> {
@@ -113,8 +115,18 @@ async function overHttp(era: Era, store: string, args: readonly string[]): Promi
 }
 
 export const ways: readonly Way[] = (["2025-11-25", "2026-07-28"] as const).flatMap((era) => [
-  { name: `stdio, ${era}`, era, over: "stdio" as const, connect: (store: string, ...args: string[]) => overStdio(era, store, args) },
-  { name: `HTTP, ${era}`, era, over: "http" as const, connect: (store: string, ...args: string[]) => overHttp(era, store, args) },
+  {
+    name: `stdio, ${era}`,
+    era,
+    over: "stdio" as const,
+    connect: (store: string, ...args: string[]) => overStdio(era, store, args),
+  },
+  {
+    name: `HTTP, ${era}`,
+    era,
+    over: "http" as const,
+    connect: (store: string, ...args: string[]) => overHttp(era, store, args),
+  },
 ]);
 
 /** Calls a tool, and has an error of it thrown with what it said. */

@@ -1,9 +1,15 @@
-/** Arbitrary messages of our model: every part in every role, every kind of file data, and fields that nobody has heard of. */
+/**
+ * Arbitrary messages of our model: every part in every role, every kind of file data, and fields
+ * that nobody has heard of.
+ */
 import fc from "fast-check";
 import { digest } from "../../src/core/values/digest.js";
 import type { MessageInput, Part } from "../../src/index.js";
 
-const text = fc.oneof(fc.string({ unit: "grapheme", maxLength: 12 }), fc.constantFrom("", " ", "\n", "{}", '{"a":1}', "[1]", "null", "42"));
+const text = fc.oneof(
+  fc.string({ unit: "grapheme", maxLength: 12 }),
+  fc.constantFrom("", " ", "\n", "{}", '{"a":1}', "[1]", "null", "42"),
+);
 const key = fc.oneof(
   fc.string({ maxLength: 6 }),
   fc.constantFrom("__proto__", "constructor", "type", "role", "bytes", "content", "cache_control"),
@@ -20,8 +26,19 @@ const json = fc.letrec((tie) => ({
   ),
 })).value as fc.Arbitrary<never>;
 const object = fc.dictionary(key, json, { maxKeys: 3 }) as fc.Arbitrary<never>;
-const name = fc.string({ unit: fc.constantFrom("a", "B", "-", "_", ".", "é", "9"), minLength: 1, maxLength: 8 });
-const who = fc.constantFrom("openai", "openai-responses", "anthropic", "ai-sdk", "google", "__proto__");
+const name = fc.string({
+  unit: fc.constantFrom("a", "B", "-", "_", ".", "é", "9"),
+  minLength: 1,
+  maxLength: 8,
+});
+const who = fc.constantFrom(
+  "openai",
+  "openai-responses",
+  "anthropic",
+  "ai-sdk",
+  "google",
+  "__proto__",
+);
 const fields = fc.oneof(
   object,
   fc.constantFrom(
@@ -52,7 +69,10 @@ const mediaType = fc.constantFrom(
 const data = fc.oneof(
   bytes.map((some) => ({ bytes: some })),
   // Of bytes that no message brings: one file named in two ways is the same file.
-  bytes.map((some) => ({ digest: digest(Buffer.concat([some, Buffer.from("elsewhere")])), sizeBytes: some.length + 9 })),
+  bytes.map((some) => ({
+    digest: digest(Buffer.concat([some, Buffer.from("elsewhere")])),
+    sizeBytes: some.length + 9,
+  })),
   fc.webUrl().map((url) => ({ url })),
   fc.constant({ url: "data:image/png;base64,AAAA" }),
   text.map((some) => ({ text: some })),
@@ -69,7 +89,10 @@ const optional = <T extends object>(part: fc.Arbitrary<T>): fc.Arbitrary<T> =>
   fc
     .tuple(
       part,
-      fc.option(fc.record({ id: name, provider }, { requiredKeys: [] }), { nil: undefined, freq: 2 }),
+      fc.option(fc.record({ id: name, provider }, { requiredKeys: [] }), {
+        nil: undefined,
+        freq: 2,
+      }),
       fc.option(odd, { nil: undefined, freq: 12 }),
     )
     .map(([is, more, unknown]) => ({ ...unknown, ...is, ...more }));
@@ -87,7 +110,14 @@ const shown = fc.letrec((tie) => ({
   ),
   call: optional(
     fc.record(
-      { type: fc.constant("tool-call"), callId, name, input: fc.oneof(json, object), raw: text, by: fc.constant("provider") },
+      {
+        type: fc.constant("tool-call"),
+        callId,
+        name,
+        input: fc.oneof(json, object),
+        raw: text,
+        by: fc.constant("provider"),
+      },
       { requiredKeys: ["type", "callId", "name", "input"] },
     ),
   ),
@@ -97,7 +127,11 @@ const shown = fc.letrec((tie) => ({
         type: fc.constant("tool-result"),
         callId,
         outcome: fc.constantFrom("ok", "error", "denied"),
-        output: fc.oneof(json, text, fc.array(fc.oneof(tie("text"), tie("file"), tie("part")), { maxLength: 3 })),
+        output: fc.oneof(
+          json,
+          text,
+          fc.array(fc.oneof(tie("text"), tie("file"), tie("part")), { maxLength: 3 }),
+        ),
         name,
         by: fc.constant("provider"),
       },
@@ -110,7 +144,10 @@ const shown = fc.letrec((tie) => ({
         type: fc.constant("opaque"),
         format: fc.oneof(
           fc
-            .tuple(fc.constantFrom("openai", "openai-responses", "anthropic", "ai-sdk"), fc.constantFrom("message", "part", "refusal"))
+            .tuple(
+              fc.constantFrom("openai", "openai-responses", "anthropic", "ai-sdk"),
+              fc.constantFrom("message", "part", "refusal"),
+            )
             .map((both) => both.join("/")),
           name,
         ),
@@ -132,9 +169,17 @@ const shown = fc.letrec((tie) => ({
 }));
 const part = shown.part as fc.Arbitrary<Part>;
 
-const usage = fc.record({ inputTokens: fc.nat(), outputTokens: fc.nat(), raw: object }, { requiredKeys: [] });
+const usage = fc.record(
+  { inputTokens: fc.nat(), outputTokens: fc.nat(), raw: object },
+  { requiredKeys: [] },
+);
 const reply = fc.record(
-  { finish: fc.constantFrom("stop", "tool-calls", "length", "error"), model: name, responseId: name, usage },
+  {
+    finish: fc.constantFrom("stop", "tool-calls", "length", "error"),
+    model: name,
+    responseId: name,
+    usage,
+  },
   { requiredKeys: ["finish"] },
 );
 
@@ -154,14 +199,26 @@ const message = fc.record(
 
 /** A conversation as it mostly is: a reply with calls, their answers, and more. */
 const turn = fc
-  .tuple(fc.array(message, { maxLength: 2 }), fc.array(part, { maxLength: 3 }), fc.subarray(["c1", "c2", "c3"]), json, fc.boolean())
+  .tuple(
+    fc.array(message, { maxLength: 2 }),
+    fc.array(part, { maxLength: 3 }),
+    fc.subarray(["c1", "c2", "c3"]),
+    json,
+    fc.boolean(),
+  )
   .map(([before, said, calls, output, together]): MessageInput[] => {
-    const results = calls.map((callId) => ({ type: "tool-result", callId, name: "look", outcome: "ok", output }) as const);
-    const asked = calls.map((callId) => ({ type: "tool-call", callId, name: "look", input: { of: callId } }) as const);
+    const results = calls.map(
+      (callId) => ({ type: "tool-result", callId, name: "look", outcome: "ok", output }) as const,
+    );
+    const asked = calls.map(
+      (callId) => ({ type: "tool-call", callId, name: "look", input: { of: callId } }) as const,
+    );
     return [
       ...before,
       { role: "assistant", content: [...said, ...asked] },
-      ...(together ? [{ role: "tool" as const, content: results }] : results.map((one) => ({ role: "tool" as const, content: [one] }))),
+      ...(together
+        ? [{ role: "tool" as const, content: results }]
+        : results.map((one) => ({ role: "tool" as const, content: [one] }))),
     ];
   });
 

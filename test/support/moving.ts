@@ -1,4 +1,7 @@
-/** A store with a bit of everything, and all that a caller can see of one: what is moved must look the same. */
+/**
+ * A store with a bit of everything, and all that a caller can see of one: what is moved must look
+ * the same.
+ */
 import { RowReader, RowWriter, type TransferRow } from "../../src/core/transfer/transfer.js";
 import type { Checkpoint, Holdfast, SessionSummary } from "../../src/index.js";
 
@@ -15,7 +18,10 @@ export async function rich(hold: Holdfast): Promise<void> {
   const first = await a.checkpoint({ label: "first", metadata: { why: "because" } });
   a.append(
     { role: "assistant", content: big("A holdfast. ") },
-    { role: "user", content: [{ type: "file", mediaType: "x/y", data: { bytes: Buffer.from(big("png")) } }] },
+    {
+      role: "user",
+      content: [{ type: "file", mediaType: "x/y", data: { bytes: Buffer.from(big("png")) } }],
+    },
   );
   a.set("notes", big("note "));
   a.splice("plan", 1, 1, "read", "rest");
@@ -89,18 +95,33 @@ export interface Seen {
   readonly now: unknown;
 }
 
-/** Which of the sessions that share a deleted one's checkpoints is the oldest depends on the order in which they came into the store. */
-const unowned = (checkpoint: Checkpoint): Checkpoint => ({ ...checkpoint, sessionId: "" as Checkpoint["sessionId"] });
+/**
+ * Which of the sessions that share a deleted one's checkpoints is the oldest depends on the order
+ * in which they came into the store.
+ */
+const unowned = (checkpoint: Checkpoint): Checkpoint => ({
+  ...checkpoint,
+  sessionId: "" as Checkpoint["sessionId"],
+});
 
 /** All that a caller can see of a session. */
 export async function look(hold: Holdfast, id: string): Promise<Seen> {
   const past = await everyPage((cursor) => hold.checkpoints.list(id, { limit: 1_000, ...cursor }));
-  const all = await everyPage((cursor) => hold.checkpoints.list(id, { limit: 1_000, lines: "all", ...cursor }));
+  const all = await everyPage((cursor) =>
+    hold.checkpoints.list(id, { limit: 1_000, lines: "all", ...cursor }),
+  );
   const states = [];
-  for (const { id: at } of new Map([...past, ...all].map((checkpoint) => [checkpoint.id, checkpoint])).values())
+  for (const { id: at } of new Map(
+    [...past, ...all].map((checkpoint) => [checkpoint.id, checkpoint]),
+  ).values())
     states.push({ ...(await hold.checkpoints.state(at)), checkpoint: at });
   const opened = await hold.session(id);
-  const now = { messages: opened.messages, state: opened.state, status: opened.status, head: opened.head && unowned(opened.head) };
+  const now = {
+    messages: opened.messages,
+    state: opened.state,
+    status: opened.status,
+    head: opened.head && unowned(opened.head),
+  };
   await opened.close();
   const session = (await hold.sessions.get(id)) as SessionSummary;
   return { session, past: past.map(unowned), all: all.map(unowned), states, now };
@@ -113,7 +134,9 @@ export async function lookAtAll(hold: Holdfast): Promise<readonly Seen[]> {
   return seen;
 }
 
-async function everyPage<T>(list: (cursor: { cursor?: string }) => Promise<{ items: readonly T[]; next?: string }>): Promise<T[]> {
+async function everyPage<T>(
+  list: (cursor: { cursor?: string }) => Promise<{ items: readonly T[]; next?: string }>,
+): Promise<T[]> {
   const items: T[] = [];
   for (let cursor: string | undefined; ; ) {
     const page = await list(cursor === undefined ? {} : { cursor });
@@ -130,10 +153,15 @@ export async function rowsOf(rows: AsyncIterable<string>): Promise<string[]> {
 }
 
 /** The rows after a change to what they say, each sealed anew: what a forger would write. */
-export function forged(rows: readonly string[], change: (rows: TransferRow[]) => readonly TransferRow[]): string[] {
+export function forged(
+  rows: readonly string[],
+  change: (rows: TransferRow[]) => readonly TransferRow[],
+): string[] {
   const reader = new RowReader();
   const writer = new RowWriter();
   const read = rows.map((row) => reader.read(row.slice(0, -1)));
   const changed = change(read.slice(0, -1));
-  return [...changed, { end: { rows: changed.length + 1, sessions: 0 } }].map((row) => writer.write(row));
+  return [...changed, { end: { rows: changed.length + 1, sessions: 0 } }].map((row) =>
+    writer.write(row),
+  );
 }

@@ -1,4 +1,7 @@
-/** Directories for the fault tests, removed when the test run's process ends. Anybody may pass through them: some tests are somebody else. */
+/**
+ * Directories for the fault tests, removed when the test run's process ends. Anybody may pass
+ * through them: some tests are somebody else.
+ */
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { scratch } from "./stores.js";

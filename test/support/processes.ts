@@ -1,4 +1,7 @@
-/** Processes on one store that can be killed: each has a Holdfast of its own, and what a killed one still wants reaches nobody. */
+/**
+ * Processes on one store that can be killed: each has a Holdfast of its own, and what a killed one
+ * still wants reaches nobody.
+ */
 import { Holdfast as Opened } from "../../src/holdfast.js";
 import type { Clock, Holdfast, HoldfastError, ModelReply, ModelRequest } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
@@ -80,7 +83,9 @@ export class Processes {
           if (gone) return never();
           if (name === "present" && args[0] === unreadable) throw new Error("damaged");
           if (name === "present" && args[0] === diesReading) kill();
-          const isLast = (name === "apply" || (countsPosts === true && name === "post")) && ++writes === diesAt?.write;
+          const isLast =
+            (name === "apply" || (countsPosts === true && name === "post")) &&
+            ++writes === diesAt?.write;
           if (isLast && !diesAt.done) kill();
           if (gone) return never();
           const answer = await (inner[name] as (...args: unknown[]) => unknown)(...args);
@@ -101,19 +106,32 @@ export class Processes {
 }
 
 /** A reply that asks for calls: `[tool, arguments]` each. */
-export const asks = (...calls: readonly (readonly [name: string, args: unknown, id?: string])[]): ModelReply => ({
+export const asks = (
+  ...calls: readonly (readonly [name: string, args: unknown, id?: string])[]
+): ModelReply => ({
   content: "",
-  toolCalls: calls.map(([name, args, id], i) => ({ id: id ?? `${name}-${i}`, name, arguments: args as never })),
+  toolCalls: calls.map(([name, args, id], i) => ({
+    id: id ?? `${name}-${i}`,
+    name,
+    arguments: args as never,
+  })),
 });
 
-export type Scripted = string | ModelReply | ((request: ModelRequest) => string | ModelReply | Promise<string | ModelReply>);
+export type Scripted =
+  | string
+  | ModelReply
+  | ((request: ModelRequest) => string | ModelReply | Promise<string | ModelReply>);
 
-/** A model that says what stands in its script at that place of the transcript; past its end, "done". */
+/**
+ * A model that says what stands in its script at that place of the transcript; past its end,
+ * "done".
+ */
 export function script(...lines: readonly Scripted[]) {
   const requests: ModelRequest[] = [];
   const model = async (request: ModelRequest): Promise<ModelReply> => {
     requests.push(request);
-    const line = lines[request.messages.filter(({ role }) => role === "assistant").length] ?? "done";
+    const line =
+      lines[request.messages.filter(({ role }) => role === "assistant").length] ?? "done";
     const said = typeof line === "function" ? await line(request) : line;
     return typeof said === "string" ? { content: said } : said;
   };

@@ -1,4 +1,7 @@
-/** Stands between a client and a server on loopback, and does to their connections what networks, failovers and poolers do. */
+/**
+ * Stands between a client and a server on loopback, and does to their connections what networks,
+ * failovers and poolers do.
+ */
 import { connect, createServer, type Server, type Socket } from "node:net";
 
 export type Direction = "to server" | "to client";
@@ -89,8 +92,9 @@ export class Proxy {
 }
 
 /**
- * A pooler in transaction mode: whenever no transaction is open, the client goes on with another connection to the server. Whatever a
- * client leaves behind on a connection is then somewhere else. For servers that ask for no password.
+ * A pooler in transaction mode: whenever no transaction is open, the client goes on with another
+ * connection to the server. Whatever a client leaves behind on a connection is then somewhere else.
+ * For servers that ask for no password.
  */
 export class Pooler {
   readonly #target: number;
@@ -143,7 +147,8 @@ export class Pooler {
             if (rest.length < length) break;
             const message = rest.subarray(0, length);
             const isReady = message[0] === 90;
-            // The first one's greeting is the client's; of the others nothing is heard before they are in turn.
+            // The first one's greeting is the client's; of the others nothing is heard before they
+            // are in turn.
             if (i === 0 || ready) client.write(message);
             if (isReady && ready && message[5] === 73) {
               current = (current + 1) % this.#size;

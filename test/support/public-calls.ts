@@ -1,6 +1,6 @@
 /**
- * Every public method of an open store, with arguments that it accepts. Tests find the methods by reflection and compare them with this
- * table, so a new method cannot be forgotten.
+ * Every public method of an open store, with arguments that it accepts. Tests find the methods by
+ * reflection and compare them with this table, so a new method cannot be forgotten.
  */
 import {
   type BoundAgent,
@@ -29,7 +29,13 @@ export interface Opened {
 
 /** A model that asks for the tool `act` once, and then says "done". */
 const asksOnce = () =>
-  scriptedModel([{ content: [{ type: "tool-call", callId: "c1", name: "act", input: {} }] }, "done", "done", "done", "done"]);
+  scriptedModel([
+    { content: [{ type: "tool-call", callId: "c1", name: "act", input: {} }] },
+    "done",
+    "done",
+    "done",
+    "done",
+  ]);
 
 const act = { input: { type: "object" }, mode: "once", approval: true, run: () => 1 } as const;
 
@@ -51,7 +57,17 @@ export async function openWorld(address: string): Promise<Opened> {
   held.set("list", [1]);
   await held.checkpoint();
   const worker = hold.worker({ agents: [agent], onSigterm: false });
-  return { hold, held, agent, turn, stream, worker, checkpoint, snapshot: snapshot.id, effect: pending?.effectId ?? "" };
+  return {
+    hold,
+    held,
+    agent,
+    turn,
+    stream,
+    worker,
+    checkpoint,
+    snapshot: snapshot.id,
+    effect: pending?.effectId ?? "",
+  };
 }
 
 /** An argument that is an object of options, complete. */
@@ -71,7 +87,10 @@ export interface Surface {
   readonly name: string;
   readonly of: (world: Opened) => object;
   readonly calls: Readonly<Record<string, Arguments>>;
-  /** Methods that a closed store still answers, because they only read memory or end something that has ended. */
+  /**
+   * Methods that a closed store still answers, because they only read memory or end something that
+   * has ended.
+   */
   readonly still?: readonly string[];
 }
 
@@ -87,18 +106,46 @@ export const surfaces: readonly Surface[] = [
     of: ({ hold }) => hold,
     still: ["close", DISPOSE],
     calls: {
-      agent: () => [o({ name: "other", model: scriptedModel(["x"]), system: "s", limits: { steps: 3 }, tools: { act }, version: "1" })],
-      session: () => ["new", o({ agent: "a", title: "t", tags: ["t"], metadata: {}, waitMs: 0, leaseMs: 1_000 })],
+      agent: () => [
+        o({
+          name: "other",
+          model: scriptedModel(["x"]),
+          system: "s",
+          limits: { steps: 3 },
+          tools: { act },
+          version: "1",
+        }),
+      ],
+      session: () => [
+        "new",
+        o({ agent: "a", title: "t", tags: ["t"], metadata: {}, waitMs: 0, leaseMs: 1_000 }),
+      ],
       fork: ({ checkpoint }) => [checkpoint.id, o({ id: "fork", effects: "ask", key: "k1" })],
-      rewind: ({ checkpoint }) => ["free", checkpoint.id, o({ effects: "ask", key: "k2", waitMs: 0, signal })],
+      rewind: ({ checkpoint }) => [
+        "free",
+        checkpoint.id,
+        o({ effects: "ask", key: "k2", waitMs: 0, signal }),
+      ],
       adopt: ({ checkpoint }) => ["free", checkpoint.id, o({ waitMs: 0, signal })],
       events: ({ checkpoint }) => ["free", o({ after: checkpoint.id, signal, live: false })],
       cancel: () => ["submitted", "reason"],
       signal: () => ["free", "name", 1, o({ key: "k3" })],
-      worker: ({ agent }) => [o({ agents: [agent], concurrency: 1, leaseMs: 1_000, pollMs: 10, attempts: 1, onSigterm: false })],
+      worker: ({ agent }) => [
+        o({
+          agents: [agent],
+          concurrency: 1,
+          leaseMs: 1_000,
+          pollMs: 10,
+          attempts: 1,
+          onSigterm: false,
+        }),
+      ],
       tools: () => [o({ only: ["agent_save"], readOnly: false, agent: "agent", approval: true })],
       blob: () => ["A".repeat(43)],
-      export: () => [o({ session: "free" }), o({ signal, onProgress: () => {}, onLeftOut: () => {} })],
+      export: () => [
+        o({ session: "free" }),
+        o({ signal, onProgress: () => {}, onLeftOut: () => {} }),
+      ],
       import: () => [[], o({ dryRun: true, moved: true, signal, onProgress: () => {} })],
       backup: () => ["/dev/null/backup.db", o({ onProgress: () => {}, signal, force: false })],
       beginIncarnation: none,
@@ -114,18 +161,38 @@ export const surfaces: readonly Surface[] = [
     name: "hold.sessions",
     of: ({ hold }) => hold.sessions,
     calls: {
-      search: () => ["kelp", o({ agent: "a", tag: "t", sessionId: "free", role: "user", since: "2020-01-01T00:00:00Z", limit: 5 })],
+      search: () => [
+        "kelp",
+        o({
+          agent: "a",
+          tag: "t",
+          sessionId: "free",
+          role: "user",
+          since: "2020-01-01T00:00:00Z",
+          limit: 5,
+        }),
+      ],
       index: () => [o({ rebuild: false, onProgress: () => {}, signal })],
       get: () => ["free"],
       has: () => ["free"],
       ids: () => ["fr", o({ limit: 5 })],
       forks: () => ["free", o({ limit: 5 })],
       state: ({ checkpoint }) => ["free", o({ at: checkpoint.id })],
-      list: () => [o({ agent: "a", status: "waiting", tag: "t", archived: false, limit: 5, cursor: "s9" })],
-      update: () => ["free", o({ title: "t", tags: ["t"], archived: false, metadata: {} }), o({ key: "k4", create: true, about: "x" })],
+      list: () => [
+        o({ agent: "a", status: "waiting", tag: "t", archived: false, limit: 5, cursor: "s9" }),
+      ],
+      update: () => [
+        "free",
+        o({ title: "t", tags: ["t"], archived: false, metadata: {} }),
+        o({ key: "k4", create: true, about: "x" }),
+      ],
       transcript: ({ checkpoint }) => ["free", o({ format: "openai", at: checkpoint.id })],
       append: () => ["free", [message], o({ key: "k5" })],
-      replace: () => ["free", [message], o({ version: "v", from: "m", count: 1, key: "k21", waitMs: 0, signal })],
+      replace: () => [
+        "free",
+        [message],
+        o({ version: "v", from: "m", count: 1, key: "k21", waitMs: 0, signal }),
+      ],
       delete: () => ["free", o({ key: "k6" })],
       redact: () => ["free", "kelp", o({ dryRun: true, signal, onProgress: () => {} })],
     },
@@ -138,7 +205,19 @@ export const surfaces: readonly Surface[] = [
       has: ({ checkpoint }) => [checkpoint.id],
       find: ({ checkpoint }) => [checkpoint.id],
       latest: () => ["free"],
-      create: () => ["free", o({ label: "l", description: "d", kind: "manual", step: 3, metadata: {}, key: "k7", waitMs: 0, signal })],
+      create: () => [
+        "free",
+        o({
+          label: "l",
+          description: "d",
+          kind: "manual",
+          step: 3,
+          metadata: {},
+          key: "k7",
+          waitMs: 0,
+          signal,
+        }),
+      ],
       list: ({ checkpoint }) => ["free", o({ limit: 5, cursor: checkpoint.id, lines: "all" })],
       state: ({ checkpoint }) => [checkpoint.id],
       diff: ({ checkpoint }) => [checkpoint.id, checkpoint.id],
@@ -151,19 +230,31 @@ export const surfaces: readonly Surface[] = [
     of: ({ hold }) => hold.agents,
     still: ["stop"],
     calls: {
-      save: () => [o({ id: "kept", name: "n", system: "s", state: {}, config: {}, capabilities: ["c"] }), o({ key: "k9" })],
+      save: () => [
+        o({ id: "kept", name: "n", system: "s", state: {}, config: {}, capabilities: ["c"] }),
+        o({ key: "k9" }),
+      ],
       set: () => ["agent", "key", 1, o({ key: "k19" })],
       unset: () => ["agent", "key", o({ key: "k20" })],
       get: () => ["agent"],
       list: () => [o({ limit: 5, cursor: "d9" })],
       delete: () => ["agent", o({ key: "k10" })],
-      snapshot: () => ["agent", o({ name: "n", description: "d", kind: "manual", metadata: {}, key: "k11" })],
+      snapshot: () => [
+        "agent",
+        o({ name: "n", description: "d", kind: "manual", metadata: {}, key: "k11" }),
+      ],
       snapshots: () => ["agent", o({ kind: "manual", limit: 5, cursor: "d9" })],
       getSnapshot: ({ snapshot }) => [snapshot],
-      restore: ({ snapshot }) => [snapshot, o({ takeOver: false, dryRun: true, signal, onProgress: () => {}, key: "k12" })],
+      restore: ({ snapshot }) => [
+        snapshot,
+        o({ takeOver: false, dryRun: true, signal, onProgress: () => {}, key: "k12" }),
+      ],
       pruneSnapshots: () => ["agent", o({ keep: 5, dryRun: true, signal })],
       deleteSnapshot: ({ snapshot }) => [snapshot, o({ key: "k13" })],
-      autoSnapshot: () => ["agent", o({ everyMs: 3_600_000, keep: 1, onSnapshot: () => {}, onError: () => {} })],
+      autoSnapshot: () => [
+        "agent",
+        o({ everyMs: 3_600_000, keep: 1, onSnapshot: () => {}, onError: () => {} }),
+      ],
       stop: none,
     },
   },
@@ -186,7 +277,9 @@ export const surfaces: readonly Surface[] = [
       set: () => [o({ keep: 5 }), o({ agent: "agent" })],
       get: () => [o({ agent: "agent" })],
       clear: () => [o({ agent: "agent" })],
-      apply: () => [o({ agent: "agent", dryRun: true, lines: "all", onProgress: () => {}, signal })],
+      apply: () => [
+        o({ agent: "agent", dryRun: true, lines: "all", onProgress: () => {}, signal }),
+      ],
       sweep: () => [o({ everyMs: 3_600_000, onSwept: () => {}, onError: () => {} })],
       stop: none,
     },
@@ -201,11 +294,26 @@ export const surfaces: readonly Surface[] = [
       unset: () => ["key"],
       splice: () => ["list", 0, 0, 1],
       save: () => [o({ messages: [message], state: {} })],
-      effect: () => ["name", {}, o({ mode: "keyed", key: "k14", timeoutMs: 10, retry: { attempts: 1 }, keyValidMs: 10 }), () => 1],
+      effect: () => [
+        "name",
+        {},
+        o({ mode: "keyed", key: "k14", timeoutMs: 10, retry: { attempts: 1 }, keyValidMs: 10 }),
+        () => 1,
+      ],
       model: () => [async () => 1, o({ key: "k15" })],
       unfinished: none,
       shouldCheckpoint: () => ["after-tool"],
-      checkpoint: () => [o({ label: "l", description: "d", kind: "manual", step: 3, tokenCount: 1, tasksCompleted: 1, metadata: {} })],
+      checkpoint: () => [
+        o({
+          label: "l",
+          description: "d",
+          kind: "manual",
+          step: 3,
+          tokenCount: 1,
+          tasksCompleted: 1,
+          metadata: {},
+        }),
+      ],
       complete: () => [1, o({ label: "l" })],
       fail: () => ["reason", o({ label: "l" })],
       halt: () => ["reason", o({ label: "l" })],
@@ -223,9 +331,25 @@ export const surfaces: readonly Surface[] = [
     // It only names a turn.
     still: ["turn"],
     calls: {
-      run: () => ["ran", "go", o({ key: "k16", signal, ifBusy: "reject", limits: { steps: 5 }, tags: ["t"], title: "t", metadata: {} })],
+      run: () => [
+        "ran",
+        "go",
+        o({
+          key: "k16",
+          signal,
+          ifBusy: "reject",
+          limits: { steps: 5 },
+          tags: ["t"],
+          title: "t",
+          metadata: {},
+        }),
+      ],
       stream: () => ["streamed", "go", o({ key: "k17", context: undefined })],
-      submit: () => ["sent", "go", o({ key: "k18", tags: ["t"], title: "t", metadata: {}, atMs: 1 })],
+      submit: () => [
+        "sent",
+        "go",
+        o({ key: "k18", tags: ["t"], title: "t", metadata: {}, atMs: 1 }),
+      ],
       resume: () => ["submitted", o({ signal, limits: { steps: 5 } })],
       turn: ({ turn }) => [turn.sessionId, turn.turnId],
     },
@@ -246,18 +370,29 @@ export const surfaces: readonly Surface[] = [
     name: "worker",
     of: ({ worker }) => worker,
     still: ["stats", "stop"],
-    calls: { stats: none, start: none, stop: () => [o({ graceMs: 0 })], drain: () => [o({ maxMs: 1 })] },
+    calls: {
+      stats: none,
+      start: none,
+      stop: () => [o({ graceMs: 0 })],
+      drain: () => [o({ maxMs: 1 })],
+    },
   },
 ];
 
-const isMethod = (descriptor: PropertyDescriptor | undefined): boolean => typeof descriptor?.value === "function";
+const isMethod = (descriptor: PropertyDescriptor | undefined): boolean =>
+  typeof descriptor?.value === "function";
 
 /** The names of an object's methods, as reflection finds them. */
 export function methodsOf(object: object): readonly string[] {
   const names = new Set<string>();
-  for (let at: object | null = object; at !== null && at !== Object.prototype; at = Object.getPrototypeOf(at) as object | null)
+  for (
+    let at: object | null = object;
+    at !== null && at !== Object.prototype;
+    at = Object.getPrototypeOf(at) as object | null
+  )
     for (const key of Reflect.ownKeys(at))
-      if (key !== "constructor" && isMethod(Object.getOwnPropertyDescriptor(at, key))) names.add(String(key));
+      if (key !== "constructor" && isMethod(Object.getOwnPropertyDescriptor(at, key)))
+        names.add(String(key));
   return [...names].sort();
 }
 
@@ -266,9 +401,18 @@ export const plain = (args: readonly unknown[]): readonly unknown[] =>
   args.map((arg) => (arg instanceof Options ? { ...arg.fields } : arg));
 
 /** Calls a method by its name. Of an answer that is iterated, the first item is asked for. */
-export async function call(object: object, name: string, args: readonly unknown[]): Promise<unknown> {
-  const key = name === DISPOSE ? Symbol.asyncDispose : name === ITERATE ? Symbol.asyncIterator : name;
-  const answer = await Reflect.apply((object as Record<string | symbol, () => unknown>)[key] as () => unknown, object, args);
+export async function call(
+  object: object,
+  name: string,
+  args: readonly unknown[],
+): Promise<unknown> {
+  const key =
+    name === DISPOSE ? Symbol.asyncDispose : name === ITERATE ? Symbol.asyncIterator : name;
+  const answer = await Reflect.apply(
+    (object as Record<string | symbol, () => unknown>)[key] as () => unknown,
+    object,
+    args,
+  );
   if (typeof answer === "object" && answer !== null && Symbol.asyncIterator in answer)
     await (answer as AsyncIterable<unknown>)[Symbol.asyncIterator]().next();
   return answer;

@@ -1,4 +1,7 @@
-/** A seeded generator (mulberry32): the same seed makes the same choices, so that a failure can be asked for again. */
+/**
+ * A seeded generator (mulberry32): the same seed makes the same choices, so that a failure can be
+ * asked for again.
+ */
 export function random(seed) {
   let a = seed >>> 0;
   const next = () => {

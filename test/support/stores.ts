@@ -1,8 +1,9 @@
 /**
  * The table of stores that tests run over. A store is known by its traits, never by its name.
  *
- * `npm test` runs the contract on every store, and the features on SQLite. `npm run test:stores` runs the features on the others. Name stores
- * in HOLDFAST_STORES to choose (`HOLDFAST_STORES=dir,postgres npx vitest run test/features`), or `all`.
+ * `npm test` runs the contract on every store, and the features on SQLite. `npm run test:stores`
+ * runs the features on the others. Name stores in HOLDFAST_STORES to choose
+ * (`HOLDFAST_STORES=dir,postgres npx vitest run test/features`), or `all`.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,7 +36,11 @@ let directory: string | undefined;
 let count = 0;
 
 export const everyStore: readonly StoreKind[] = [
-  { name: "memory", traits: { durable: false, oneMachine: true, shared: false }, address: () => "memory:" },
+  {
+    name: "memory",
+    traits: { durable: false, oneMachine: true, shared: false },
+    address: () => "memory:",
+  },
   {
     name: "sqlite",
     traits: { durable: true, oneMachine: true, shared: true },
@@ -67,4 +72,6 @@ export const everyStore: readonly StoreKind[] = [
 const chosen = (process.env["HOLDFAST_STORES"] ?? "sqlite").split(",");
 
 /** The stores that the features are tested on in this run. */
-export const stores: readonly StoreKind[] = everyStore.filter(({ name }) => chosen.includes(name) || chosen.includes("all"));
+export const stores: readonly StoreKind[] = everyStore.filter(
+  ({ name }) => chosen.includes(name) || chosen.includes("all"),
+);

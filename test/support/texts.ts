@@ -44,7 +44,10 @@ const between = fc.constantFrom(" ", " ", " ", "\n", ", ", "", "—");
 export const someText = fc
   .array(
     fc.tuple(
-      fc.oneof({ weight: 9, arbitrary: someScripts }, { weight: 1, arbitrary: fc.string({ unit: "grapheme", maxLength: 8 }) }),
+      fc.oneof(
+        { weight: 9, arbitrary: someScripts },
+        { weight: 1, arbitrary: fc.string({ unit: "grapheme", maxLength: 8 }) },
+      ),
       between,
     ),
     {

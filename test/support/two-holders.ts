@@ -11,15 +11,27 @@ interface Asked {
   readonly arguments?: object;
 }
 
-export const holdOf = (store: Store) => new Holdfast(store, { ...thisMachine(), isDead: () => true }, { now: Date.now }, 30_000);
+export const holdOf = (store: Store) =>
+  new Holdfast(store, { ...thisMachine(), isDead: () => true }, { now: Date.now }, 30_000);
 
-export const clerk = (store: Store, tools: Tools, ...calls: readonly Asked[]) => holdOf(store).agent(asking("clerk", tools, ...calls));
+export const clerk = (store: Store, tools: Tools, ...calls: readonly Asked[]) =>
+  holdOf(store).agent(asking("clerk", tools, ...calls));
 
 /** Asks for these calls once, and ends when they are answered. */
 export function asking(name: string, tools: Tools, ...calls: readonly Asked[]) {
-  const toolCalls = calls.map(({ name, arguments: args = {} }, i) => ({ id: `c${i}`, name, arguments: args as never }));
-  const model = async ({ messages }: { readonly messages: readonly { readonly role: string }[] }): Promise<ModelReply> =>
-    messages.some(({ role }) => role === "assistant") ? { content: "done" } : { content: "", toolCalls };
+  const toolCalls = calls.map(({ name, arguments: args = {} }, i) => ({
+    id: `c${i}`,
+    name,
+    arguments: args as never,
+  }));
+  const model = async ({
+    messages,
+  }: {
+    readonly messages: readonly { readonly role: string }[];
+  }): Promise<ModelReply> =>
+    messages.some(({ role }) => role === "assistant")
+      ? { content: "done" }
+      : { content: "", toolCalls };
   return agent({ name, model, tools: tools as never });
 }
 
@@ -33,4 +45,5 @@ export function entered(mode: string, more: object = {}) {
   };
   return { inside: inside.opened, tool: { mode, run, ...more } };
 }
-export const inDoubt = (result: RunResult) => (result.status === "in-doubt" ? result.pending.map(({ tool }) => tool) : result.status);
+export const inDoubt = (result: RunResult) =>
+  result.status === "in-doubt" ? result.pending.map(({ tool }) => tool) : result.status;

@@ -1,4 +1,7 @@
-/** Use each public call of the library on a store in a file, in the ways that lead to different statements. */
+/**
+ * Use each public call of the library on a store in a file, in the ways that lead to different
+ * statements.
+ */
 import { type Holdfast, open, restoreBackup } from "../../src/index.js";
 import { scriptedModel } from "../../src/testing/index.js";
 
@@ -30,7 +33,12 @@ export async function useWholeLibrary(place: string, fillNotes: () => void): Pro
 }
 
 async function sessions(hold: Holdfast): Promise<void> {
-  const session = await hold.session("a", { agent: "scribe", title: "Kelp", tags: ["t"], metadata: { k: 1 } });
+  const session = await hold.session("a", {
+    agent: "scribe",
+    title: "Kelp",
+    tags: ["t"],
+    metadata: { k: 1 },
+  });
   session.append({ role: "user", content: "kelp grows" });
   session.set("k", 1);
   const first = await session.checkpoint("first");
@@ -47,9 +55,18 @@ async function sessions(hold: Holdfast): Promise<void> {
   await hold.fork(first.id, { id: "fork", key: "fork once" });
   await hold.rewind("a", first.id, { key: "rewind once" });
   await hold.adopt("a", second.id);
-  await hold.sessions.append("a", [{ role: "user", content: "from outside" }], { key: "append once" });
+  await hold.sessions.append("a", [{ role: "user", content: "from outside" }], {
+    key: "append once",
+  });
   await hold.sessions.update("a", { title: "Seaweed", tags: ["t", "u"], archived: true });
-  for (const filter of [{}, { agent: "scribe" }, { status: "in-progress" }, { tag: "t" }, { archived: true }, { archived: false }] as const)
+  for (const filter of [
+    {},
+    { agent: "scribe" },
+    { status: "in-progress" },
+    { tag: "t" },
+    { archived: true },
+    { archived: false },
+  ] as const)
     await hold.sessions.list({ ...filter, limit: 1 });
   await hold.sessions.get("a");
   await hold.sessions.ids("a");
@@ -73,7 +90,13 @@ async function searching(hold: Holdfast): Promise<void> {
     { sessionId: "a" },
     { agent: "scribe" },
     { tag: "t" },
-    { agent: "scribe", tag: "t", role: "user", since: "2020-01-01T00:00:00Z", until: "2100-01-01T00:00:00Z" },
+    {
+      agent: "scribe",
+      tag: "t",
+      role: "user",
+      since: "2020-01-01T00:00:00Z",
+      until: "2100-01-01T00:00:00Z",
+    },
   ] as const)
     await hold.sessions.search("kelp", filter);
 }
@@ -91,11 +114,21 @@ async function agents(hold: Holdfast): Promise<void> {
 }
 
 async function working(hold: Holdfast): Promise<void> {
-  const model = scriptedModel([{ content: "", toolCalls: [{ id: "1", name: "pay", arguments: { to: "ana" } }] }, "Paid."]);
+  const model = scriptedModel([
+    { content: "", toolCalls: [{ id: "1", name: "pay", arguments: { to: "ana" } }] },
+    "Paid.",
+  ]);
   const desk = hold.agent({
     name: "desk",
     model,
-    tools: { pay: { mode: "once", approval: () => true, run: async () => ({ paid: true }), check: async () => ({ retry: true }) } },
+    tools: {
+      pay: {
+        mode: "once",
+        approval: () => true,
+        run: async () => ({ paid: true }),
+        check: async () => ({ retry: true }),
+      },
+    },
   });
   const worker = hold.worker({ agents: [desk], concurrency: 1 });
   await worker.start();

@@ -1,13 +1,26 @@
 /**
- * A store under random commands. Every world is given the same commands and keeps a log of what it answered, in terms that do not
- * depend on random ids: two worlds on two stores must keep the same log. It also remembers what each checkpoint held when it was made.
+ * A store under random commands. Every world is given the same commands and keeps a log of what it
+ * answered, in terms that do not depend on random ids: two worlds on two stores must keep the same
+ * log. It also remembers what each checkpoint held when it was made.
  */
 import fc from "fast-check";
-import { type Checkpoint, type Holdfast, HoldfastError, type Json, open, type Session } from "../../src/index.js";
+import {
+  type Checkpoint,
+  type Holdfast,
+  HoldfastError,
+  type Json,
+  open,
+  type Session,
+} from "../../src/index.js";
 import { someScripts } from "./texts.js";
 
 export type Command =
-  | { readonly do: "append"; readonly who: number; readonly texts: readonly string[]; readonly big: boolean }
+  | {
+      readonly do: "append";
+      readonly who: number;
+      readonly texts: readonly string[];
+      readonly big: boolean;
+    }
   | { readonly do: "set"; readonly who: number; readonly key: string; readonly value: Json }
   | { readonly do: "unset"; readonly who: number; readonly key: string }
   | {
@@ -33,10 +46,20 @@ export type Command =
   | { readonly do: "prune"; readonly who: number; readonly keep: number }
   | { readonly do: "remove"; readonly at: number }
   | { readonly do: "delete"; readonly who: number }
-  | { readonly do: "update"; readonly who: number; readonly title: string; readonly tags: readonly string[] }
+  | {
+      readonly do: "update";
+      readonly who: number;
+      readonly title: string;
+      readonly tags: readonly string[];
+    }
   | { readonly do: "cancel"; readonly who: number }
   | { readonly do: "history"; readonly who: number }
-  | { readonly do: "search"; readonly words: string; readonly within: number | null; readonly tag: boolean }
+  | {
+      readonly do: "search";
+      readonly words: string;
+      readonly within: number | null;
+      readonly tag: boolean;
+    }
   | { readonly do: "gc" }
   | { readonly do: "reopen" };
 
@@ -49,7 +72,11 @@ const text = fc.oneof(
   fc.array(someScripts, { maxLength: 3 }).map((words) => words.join(" ")),
 );
 const key = fc.constantFrom("plan", "notes", "__proto__", "constructor", "10", "2");
-const value = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.array(text, { maxLength: 4 }), text) as fc.Arbitrary<never>;
+const value = fc.oneof(
+  fc.jsonValue({ maxDepth: 2 }),
+  fc.array(text, { maxLength: 4 }),
+  text,
+) as fc.Arbitrary<never>;
 
 const command: fc.Arbitrary<Command> = fc.oneof(
   {
@@ -153,14 +180,21 @@ export class World {
         this.log.push([command.do, this.#plain(await this.#one(command))]);
       } catch (error) {
         if (!(error instanceof HoldfastError)) throw error;
-        this.log.push([command.do, error.code, this.#plain(error.message.replace(/process \d+ for \d+ ms/, "somebody"))]);
+        this.log.push([
+          command.do,
+          error.code,
+          this.#plain(error.message.replace(/process \d+ for \d+ ms/, "somebody")),
+        ]);
       }
     }
     await this.#closeSessions();
     this.log.push(["end", this.#plain(await this.dump())]);
   }
 
-  /** What a caller can see, and whether each checkpoint that is left still holds what it held when it was made. */
+  /**
+   * What a caller can see, and whether each checkpoint that is left still holds what it held when
+   * it was made.
+   */
   async dump(): Promise<unknown> {
     const hold = await this.store();
     const verdict = await hold.verify();
@@ -178,7 +212,10 @@ export class World {
     for (const { id, holds } of this.#checkpoints) {
       if ((await hold.checkpoints.get(id)) === undefined) continue;
       const { messages, state, status, checkpoint } = await hold.checkpoints.state(id);
-      left.push({ checkpoint, same: JSON.stringify(this.#plain({ messages, state, status })) === JSON.stringify(holds) });
+      left.push({
+        checkpoint,
+        same: JSON.stringify(this.#plain({ messages, state, status })) === JSON.stringify(holds),
+      });
     }
     return { verdict, seen, left, stats: await hold.stats() };
   }
@@ -212,7 +249,12 @@ export class World {
     switch (command.do) {
       case "append": {
         const session = await this.#session(command.who);
-        session.append(...command.texts.map((text) => ({ role: "user" as const, content: command.big ? text.padEnd(9_000, "+") : text })));
+        session.append(
+          ...command.texts.map((text) => ({
+            role: "user" as const,
+            content: command.big ? text.padEnd(9_000, "+") : text,
+          })),
+        );
         return this.#seen(session);
       }
       case "set": {
@@ -228,7 +270,9 @@ export class World {
       case "splice": {
         const session = await this.#session(command.who);
         const items =
-          command.key === "messages" ? command.items.map((content) => ({ role: "assistant" as const, content })) : command.items;
+          command.key === "messages"
+            ? command.items.map((content) => ({ role: "assistant" as const, content }))
+            : command.items;
         session.splice(command.key, command.start, command.remove, ...items);
         return this.#seen(session);
       }
@@ -247,7 +291,9 @@ export class World {
       }
       case "finish": {
         const session = await this.#session(command.who);
-        await (command.how === "complete" ? session.complete({ done: true }) : session[command.how]("because"));
+        await (command.how === "complete"
+          ? session.complete({ done: true })
+          : session[command.how]("because"));
         return session.head && this.#remember(session.head, session);
       }
       case "fork":
@@ -274,7 +320,10 @@ export class World {
         return answer;
       }
       case "update":
-        return hold.sessions.update(SESSIONS[command.who] as string, { title: command.title, tags: command.tags });
+        return hold.sessions.update(SESSIONS[command.who] as string, {
+          title: command.title,
+          tags: command.tags,
+        });
       case "cancel": {
         const id = SESSIONS[command.who] as string;
         await this.#open.get(id)?.close({ discard: true });
@@ -285,14 +334,20 @@ export class World {
         return (await this.#session(command.who)).history({ limit: 7 });
       case "search": {
         const { words, within, tag } = command;
-        const filter = { ...(within === null ? undefined : { sessionId: SESSIONS[within] as string }), ...(tag && { tag: "x" }) };
+        const filter = {
+          ...(within === null ? undefined : { sessionId: SESSIONS[within] as string }),
+          ...(tag && { tag: "x" }),
+        };
         let { items, ...page } = await hold.sessions.search(words, filter);
         // A slow machine does not take in all there is in the time that a search gives it.
         for (let tries = 0; page.behind !== undefined && tries < 50; tries++) {
           await hold.sessions.index();
           ({ items, ...page } = await hold.sessions.search(words, filter));
         }
-        return { ...page, items: items.map(({ score, ...item }) => ({ ...item, score: score.toFixed(6) })) };
+        return {
+          ...page,
+          items: items.map(({ score, ...item }) => ({ ...item, score: score.toFixed(6) })),
+        };
       }
       case "gc":
         return void (await hold.gc());
@@ -316,7 +371,9 @@ export class World {
   }
 
   #at(n: number): string {
-    return this.#checkpoints.at(n % Math.max(1, this.#checkpoints.length))?.id ?? "0000000000000000-1";
+    return (
+      this.#checkpoints.at(n % Math.max(1, this.#checkpoints.length))?.id ?? "0000000000000000-1"
+    );
   }
 
   /** Line ids are random and digests salted: they are told by the order in which they were met. */

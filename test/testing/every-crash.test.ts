@@ -37,19 +37,28 @@ function world() {
         known.add(key);
         return "sent";
       },
-      check: ({ key }: { key: string }) => (known.has(key) ? { result: "sent" } : { retry: true as const }),
+      check: ({ key }: { key: string }) =>
+        known.has(key) ? { result: "sent" } : { retry: true as const },
     },
   } satisfies Record<string, Tool>;
   return { ledger, tools };
 }
 
 const clerk = (tools: Record<string, Tool>) => (hold: Holdfast) =>
-  hold.agent({ name: "clerk", model: model(), tools: tools as Record<string, Tool> }).run("job", "go");
+  hold
+    .agent({ name: "clerk", model: model(), tools: tools as Record<string, Tool> })
+    .run("job", "go");
 
 test("an agent that is killed at every point does everything once", async () => {
   const { ledger, tools } = world();
   const report = await everyCrash({ make: clerk(tools), ledger: () => ledger });
-  expect(report).toEqual({ points: expect.any(Number) as number, doubled: 0, lost: 0, inDoubt: 0, findings: [] });
+  expect(report).toEqual({
+    points: expect.any(Number) as number,
+    doubled: 0,
+    lost: 0,
+    inDoubt: 0,
+    findings: [],
+  });
   expect(report.points).toBeGreaterThanOrEqual(14);
 });
 
@@ -64,7 +73,10 @@ test("an act that is said to be repeatable, and is not, is found doubled", async
 test("a check that says what is not so is found: an act is lost, or doubled", async () => {
   const lazy = world();
   const lost = await everyCrash({
-    make: clerk({ ...lazy.tools, mail: { ...lazy.tools.mail, check: () => ({ result: "surely" }) } }),
+    make: clerk({
+      ...lazy.tools,
+      mail: { ...lazy.tools.mail, check: () => ({ result: "surely" }) },
+    }),
     ledger: () => lazy.ledger,
   });
   expect(lost.lost).toBeGreaterThan(0);
@@ -109,5 +121,8 @@ test("a manual clock stands still until it is moved", async () => {
   const first = await session.checkpoint();
   clock.advance(60_000);
   const second = await session.checkpoint();
-  expect([first.createdAt, second.createdAt]).toEqual(["2031-05-01T00:00:00.000Z", "2031-05-01T00:01:00.000Z"]);
+  expect([first.createdAt, second.createdAt]).toEqual([
+    "2031-05-01T00:00:00.000Z",
+    "2031-05-01T00:01:00.000Z",
+  ]);
 });

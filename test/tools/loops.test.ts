@@ -19,23 +19,44 @@ const model = () =>
       content: "",
       toolCalls: [
         call("1", "agent_save", { id: "keeper", state: { likes: "kelp" } }),
-        call("2", "conversation_save", { id: "notes", messages: [{ role: "user", content: "She likes kelp." }] }),
+        call("2", "conversation_save", {
+          id: "notes",
+          messages: [{ role: "user", content: "She likes kelp." }],
+        }),
       ],
     },
-    { content: "", toolCalls: [call("3", "checkpoint_create", { agent: "keeper", label: "learned" })] },
-    { content: "", toolCalls: [call("4", "checkpoint_create", { session: "notes", label: "noted" })] },
+    {
+      content: "",
+      toolCalls: [call("3", "checkpoint_create", { agent: "keeper", label: "learned" })],
+    },
+    {
+      content: "",
+      toolCalls: [call("4", "checkpoint_create", { session: "notes", label: "noted" })],
+    },
     ({ messages }) => {
-      const { checkpoint } = JSON.parse(JSON.stringify(messages.at(-1))).content[0].output as { checkpoint: { id: string } };
+      const { checkpoint } = JSON.parse(JSON.stringify(messages.at(-1))).content[0].output as {
+        checkpoint: { id: string };
+      };
       return {
         content: "",
-        toolCalls: [call("5", "checkpoint_fork", { id: checkpoint.id }), call("6", "conversation_search", { query: "kelp" })],
+        toolCalls: [
+          call("5", "checkpoint_fork", { id: checkpoint.id }),
+          call("6", "conversation_search", { query: "kelp" }),
+        ],
       };
     },
-    { content: "", toolCalls: [call("7", "agent_load", { id: "nobody" }), call("8", "conversation_delete", { id: "none" })] },
+    {
+      content: "",
+      toolCalls: [
+        call("7", "agent_load", { id: "nobody" }),
+        call("8", "conversation_delete", { id: "none" }),
+      ],
+    },
     "done",
   ]);
 
-const keeper = (hold: Holdfast) => hold.agent({ name: "keeper", model: model(), tools: hold.tools() });
+const keeper = (hold: Holdfast) =>
+  hold.agent({ name: "keeper", model: model(), tools: hold.tools() });
 
 async function done(hold: Holdfast) {
   const notes = await hold.sessions.state("notes");
@@ -44,7 +65,8 @@ async function done(hold: Holdfast) {
     notes: notes.messages.length,
     // Of the run itself none is made: an agent that is at work is looked at where it stands.
     snapshots: (await hold.agents.snapshots("keeper")).items.length,
-    noted: (await hold.checkpoints.list("notes")).items.filter(({ label }) => label === "noted").length,
+    noted: (await hold.checkpoints.list("notes")).items.filter(({ label }) => label === "noted")
+      .length,
     forks: (await hold.sessions.list()).items.filter(({ origin }) => origin !== undefined).length,
     effects: (await hold.effects.list({ status: "in-doubt" })).items.length,
   };
@@ -86,8 +108,13 @@ test("a call that would do without its key is found doubled: the control", async
   await everyCrash({
     make: async (hold) => {
       const tools = hold.tools();
-      const agent_save = { ...tools.agent_save, run: (args: { readonly id: string }) => tools.agent_save.execute(args) };
-      const result = await hold.agent({ name: "keeper", model: model(), tools: { ...tools, agent_save } }).run("job", "go");
+      const agent_save = {
+        ...tools.agent_save,
+        run: (args: { readonly id: string }) => tools.agent_save.execute(args),
+      };
+      const result = await hold
+        .agent({ name: "keeper", model: model(), tools: { ...tools, agent_save } })
+        .run("job", "go");
       const found = await done(hold);
       if (JSON.stringify(found) !== JSON.stringify(ONCE)) wrong.push(found);
       return result;
@@ -123,7 +150,10 @@ test("where the store was away, a call is looked for under its key: nothing is l
     const agent = hold.agent({
       name: "keeper",
       model: scriptedModel([
-        { content: "", toolCalls: [call("1", "agent_save", { id: "ann", state: { likes: "kelp" } })] },
+        {
+          content: "",
+          toolCalls: [call("1", "agent_save", { id: "ann", state: { likes: "kelp" } })],
+        },
         { content: "", toolCalls: [call("2", "checkpoint_fork", { id: "0000000000000000-1" })] },
         { content: "", toolCalls: [call("3", "checkpoint_create", { session: "job" })] },
         "done",
@@ -166,12 +196,17 @@ test("a store that is away for a second leaves nothing in doubt", async () => {
   const hold = new Hold(store, thisMachine(), { now: Date.now }, 30_000);
   const agent = hold.agent({
     name: "keeper",
-    model: scriptedModel([{ content: "", toolCalls: [call("1", "agent_save", { id: "ann" })] }, "done"]),
+    model: scriptedModel([
+      { content: "", toolCalls: [call("1", "agent_save", { id: "ann" })] },
+      "done",
+    ]),
     tools: hold.tools(),
   });
   expect(await agent.run("job", "go")).toMatchObject({ status: "completed" });
   expect((await hold.agents.get("ann"))?.version).toBe(1);
-  expect(JSON.stringify((await hold.sessions.state("job")).messages)).not.toContain("not as it was");
+  expect(JSON.stringify((await hold.sessions.state("job")).messages)).not.toContain(
+    "not as it was",
+  );
   await hold.close();
 });
 
@@ -180,7 +215,13 @@ test("an agent does not delete itself, nor find what it says just now", async ()
   const agent = hold.agent({
     name: "keeper",
     model: scriptedModel([
-      { content: "", toolCalls: [call("1", "conversation_delete", { id: "job" }), call("2", "agent_delete", { id: "keeper" })] },
+      {
+        content: "",
+        toolCalls: [
+          call("1", "conversation_delete", { id: "job" }),
+          call("2", "agent_delete", { id: "keeper" }),
+        ],
+      },
       { content: "", toolCalls: [call("3", "conversation_search", { query: "kelp" })] },
       "done",
     ]),
@@ -197,7 +238,10 @@ test("a person is asked before something is removed", async () => {
   await hold.agents.save({ id: "ann" });
   const agent = hold.agent({
     name: "keeper",
-    model: scriptedModel([{ content: "", toolCalls: [call("1", "agent_delete", { id: "ann" })] }, "done"]),
+    model: scriptedModel([
+      { content: "", toolCalls: [call("1", "agent_delete", { id: "ann" })] },
+      "done",
+    ]),
     tools: hold.tools({ approval: true }),
   });
   expect(await agent.run("job", "go")).toMatchObject({ status: "waiting" });
@@ -210,7 +254,10 @@ test("a person is asked before something is removed", async () => {
 
 test("the AI SDK takes them as they are", async () => {
   await using hold = await open("memory:");
-  const usage = { inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 }, outputTokens: { total: 1, text: 1, reasoning: 0 } };
+  const usage = {
+    inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },
+    outputTokens: { total: 1, text: 1, reasoning: 0 },
+  };
   let asked = 0;
   const seen: unknown[] = [];
   const mock = new MockLanguageModelV3({
@@ -219,7 +266,12 @@ test("the AI SDK takes them as they are", async () => {
       const input = ['{"id":"ann","state":{"likes":"kelp"}}', '{"id":"ann"}', '{"id":7}'][asked++];
       const toolName = asked === 1 ? "agent_save" : "agent_load";
       return input === undefined
-        ? { content: [{ type: "text", text: "done" }], finishReason: { unified: "stop", raw: "stop" }, usage, warnings: [] }
+        ? {
+            content: [{ type: "text", text: "done" }],
+            finishReason: { unified: "stop", raw: "stop" },
+            usage,
+            warnings: [],
+          }
         : {
             content: [{ type: "tool-call", toolCallId: `${asked}`, toolName, input }],
             finishReason: { unified: "tool-calls", raw: "tool" },
@@ -228,11 +280,23 @@ test("the AI SDK takes them as they are", async () => {
           };
     },
   });
-  const { text, steps } = await generateText({ model: mock, prompt: "go", tools: hold.tools(), stopWhen: stepCountIs(5) });
+  const { text, steps } = await generateText({
+    model: mock,
+    prompt: "go",
+    tools: hold.tools(),
+    stopWhen: stepCountIs(5),
+  });
   expect(text).toBe("done");
-  expect((seen[0] as { name: string; inputSchema: object }[]).map(({ name }) => name)).toContain("checkpoint_fork");
-  expect((seen[0] as { name: string; inputSchema: object }[])[0]?.inputSchema).toMatchObject({ type: "object", required: ["id"] });
-  expect(steps[1]?.toolResults[0]?.output).toMatchObject({ agent: { id: "ann", state: { likes: "kelp" } } });
+  expect((seen[0] as { name: string; inputSchema: object }[]).map(({ name }) => name)).toContain(
+    "checkpoint_fork",
+  );
+  expect((seen[0] as { name: string; inputSchema: object }[])[0]?.inputSchema).toMatchObject({
+    type: "object",
+    required: ["id"],
+  });
+  expect(steps[1]?.toolResults[0]?.output).toMatchObject({
+    agent: { id: "ann", state: { likes: "kelp" } },
+  });
   expect(JSON.stringify(seen.at(-1))).toMatch(/error/);
   expect(await hold.agents.get("ann")).toMatchObject({ version: 1, state: { likes: "kelp" } });
 });

@@ -35,7 +35,8 @@ function caller(hold: Holdfast, o?: ToolsOptions): CallTool {
   return async (name, args) => {
     const tool = tools[name];
     const parsed = await tool.inputSchema["~standard"].validate(args);
-    if (parsed.issues !== undefined) throw new Error(parsed.issues.map(({ message }) => message).join("; "));
+    if (parsed.issues !== undefined)
+      throw new Error(parsed.issues.map(({ message }) => message).join("; "));
     const answer = await tool.execute(args);
     const checked = await tool.outputSchema["~standard"].validate(answer);
     expect(checked.issues, name).toBeUndefined();
@@ -54,7 +55,9 @@ describe("arguments", () => {
   test.each(badArguments)("%s refuses %j", async (name, args, says) => {
     const hold = await fresh();
     const before = await hold.stats();
-    const error = (await errorOf(() => caller(hold)(name, args))) as Error & { readonly code?: string };
+    const error = (await errorOf(() => caller(hold)(name, args))) as Error & {
+      readonly code?: string;
+    };
     expect(`${error.code}: ${error.message}`).toMatch(says);
     expect(await hold.stats()).toEqual(before);
   });
@@ -66,7 +69,9 @@ describe("arguments", () => {
       for (const schema of [inputSchema.json, outputSchema.json]) {
         expect(schema).toMatchObject({ type: "object", additionalProperties: false });
         for (const property of Object.values(schema.properties as Record<string, object>))
-          expect("const" in property || "description" in property || "properties" in property).toBe(true);
+          expect("const" in property || "description" in property || "properties" in property).toBe(
+            true,
+          );
       }
       expect(description.length).toBeGreaterThan(20);
       // Some clients cut them there.
@@ -84,7 +89,16 @@ test("arguments that do not fit are refused by every tool, with nothing changed,
   await call("conversation_save", { id: "c", messages: [{ role: "user", content: "and" }] });
   const before = await everything(hold);
   for (const name of TOOL_NAMES)
-    for (const args of [undefined, null, 5, "x", [], { dryrun: true }, { id: 5 }, { id: checkpoint.id, dryrun: true }])
+    for (const args of [
+      undefined,
+      null,
+      5,
+      "x",
+      [],
+      { dryrun: true },
+      { id: 5 },
+      { id: checkpoint.id, dryrun: true },
+    ])
       expect(
         await errorOf(() => (hold.tools()[name] as StoreTool).execute(args as never)),
         `${name} ${JSON.stringify(args)}`,
@@ -93,9 +107,17 @@ test("arguments that do not fit are refused by every tool, with nothing changed,
       });
   expect(await everything(hold)).toEqual(before);
   // One that is undefined is left out.
-  expect(await hold.tools().conversation_list.execute({ agent: undefined } as never)).toMatchObject({ items: [{ id: "c" }] });
-  const misspelt = await errorOf(() => hold.tools().conversation_save.execute({ id: "c", mesages: [] } as never));
-  expect(misspelt).toMatchObject({ message: expect.stringMatching(/There is no "mesages" \(did you mean "messages"\?\); known are/) });
+  expect(await hold.tools().conversation_list.execute({ agent: undefined } as never)).toMatchObject(
+    { items: [{ id: "c" }] },
+  );
+  const misspelt = await errorOf(() =>
+    hold.tools().conversation_save.execute({ id: "c", mesages: [] } as never),
+  );
+  expect(misspelt).toMatchObject({
+    message: expect.stringMatching(
+      /There is no "mesages" \(did you mean "messages"\?\); known are/,
+    ),
+  });
 });
 
 describe.each(stores)("keys of tools on $name", ({ address }) => {
@@ -112,7 +134,12 @@ describe.each(stores)("keys of tools on $name", ({ address }) => {
       const after = await everything(hold);
       expect(await call(name, { ...args, idempotencyKey }), name).toEqual(answer);
       expect(await everything(hold), name).toEqual(after);
-      expect(await errorOf(() => call(name, { ...args, id: "other", session: undefined, idempotencyKey })), name).toBeInstanceOf(Error);
+      expect(
+        await errorOf(() =>
+          call(name, { ...args, id: "other", session: undefined, idempotencyKey }),
+        ),
+        name,
+      ).toBeInstanceOf(Error);
       return answer;
     });
     expect(keyed.size).toBe(8);
@@ -128,9 +155,17 @@ test("a conversation that was saved under a key and deleted since is not brought
   expect(await errorOf(() => call("conversation_save", args))).toMatchObject({ code: "NOT_FOUND" });
   expect(await hold.sessions.get("c")).toBeUndefined();
   // Under another key it is another call.
-  expect(await call("conversation_save", { ...args, idempotencyKey: "other" })).toMatchObject({ taken: true });
-  expect(await errorOf(() => call("conversation_save", { ...args, id: "d", idempotencyKey: "other" }))).toMatchObject({ code: "CONFLICT" });
-  expect(await errorOf(() => call("conversation_save", { ...args, messages: [], idempotencyKey: "other" }))).toMatchObject({
+  expect(await call("conversation_save", { ...args, idempotencyKey: "other" })).toMatchObject({
+    taken: true,
+  });
+  expect(
+    await errorOf(() => call("conversation_save", { ...args, id: "d", idempotencyKey: "other" })),
+  ).toMatchObject({ code: "CONFLICT" });
+  expect(
+    await errorOf(() =>
+      call("conversation_save", { ...args, messages: [], idempotencyKey: "other" }),
+    ),
+  ).toMatchObject({
     code: "CONFLICT",
   });
 });
@@ -144,7 +179,11 @@ async function everything(hold: Holdfast): Promise<unknown> {
     agents,
     await hold.stats(),
     await Promise.all(agents.map(async ({ id }) => (await hold.agents.snapshots(id)).items)),
-    await Promise.all(sessions.map(async ({ id }) => (await hold.checkpoints.list(id, { lines: "all", limit: 100 })).items)),
+    await Promise.all(
+      sessions.map(
+        async ({ id }) => (await hold.checkpoints.list(id, { lines: "all", limit: 100 })).items,
+      ),
+    ),
     await Promise.all(sessions.map(async ({ id }) => (await hold.sessions.state(id)).messages)),
   ];
 }
@@ -168,33 +207,62 @@ describe("which tools there are", () => {
         "persistence_stats",
       ].sort(),
     );
-    expect(await names({ only: ["agent_load", "agent_save"], readOnly: true })).toEqual(["agent_load"]);
+    expect(await names({ only: ["agent_load", "agent_save"], readOnly: true })).toEqual([
+      "agent_load",
+    ]);
     expect(await names({ agent: "ann" })).not.toContain("persistence_stats");
   });
 
   test("hints say what each does", async () => {
     const tools = (await fresh()).tools();
-    const hints = Object.fromEntries(Object.entries(tools).map(([name, { annotations }]) => [name, annotations])) as Record<
-      ToolName,
-      StoreTool["annotations"]
-    >;
+    const hints = Object.fromEntries(
+      Object.entries(tools).map(([name, { annotations }]) => [name, annotations]),
+    ) as Record<ToolName, StoreTool["annotations"]>;
     for (const name of TOOL_NAMES)
-      for (const hint of ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] as const)
+      for (const hint of [
+        "readOnlyHint",
+        "destructiveHint",
+        "idempotentHint",
+        "openWorldHint",
+      ] as const)
         expect(hints[name][hint], `${name}.${hint}`).toBeTypeOf("boolean");
-    expect(hints.agent_load).toMatchObject({ readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false });
-    expect(hints.agent_delete).toMatchObject({ readOnlyHint: false, destructiveHint: true, idempotentHint: true });
+    expect(hints.agent_load).toMatchObject({
+      readOnlyHint: true,
+      destructiveHint: false,
+      idempotentHint: true,
+      openWorldHint: false,
+    });
+    expect(hints.agent_delete).toMatchObject({
+      readOnlyHint: false,
+      destructiveHint: true,
+      idempotentHint: true,
+    });
     // It may replace a title.
-    expect(hints.conversation_save).toMatchObject({ readOnlyHint: false, destructiveHint: true, idempotentHint: false });
-    expect(hints.checkpoint_fork).toMatchObject({ readOnlyHint: false, destructiveHint: false, idempotentHint: false });
+    expect(hints.conversation_save).toMatchObject({
+      readOnlyHint: false,
+      destructiveHint: true,
+      idempotentHint: false,
+    });
+    expect(hints.checkpoint_fork).toMatchObject({
+      readOnlyHint: false,
+      destructiveHint: false,
+      idempotentHint: false,
+    });
   });
 
-  test.each([{ only: ["no_such"] }, { only: "agent_load" }, { readOnly: 1 }, { agent: "" }, { all: true }, { approval: "yes" }])(
-    "%j is refused",
-    async (o) => {
-      const hold = await fresh();
-      expect(await errorOf(() => hold.tools(o as never))).toMatchObject({ code: expect.stringMatching(/^INVALID_/) });
-    },
-  );
+  test.each([
+    { only: ["no_such"] },
+    { only: "agent_load" },
+    { readOnly: 1 },
+    { agent: "" },
+    { all: true },
+    { approval: "yes" },
+  ])("%j is refused", async (o) => {
+    const hold = await fresh();
+    expect(await errorOf(() => hold.tools(o as never))).toMatchObject({
+      code: expect.stringMatching(/^INVALID_/),
+    });
+  });
 
   test("a person is asked before something is removed, where that is wanted", async () => {
     const tools = (await fresh()).tools({ approval: true });
@@ -210,9 +278,16 @@ describe("tools for one agent", () => {
     const all = caller(hold);
     for (const id of ["ann", "bob"]) {
       await all("agent_save", { id });
-      await all("conversation_save", { id: `of-${id}`, agent: id, messages: [{ role: "user", content: `kelp of ${id}` }] });
+      await all("conversation_save", {
+        id: `of-${id}`,
+        agent: id,
+        messages: [{ role: "user", content: `kelp of ${id}` }],
+      });
     }
-    await all("conversation_save", { id: "nobodys", messages: [{ role: "user", content: "kelp of nobody" }] });
+    await all("conversation_save", {
+      id: "nobodys",
+      messages: [{ role: "user", content: "kelp of nobody" }],
+    });
     const { checkpoint } = await all("checkpoint_create", { session: "of-bob" });
     const { checkpoint: whole } = await all("checkpoint_create", { agent: "bob" });
     const before = await hold.stats();
@@ -236,9 +311,12 @@ describe("tools for one agent", () => {
       ["checkpoint_fork", { id: checkpoint.id, as: "stolen" }],
       ["checkpoint_diff", { from: checkpoint.id, to: checkpoint.id }],
     ];
-    for (const [name, args] of refused) expect(await errorOf(() => own(name, args)), name).toMatchObject({ code: "NOT_FOUND" });
+    for (const [name, args] of refused)
+      expect(await errorOf(() => own(name, args)), name).toMatchObject({ code: "NOT_FOUND" });
     for (const id of ["of-bob", "nobodys"])
-      expect(await errorOf(() => own("conversation_save", { id, title: "mine" }))).toMatchObject({ code: "CONFLICT" });
+      expect(await errorOf(() => own("conversation_save", { id, title: "mine" }))).toMatchObject({
+        code: "CONFLICT",
+      });
     for (const [name, args] of [
       ["agent_delete", { id: "bob" }],
       ["conversation_delete", { id: "of-bob" }],
@@ -249,14 +327,26 @@ describe("tools for one agent", () => {
       expect(await own(name, args), name).toMatchObject({ deleted: false });
     expect(await hold.stats()).toEqual(before);
     expect((await own("agent_list", {})).items.map(({ id }: Answer) => id)).toEqual(["ann"]);
-    expect((await own("conversation_list", {})).items.map(({ id }: Answer) => id)).toEqual(["of-ann"]);
-    expect((await own("conversation_search", { query: "kelp" })).items.map(({ sessionId }: Answer) => sessionId)).toEqual(["of-ann"]);
-    expect((await own("conversation_search", { query: "kelp", session: "of-bob" })).items).toEqual([]);
+    expect((await own("conversation_list", {})).items.map(({ id }: Answer) => id)).toEqual([
+      "of-ann",
+    ]);
+    expect(
+      (await own("conversation_search", { query: "kelp" })).items.map(
+        ({ sessionId }: Answer) => sessionId,
+      ),
+    ).toEqual(["of-ann"]);
+    expect((await own("conversation_search", { query: "kelp", session: "of-bob" })).items).toEqual(
+      [],
+    );
     const checkpoints = (await own("checkpoint_list", { conversations: true })).items;
     expect(checkpoints.every((one: Answer) => one.session === "of-ann")).toBe(true);
     // What is its own it can change; a conversation that it makes is its own.
-    expect(await own("conversation_save", { id: "new" })).toMatchObject({ session: { agent: "ann" } });
-    expect(await own("checkpoint_create", {})).toMatchObject({ checkpoint: { agent: "ann", sessions: 2 } });
+    expect(await own("conversation_save", { id: "new" })).toMatchObject({
+      session: { agent: "ann" },
+    });
+    expect(await own("checkpoint_create", {})).toMatchObject({
+      checkpoint: { agent: "ann", sessions: 2 },
+    });
   });
 });
 
@@ -266,10 +356,12 @@ describe("pages", () => {
   test("a long conversation comes in pages that are joined without loss", async () => {
     const hold = await fresh();
     const call = caller(hold);
-    // Of all lengths, with what JSON escapes, and characters of two halves at every place where a page may end.
+    // Of all lengths, with what JSON escapes, and characters of two halves at every place where a
+    // page may end.
     const texts = Array.from({ length: 60 }, (_, i) => '😀"\n'.repeat((i * 97) % 900) + i);
     texts.push("🐚".repeat(3 * PAGE_CHARS), "end");
-    for (const content of texts) await call("conversation_save", { id: "c", messages: [{ role: "user", content }] });
+    for (const content of texts)
+      await call("conversation_save", { id: "c", messages: [{ role: "user", content }] });
     const seen: string[] = [];
     let torn = "";
     let pages = 0;
@@ -312,13 +404,19 @@ describe("pages", () => {
     expect(JSON.parse(whole)).toMatchObject({ id: "ann", system });
     await call("conversation_save", { id: "c", messages: [{ role: "user", content: "hi" }] });
     const { checkpoint: from } = await call("checkpoint_create", { session: "c" });
-    for (let i = 0; i < 5; i++) await call("conversation_save", { id: "c", messages: [{ role: "user", content: `${i}`.repeat(9_000) }] });
+    for (let i = 0; i < 5; i++)
+      await call("conversation_save", {
+        id: "c",
+        messages: [{ role: "user", content: `${i}`.repeat(9_000) }],
+      });
     const { checkpoint: to } = await call("checkpoint_create", { session: "c" });
     const page = await call("checkpoint_diff", { from: from.id, to: to.id });
     expect(page).toMatchObject({ count: 5, next: expect.any(String) });
     expect(page.items).toHaveLength(2);
     for (const cursor of ["p99", "p0.99999999", "p-1", "x", "p1e3", "p00"]) {
-      expect(String(await errorOf(() => call("conversation_load", { id: "c", cursor })))).toMatch(/cursor/);
+      expect(String(await errorOf(() => call("conversation_load", { id: "c", cursor })))).toMatch(
+        /cursor/,
+      );
     }
   });
 });
@@ -328,19 +426,33 @@ describe("pages of what changes meanwhile", () => {
     const hold = await fresh();
     const call = caller(hold);
     const say = (id: string, n: number) =>
-      call("conversation_save", { id, messages: Array.from({ length: n }, (_, i) => ({ role: "user", content: `${i}`.repeat(5_000) })) });
+      call("conversation_save", {
+        id,
+        messages: Array.from({ length: n }, (_, i) => ({
+          role: "user",
+          content: `${i}`.repeat(5_000),
+        })),
+      });
     await say("a", 1);
     const { checkpoint } = await call("checkpoint_create", { session: "a" });
     await say("a", 9);
     await say("b", 10);
     const { next } = await call("conversation_load", { id: "a" });
-    expect(String(await errorOf(() => call("conversation_load", { id: "b", cursor: next })))).toMatch(/did not come from this answer/);
-    expect(String(await errorOf(() => call("conversation_load", { id: "a", what: "state", cursor: next })))).toMatch(/did not come/);
+    expect(
+      String(await errorOf(() => call("conversation_load", { id: "b", cursor: next }))),
+    ).toMatch(/did not come from this answer/);
+    expect(
+      String(
+        await errorOf(() => call("conversation_load", { id: "a", what: "state", cursor: next })),
+      ),
+    ).toMatch(/did not come/);
     await say("a", 1);
     expect(await call("conversation_load", { id: "a", cursor: next })).toMatchObject({ count: 11 });
     await hold.rewind("a", checkpoint.id);
     await say("a", 12);
-    expect(String(await errorOf(() => call("conversation_load", { id: "a", cursor: next })))).toMatch(/changed since: begin anew/);
+    expect(
+      String(await errorOf(() => call("conversation_load", { id: "a", cursor: next }))),
+    ).toMatch(/changed since: begin anew/);
   });
 
   test("pieces of two versions of a record are not joined", async () => {
@@ -349,7 +461,9 @@ describe("pages of what changes meanwhile", () => {
     await call("agent_save", { id: "ann", system: "a".repeat(3 * PAGE_CHARS) });
     const { next } = await call("agent_load", { id: "ann" });
     await call("agent_save", { id: "ann", system: "b".repeat(3 * PAGE_CHARS) });
-    expect(String(await errorOf(() => call("agent_load", { id: "ann", cursor: next })))).toMatch(/changed since: begin anew/);
+    expect(String(await errorOf(() => call("agent_load", { id: "ann", cursor: next })))).toMatch(
+      /changed since: begin anew/,
+    );
   });
 });
 
@@ -359,7 +473,11 @@ test("lists of what is long are shorter, and go on", async () => {
   const names = (n: number) => Array.from({ length: n }, (_, i) => `${i}`.padStart(200, "x"));
   for (let i = 0; i < 12; i++) {
     await call("agent_save", { id: `a${i}`, capabilities: names(1_000) });
-    await call("conversation_save", { id: `c${i}`, tags: names(100), messages: [{ role: "user", content: "hi" }] });
+    await call("conversation_save", {
+      id: `c${i}`,
+      tags: names(100),
+      messages: [{ role: "user", content: "hi" }],
+    });
     await call("checkpoint_create", { session: "c0", description: "d".repeat(10_000) });
   }
   for (const [name, args, count] of [
@@ -403,7 +521,11 @@ test("a store that does not answer has not said that there is nothing: tools for
   const hold = new Hold(store, thisMachine(), { now: Date.now }, 30_000);
   opened.push(hold);
   const all = caller(hold);
-  await all("conversation_save", { id: "of-bob", agent: "bob", messages: [{ role: "user", content: "hi" }] });
+  await all("conversation_save", {
+    id: "of-bob",
+    agent: "bob",
+    messages: [{ role: "user", content: "hi" }],
+  });
   const { checkpoint } = await all("checkpoint_create", { session: "of-bob" });
   const { checkpoint: whole } = await all("checkpoint_create", { agent: "bob" });
   const before = await everything(hold);
@@ -442,8 +564,15 @@ test("a title can be saved as often as one likes where somebody is at work, and 
   session.append({ role: "user", content: "hi" });
   await session.checkpoint();
   for (let i = 0; i < 120; i++)
-    expect(await call("conversation_save", { id: "busy", title: `${i}` })).toMatchObject({ count: 0, taken: true });
-  const args = { id: "c", messages: [{ role: "user", content: "pin 4711", id: "m" }], idempotencyKey: "k" };
+    expect(await call("conversation_save", { id: "busy", title: `${i}` })).toMatchObject({
+      count: 0,
+      taken: true,
+    });
+  const args = {
+    id: "c",
+    messages: [{ role: "user", content: "pin 4711", id: "m" }],
+    idempotencyKey: "k",
+  };
   await call("conversation_save", args);
   await hold.sessions.redact("c", "4711");
   expect(await call("conversation_save", args)).toMatchObject({ taken: true });
@@ -475,28 +604,45 @@ test("whether a call was made long ago, and is forgotten, nobody can say", async
   expect(await agent_save.check(request("k", 0))).toEqual({ retry: true });
   expect(await agent_save.check(request("k", 8))).toBeUndefined();
   await agent_save.execute({ id: "ann", idempotencyKey: "k" });
-  expect(await agent_save.check(request("k", 0))).toMatchObject({ result: { agent: { version: 1 } } });
-  expect(await agent_save.check(request("k", 8))).toMatchObject({ result: { agent: { version: 1 } } });
+  expect(await agent_save.check(request("k", 0))).toMatchObject({
+    result: { agent: { version: 1 } },
+  });
+  expect(await agent_save.check(request("k", 8))).toMatchObject({
+    result: { agent: { version: 1 } },
+  });
 });
 
 test("what one agent calls its calls is nothing to another, and refusing changes nothing", async () => {
   const hold = await fresh();
   const [ann, bob] = ["ann", "bob"].map((agent) => caller(hold, { agent })) as [CallTool, CallTool];
   await bob("agent_save", { id: "bob", idempotencyKey: "1" });
-  expect(await ann("agent_save", { id: "ann", idempotencyKey: "1" })).toMatchObject({ agent: { version: 1 } });
+  expect(await ann("agent_save", { id: "ann", idempotencyKey: "1" })).toMatchObject({
+    agent: { version: 1 },
+  });
   await bob("conversation_save", { id: "secret", idempotencyKey: "2" });
   await bob("conversation_delete", { id: "secret", idempotencyKey: "3" });
-  expect(await ann("conversation_delete", { id: "secret", idempotencyKey: "3" })).toEqual({ deleted: false, keptFor: [], checkpoints: [] });
+  expect(await ann("conversation_delete", { id: "secret", idempotencyKey: "3" })).toEqual({
+    deleted: false,
+    keptFor: [],
+    checkpoints: [],
+  });
   const before = await hold.stats();
   const call = caller(hold);
-  await call("conversation_save", { id: "c", title: "old", messages: [{ role: "user", content: "hi", id: "m" }], idempotencyKey: "4" });
+  await call("conversation_save", {
+    id: "c",
+    title: "old",
+    messages: [{ role: "user", content: "hi", id: "m" }],
+    idempotencyKey: "4",
+  });
   for (const args of [
     { id: "new", idempotencyKey: "4" },
     { id: "new", tags: ["a\nb"] },
     { id: "new", idempotencyKey: "é".repeat(150) },
     { id: "c", title: "newer", messages: [{ role: "user", content: "other", id: "m" }] },
   ])
-    expect(await errorOf(() => call("conversation_save", args))).toMatchObject({ code: expect.stringMatching(/CONFLICT|INVALID_ID/) });
+    expect(await errorOf(() => call("conversation_save", args))).toMatchObject({
+      code: expect.stringMatching(/CONFLICT|INVALID_ID/),
+    });
   expect((await hold.sessions.get("c"))?.title).toBe("old");
   expect(await hold.stats()).toEqual({
     ...before,
@@ -528,7 +674,9 @@ test("the types are those of an agent's tools", async () => {
     tools: { ...hold.tools(), own: { mode: "repeatable", run: () => 1 } },
   });
   expectTypeOf<keyof ReturnType<typeof hold.tools>>().toEqualTypeOf<ToolName>();
-  expectTypeOf<keyof ToolsFor<{ only: ["agent_load", "agent_save"]; readOnly: true }>>().toEqualTypeOf<"agent_load">();
+  expectTypeOf<
+    keyof ToolsFor<{ only: ["agent_load", "agent_save"]; readOnly: true }>
+  >().toEqualTypeOf<"agent_load">();
   expectTypeOf(hold.tools({ agent: "x" })).not.toHaveProperty("persistence_stats");
   expectTypeOf(hold.tools({ readOnly: true })).not.toHaveProperty("checkpoint_fork");
   // What is not known here may not be there.

@@ -1,4 +1,6 @@
-/** The demo's agent: looks an order up, refunds it, writes to the customer. Its model is a script. */
+/**
+ * The demo's agent: looks an order up, refunds it, writes to the customer. Its model is a script.
+ */
 import { agent, type ModelReply, type ModelRequest } from "../../index.js";
 import type { World } from "./world.js";
 
@@ -53,7 +55,10 @@ export function supportAgent(world: World, { at, says }: Hooks) {
         },
         // Called between the answer and its being recorded: a good place to die.
         toModel: (receipt: { receipt: string }) => {
-          at("after the bank answered, before that was recorded", Number(receipt.receipt.split("-")[1]));
+          at(
+            "after the bank answered, before that was recorded",
+            Number(receipt.receipt.split("-")[1]),
+          );
           return `refunded, receipt ${receipt.receipt}`;
         },
       },
@@ -83,7 +88,8 @@ function script({ messages, key }: ModelRequest, world: World): ModelReply {
   const call = (name: string) => ({ id: `call-${said + 1}`, name, arguments: { order } });
   const usage = { inputTokens: 200 + 80 * said, outputTokens: 40 };
   if (said === 0) return { content: "I look it up.", toolCalls: [call("lookup")], usage };
-  if (said === 1) return { content: "It arrived broken, so I refund it.", toolCalls: [call("refund")], usage };
+  if (said === 1)
+    return { content: "It arrived broken, so I refund it.", toolCalls: [call("refund")], usage };
   if (said === 2) return { content: "I tell the customer.", toolCalls: [call("email")], usage };
   return { content: `Order ${order} is refunded, and the customer knows.`, usage };
 }

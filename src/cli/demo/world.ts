@@ -1,4 +1,7 @@
-/** The world outside of the demo's agent: a bank and a mail server, in a file of their own that Holdfast knows nothing of. */
+/**
+ * The world outside of the demo's agent: a bank and a mail server, in a file of their own that
+ * Holdfast knows nothing of.
+ */
 import { appendFileSync, readFileSync } from "node:fs";
 
 export interface Entry {

@@ -1,4 +1,7 @@
-/** Words to choose from. They stand here as well, held to the library's types, because the command line is to start without the library. */
+/**
+ * Words to choose from. They stand here as well, held to the library's types, because the command
+ * line is to start without the library.
+ */
 import type { CheckpointKind, EffectPolicy, SessionStatus } from "../../index.js";
 
 const statuses: Readonly<Record<SessionStatus, true>> = {
@@ -10,7 +13,12 @@ const statuses: Readonly<Record<SessionStatus, true>> = {
   halted: true,
   cancelled: true,
 };
-const kinds: Readonly<Record<CheckpointKind, true>> = { automatic: true, manual: true, "pre-operation": true, recovery: true };
+const kinds: Readonly<Record<CheckpointKind, true>> = {
+  automatic: true,
+  manual: true,
+  "pre-operation": true,
+  recovery: true,
+};
 const policies: Readonly<Record<EffectPolicy, true>> = { ask: true, replay: true, live: true };
 
 export const STATUSES: readonly string[] = Object.keys(statuses);

@@ -1,16 +1,23 @@
 /**
- * What a command is: one description from which its parsing, its help, its page in the docs and the shell's completion are made, and the
- * function that does it.
+ * What a command is: one description from which its parsing, its help, its page in the docs and the
+ * shell's completion are made, and the function that does it.
  *
- * A command answers with what it found, as data and as lines of text; who called it decides which of the two is printed. Only streams print
- * by themselves.
+ * A command answers with what it found, as data and as lines of text; who called it decides which
+ * of the two is printed. Only streams print by themselves.
  */
 import type { Holdfast } from "../../index.js";
 import type { Terminal } from "../terminal/terminal.js";
 import type { Proposal } from "./proposal.js";
 
 /** What a word or a value stands for, so that the shell can complete it. */
-export type Completes = "session" | "checkpoint" | "agent" | "effect" | "snapshot" | "file" | "command";
+export type Completes =
+  | "session"
+  | "checkpoint"
+  | "agent"
+  | "effect"
+  | "snapshot"
+  | "file"
+  | "command";
 
 interface Described {
   readonly says: string;
@@ -38,17 +45,35 @@ export interface NumberOption extends Described {
 export type Option = FlagOption | TextOption | NumberOption;
 export type Options = { readonly [name: string]: Option };
 
-type ValueOf<O extends Option> = O extends FlagOption ? boolean : O extends NumberOption ? number | undefined : string | undefined;
+type ValueOf<O extends Option> = O extends FlagOption
+  ? boolean
+  : O extends NumberOption
+    ? number | undefined
+    : string | undefined;
 export type Values<O extends Options> = { readonly [K in keyof O]: ValueOf<O[K]> };
 
-export const flag = (says: string, short?: string): FlagOption => ({ kind: "flag", says, ...(short !== undefined && { short }) });
-export const text = (value: string, says: string, more: Partial<Pick<TextOption, "choices" | "completes" | "short">> = {}): TextOption => ({
+export const flag = (says: string, short?: string): FlagOption => ({
+  kind: "flag",
+  says,
+  ...(short !== undefined && { short }),
+});
+export const text = (
+  value: string,
+  says: string,
+  more: Partial<Pick<TextOption, "choices" | "completes" | "short">> = {},
+): TextOption => ({
   kind: "text",
   value,
   says,
   ...more,
 });
-export const number = (value: string, says: string, least: number, most: number, short?: string): NumberOption => ({
+export const number = (
+  value: string,
+  says: string,
+  least: number,
+  most: number,
+  short?: string,
+): NumberOption => ({
   kind: "number",
   value,
   says,
@@ -66,11 +91,19 @@ export interface Word extends Described {
   readonly completes?: Completes;
 }
 
-export const SESSION: Word = { name: "SESSION", says: "its id, or the beginning of it", completes: "session" };
+export const SESSION: Word = {
+  name: "SESSION",
+  says: "its id, or the beginning of it",
+  completes: "session",
+};
 
 /** What every command takes that looks into a store. */
 export const STORE_OPTIONS = {
-  store: text("ADDRESS", "a file (SQLite), dir:PATH, postgres://… ; else HOLDFAST_STORE, else .holdfast/state.db", { completes: "file" }),
+  store: text(
+    "ADDRESS",
+    "a file (SQLite), dir:PATH, postgres://… ; else HOLDFAST_STORE, else .holdfast/state.db",
+    { completes: "file" },
+  ),
   tenant: text("NAME", "whose sessions these are"),
 } as const satisfies Options;
 
@@ -102,7 +135,10 @@ export interface Run<O extends Options> {
   readonly words: readonly string[];
   readonly options: Values<O> & Common;
   readonly terminal: Terminal;
-  /** Opens the store that was named; it is closed when the command is over. One that is not there is refused, unless it may be made. */
+  /**
+   * Opens the store that was named; it is closed when the command is over. One that is not there is
+   * refused, unless it may be made.
+   */
   readonly hold: (o?: { readonly make?: boolean }) => Promise<Holdfast>;
   /** A command that is proposed, as somebody can paste it: with the store that was named. */
   readonly line: (proposal: Proposal) => string;
@@ -159,6 +195,18 @@ interface Given<O extends Options> {
 }
 
 /** Options are typed inside of `run`, and looked up by name outside of it. */
-export function command<const O extends Options = {}>({ words = [], store = true, examples = [], ...given }: Given<O>): Command {
-  return { ...given, words, store, examples, options: given.options ?? {}, run: given.run as unknown as Command["run"] };
+export function command<const O extends Options = {}>({
+  words = [],
+  store = true,
+  examples = [],
+  ...given
+}: Given<O>): Command {
+  return {
+    ...given,
+    words,
+    store,
+    examples,
+    options: given.options ?? {},
+    run: given.run as unknown as Command["run"],
+  };
 }

@@ -1,11 +1,23 @@
-/** Help, for the terminal and as a page of the docs: both are made from the commands' own descriptions. */
+/**
+ * Help, for the terminal and as a page of the docs: both are made from the commands' own
+ * descriptions.
+ */
 import { errorTable } from "../../core/values/errors.js";
 import type { Paint } from "../terminal/colours.js";
 import { pad, width, wrap } from "../terminal/text.js";
-import { COMMON_OPTIONS, type Command, GROUPS, type Group, type Option, type Options, STORE_OPTIONS } from "./command.js";
+import {
+  COMMON_OPTIONS,
+  type Command,
+  GROUPS,
+  type Group,
+  type Option,
+  type Options,
+  STORE_OPTIONS,
+} from "./command.js";
 
 const groups = Object.entries(GROUPS) as [Group, string][];
-const shownIn = (commands: readonly Command[], group: Group) => commands.filter((command) => command.group === group && !command.hidden);
+const shownIn = (commands: readonly Command[], group: Group) =>
+  commands.filter((command) => command.group === group && !command.hidden);
 
 const wordsOf = ({ words }: Command): string[] =>
   words.map(({ name, optional, many }) => {
@@ -14,19 +26,35 @@ const wordsOf = ({ words }: Command): string[] =>
   });
 
 const usageOf = (command: Command): string =>
-  [`holdfast ${command.name}`, ...wordsOf(command), ...(Object.keys(command.options).length > 0 ? ["[options]"] : [])].join(" ");
+  [
+    `holdfast ${command.name}`,
+    ...wordsOf(command),
+    ...(Object.keys(command.options).length > 0 ? ["[options]"] : []),
+  ].join(" ");
 
 export function overview(commands: readonly Command[], paint: Paint, columns: number): string[] {
-  const rows = commands.filter(({ hidden }) => !hidden).map((command) => [command.name, ...wordsOf(command)].join(" "));
+  const rows = commands
+    .filter(({ hidden }) => !hidden)
+    .map((command) => [command.name, ...wordsOf(command)].join(" "));
   const wide = Math.max(...rows.map(width));
-  const lines = [`${paint.bold("holdfast")}: durable state for AI agents`, "", "  holdfast COMMAND [options]", ""];
+  const lines = [
+    `${paint.bold("holdfast")}: durable state for AI agents`,
+    "",
+    "  holdfast COMMAND [options]",
+    "",
+  ];
   for (const [group, title] of groups) {
     const own = shownIn(commands, group);
     if (own.length === 0) continue;
     lines.push(paint.bold(title));
     for (const command of own)
       lines.push(
-        ...hanging(`  ${paint.cyan(pad([command.name, ...wordsOf(command)].join(" "), wide))}  `, command.says, wide + 4, columns),
+        ...hanging(
+          `  ${paint.cyan(pad([command.name, ...wordsOf(command)].join(" "), wide))}  `,
+          command.says,
+          wide + 4,
+          columns,
+        ),
       );
     lines.push("");
   }
@@ -37,26 +65,49 @@ export function overview(commands: readonly Command[], paint: Paint, columns: nu
       0,
       columns,
     ),
-    ...hanging("", "Every command takes --json and --help. holdfast --version prints the version.", 0, columns),
+    ...hanging(
+      "",
+      "Every command takes --json and --help. holdfast --version prints the version.",
+      0,
+      columns,
+    ),
   );
   return lines;
 }
 
 export function helpFor(command: Command, paint: Paint, columns: number): string[] {
-  const lines = [`  ${paint.cyan(usageOf(command))}`, "", ...hanging("", sentence(command.says), 0, columns)];
-  if (command.more !== undefined) lines.push("", ...command.more.split("\n").flatMap((line) => hanging("", line, 0, columns)));
+  const lines = [
+    `  ${paint.cyan(usageOf(command))}`,
+    "",
+    ...hanging("", sentence(command.says), 0, columns),
+  ];
+  if (command.more !== undefined)
+    lines.push("", ...command.more.split("\n").flatMap((line) => hanging("", line, 0, columns)));
   const sections: [string, readonly (readonly [string, string])[]][] = [
-    ["", command.words.map(({ name, says, choices }) => [name, withChoices(says, choices)] as const)],
+    [
+      "",
+      command.words.map(({ name, says, choices }) => [name, withChoices(says, choices)] as const),
+    ],
     ["Options", rowsOf(command.options)],
-    ["Common options", rowsOf({ ...(command.store ? STORE_OPTIONS : undefined), ...COMMON_OPTIONS })],
+    [
+      "Common options",
+      rowsOf({ ...(command.store ? STORE_OPTIONS : undefined), ...COMMON_OPTIONS }),
+    ],
     ["Examples", command.examples],
   ];
-  const wide = Math.min(34, Math.max(...sections.flatMap(([, rows]) => rows.map(([left]) => width(left)))));
+  const wide = Math.min(
+    34,
+    Math.max(...sections.flatMap(([, rows]) => rows.map(([left]) => width(left)))),
+  );
   for (const [title, rows] of sections) {
     if (rows.length === 0) continue;
     lines.push("", ...(title === "" ? [] : [paint.bold(title)]));
     for (const [left, right] of rows) {
-      if (width(left) > wide) lines.push(`  ${paint.cyan(left)}`, ...hanging(" ".repeat(wide + 4), right, wide + 4, columns));
+      if (width(left) > wide)
+        lines.push(
+          `  ${paint.cyan(left)}`,
+          ...hanging(" ".repeat(wide + 4), right, wide + 4, columns),
+        );
       else lines.push(...hanging(`  ${paint.cyan(pad(left, wide))}  `, right, wide + 4, columns));
     }
   }
@@ -64,9 +115,13 @@ export function helpFor(command: Command, paint: Paint, columns: number): string
 }
 
 const rowsOf = (options: Options): (readonly [string, string])[] =>
-  Object.entries(options).map(([name, option]) => [flagsOf(name, option), withChoices(option.says, choicesOf(option))] as const);
+  Object.entries(options).map(
+    ([name, option]) =>
+      [flagsOf(name, option), withChoices(option.says, choicesOf(option))] as const,
+  );
 
-const choicesOf = (option: Option): readonly string[] | undefined => (option.kind === "text" ? option.choices : undefined);
+const choicesOf = (option: Option): readonly string[] | undefined =>
+  option.kind === "text" ? option.choices : undefined;
 const withChoices = (says: string, choices: readonly string[] | undefined): string =>
   choices === undefined ? says : `${says}: ${choices.join(", ")}`;
 
@@ -80,7 +135,8 @@ function hanging(first: string, says: string, indent: number, columns: number): 
   return wrap(says, room).map((row, i) => (i === 0 ? first : " ".repeat(indent)) + row);
 }
 
-const sentence = (says: string): string => `${says.charAt(0).toUpperCase()}${says.slice(1)}${/[.?!]$/.test(says) ? "" : "."}`;
+const sentence = (says: string): string =>
+  `${says.charAt(0).toUpperCase()}${says.slice(1)}${/[.?!]$/.test(says) ? "" : "."}`;
 
 /** docs/cli.md. A test holds the file to it. */
 export function page(commands: readonly Command[]): string {
@@ -99,15 +155,26 @@ export function page(commands: readonly Command[]): string {
     lines.push(`## ${title}`, "");
     for (const command of own) lines.push(...section(command));
   }
-  lines.push("## Options that every command takes", "", ...table({ ...STORE_OPTIONS, ...COMMON_OPTIONS }), "");
+  lines.push(
+    "## Options that every command takes",
+    "",
+    ...table({ ...STORE_OPTIONS, ...COMMON_OPTIONS }),
+    "",
+  );
   lines.push("`--store` and `--tenant` only where a command looks into a store.", "");
   lines.push("## Exit codes", "", "| code | |", "| --- | --- |", "| 0 | done |");
   const exits = new Map<number, string[]>();
-  for (const [code, { exit }] of Object.entries(errorTable)) exits.set(exit, [...(exits.get(exit) ?? []), code]);
+  for (const [code, { exit }] of Object.entries(errorTable))
+    exits.set(exit, [...(exits.get(exit) ?? []), code]);
   for (const [exit, codes] of [...exits].sort(([a], [b]) => a - b))
-    lines.push(`| ${exit} | ${EXITS[exit] ?? ""}: ${codes.map((code) => `\`${code}\``).join(", ")} |`);
+    lines.push(
+      `| ${exit} | ${EXITS[exit] ?? ""}: ${codes.map((code) => `\`${code}\``).join(", ")} |`,
+    );
   lines.push("| 130 | stopped with Ctrl-C |", "| 143 | stopped with SIGTERM |", "");
-  lines.push("A server (`holdfast mcp`) answers what it was asked, and ends with 0 on both signals.", "");
+  lines.push(
+    "A server (`holdfast mcp`) answers what it was asked, and ends with 0 on both signals.",
+    "",
+  );
   return lines.join("\n");
 }
 
@@ -151,17 +218,33 @@ const RULES = [
 ];
 
 function section(command: Command): string[] {
-  const lines = [`### ${command.name}`, "", "```", usageOf(command), "```", "", sentence(command.says)];
+  const lines = [
+    `### ${command.name}`,
+    "",
+    "```",
+    usageOf(command),
+    "```",
+    "",
+    sentence(command.says),
+  ];
   if (command.more !== undefined) lines.push("", command.more);
   lines.push("");
-  const words = command.words.map(({ name, says, choices }) => `| \`${name}\` | ${cell(withChoices(says, choices))} |`);
+  const words = command.words.map(
+    ({ name, says, choices }) => `| \`${name}\` | ${cell(withChoices(says, choices))} |`,
+  );
   const rows = [...words, ...tableRows(command.options)];
   if (rows.length > 0) lines.push("| | |", "| --- | --- |", ...rows, "");
   if (command.examples.length > 0)
-    lines.push("```sh", ...command.examples.map(([line, says]) => `${line}${says === "" ? "" : `    # ${says}`}`), "```", "");
+    lines.push(
+      "```sh",
+      ...command.examples.map(([line, says]) => `${line}${says === "" ? "" : `    # ${says}`}`),
+      "```",
+      "",
+    );
   return lines;
 }
 
 const table = (options: Options): string[] => ["| | |", "| --- | --- |", ...tableRows(options)];
-const tableRows = (options: Options): string[] => rowsOf(options).map(([left, right]) => `| \`${left}\` | ${cell(right)} |`);
+const tableRows = (options: Options): string[] =>
+  rowsOf(options).map(([left, right]) => `| \`${left}\` | ${cell(right)} |`);
 const cell = (text: string): string => text.replaceAll("|", "\\|");

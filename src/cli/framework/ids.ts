@@ -1,4 +1,7 @@
-/** Sessions, checkpoints and calls as people name them: by an id, the beginning of one, or a place in a session. */
+/**
+ * Sessions, checkpoints and calls as people name them: by an id, the beginning of one, or a place
+ * in a session.
+ */
 import { closest } from "../../core/values/closest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { Checkpoint, Holdfast, Pending, SessionSummary, Snapshot } from "../../index.js";
@@ -15,7 +18,8 @@ const FEW = 6;
 const SHOWN = 8;
 
 /** As it is shown, and taken back. */
-export const short = (id: string): string => (CHECKPOINT.test(id) ? `${id.slice(0, SHOWN)}${id.slice(id.indexOf("-"))}` : id);
+export const short = (id: string): string =>
+  CHECKPOINT.test(id) ? `${id.slice(0, SHOWN)}${id.slice(id.indexOf("-"))}` : id;
 
 export async function requireSession(hold: Holdfast, word: string): Promise<SessionSummary> {
   const found = await session(hold, word);
@@ -24,10 +28,15 @@ export async function requireSession(hold: Holdfast, word: string): Promise<Sess
 }
 
 /**
- * For what changes something: by its whole id, unless somebody is there who sees which one is meant. A script that deletes a session a
- * second time must not hit the fork that is named after it.
+ * For what changes something: by its whole id, unless somebody is there who sees which one is
+ * meant. A script that deletes a session a second time must not hit the fork that is named after
+ * it.
  */
-export async function requireSessionToChange(hold: Holdfast, word: string, isSeen: boolean): Promise<SessionSummary> {
+export async function requireSessionToChange(
+  hold: Holdfast,
+  word: string,
+  isSeen: boolean,
+): Promise<SessionSummary> {
   if (isSeen) return requireSession(hold, word);
   const found = await hold.sessions.get(word);
   if (found === undefined) throw await noSession(hold, word);
@@ -65,24 +74,39 @@ export async function requireCheckpoint(hold: Holdfast, word: string): Promise<C
   if (named.kind === "checkpoint") return named.checkpoint;
   const latest = await hold.checkpoints.latest(named.session.id);
   if (latest === undefined)
-    throw new HoldfastError("NOT_FOUND", `Session ${quote(named.session.id)} has no checkpoint yet.`, { sessionId: named.session.id });
+    throw new HoldfastError(
+      "NOT_FOUND",
+      `Session ${quote(named.session.id)} has no checkpoint yet.`,
+      { sessionId: named.session.id },
+    );
   return latest;
 }
 
 /** A checkpoint of one session: by its number alone, what comes behind the @, or an id. */
-export async function requireCheckpointOf(hold: Holdfast, { id }: SessionSummary, word: string): Promise<Checkpoint> {
+export async function requireCheckpointOf(
+  hold: Holdfast,
+  { id }: SessionSummary,
+  word: string,
+): Promise<Checkpoint> {
   const own = await placeOf(hold, id, word.replace(/^@/, ""));
   if (own !== undefined) return own;
   if (/^@|^~?\d+$/.test(word)) throw noPlace(id, word);
   return requireCheckpoint(hold, word);
 }
 
-/** The checkpoint before one: its parent, or, where that was pruned, the newest of its line that is left. */
-export async function before(hold: Holdfast, { id, seq, sessionId, parentId }: Checkpoint): Promise<Checkpoint | undefined> {
+/**
+ * The checkpoint before one: its parent, or, where that was pruned, the newest of its line that is
+ * left.
+ */
+export async function before(
+  hold: Holdfast,
+  { id, seq, sessionId, parentId }: Checkpoint,
+): Promise<Checkpoint | undefined> {
   const parent = parentId === undefined ? undefined : await hold.checkpoints.get(parentId);
   if (parent !== undefined) return parent;
   const line = id.slice(0, id.indexOf("-"));
-  for await (const other of allCheckpoints(hold, sessionId, "all")) if (other.seq < seq && other.id.startsWith(`${line}-`)) return other;
+  for await (const other of allCheckpoints(hold, sessionId, "all"))
+    if (other.seq < seq && other.id.startsWith(`${line}-`)) return other;
   return undefined;
 }
 
@@ -101,16 +125,29 @@ async function placeOf(hold: Holdfast, id: string, place: string): Promise<Check
   const back = /^~(\d{1,9})$/.exec(place);
   let passed = 0;
   for await (const checkpoint of allCheckpoints(hold, id)) {
-    if (back !== null ? passed === Number(back[1]) : String(checkpoint.seq) === place || checkpoint.label === place) return checkpoint;
+    if (
+      back !== null
+        ? passed === Number(back[1])
+        : String(checkpoint.seq) === place || checkpoint.label === place
+    )
+      return checkpoint;
     passed += 1;
   }
   return undefined;
 }
 
 /** Newest first. */
-export async function* allCheckpoints(hold: Holdfast, id: string, lines: "current" | "all" = "current"): AsyncGenerator<Checkpoint> {
+export async function* allCheckpoints(
+  hold: Holdfast,
+  id: string,
+  lines: "current" | "all" = "current",
+): AsyncGenerator<Checkpoint> {
   for (let cursor: string | undefined; ; ) {
-    const page = await hold.checkpoints.list(id, { limit: 1_000, lines, ...(cursor !== undefined && { cursor }) });
+    const page = await hold.checkpoints.list(id, {
+      limit: 1_000,
+      lines,
+      ...(cursor !== undefined && { cursor }),
+    });
     yield* page.items;
     if (page.next === undefined) return;
     cursor = page.next;
@@ -146,8 +183,12 @@ export async function requireEffect(hold: Holdfast, word: string): Promise<Pendi
   if (exact !== undefined) return exact;
   const open = await allEffects(hold);
   const [line = "", ...rest] = word.split("-");
-  const isShort = (id: string) => rest.length > 0 && id.startsWith(line) && id.slice(id.indexOf("-") + 1) === rest.join("-");
-  const alike = open.filter(({ effectId, sessionId }) => effectId.startsWith(word) || isShort(effectId) || sessionId === word);
+  const isShort = (id: string) =>
+    rest.length > 0 && id.startsWith(line) && id.slice(id.indexOf("-") + 1) === rest.join("-");
+  const alike = open.filter(
+    ({ effectId, sessionId }) =>
+      effectId.startsWith(word) || isShort(effectId) || sessionId === word,
+  );
   if (alike.length > 1)
     throw ambiguous(
       word,
@@ -155,9 +196,13 @@ export async function requireEffect(hold: Holdfast, word: string): Promise<Pendi
     );
   const [found] = alike;
   if (found === undefined)
-    throw new HoldfastError("NOT_FOUND", `There is no call ${quote(word)} that waits or is in doubt. List them: holdfast effects`, {
-      effectId: word,
-    });
+    throw new HoldfastError(
+      "NOT_FOUND",
+      `There is no call ${quote(word)} that waits or is in doubt. List them: holdfast effects`,
+      {
+        effectId: word,
+      },
+    );
   return found;
 }
 
@@ -169,7 +214,11 @@ export async function requireSnapshot(hold: Holdfast, word: string): Promise<Sna
   if (exact !== undefined) return exact;
   const alike: Snapshot[] = [];
   for await (const agent of agentIds(hold))
-    alike.push(...(await hold.agents.snapshots(agent, { limit: SNAPSHOTS })).items.filter(({ id }) => id.startsWith(word)));
+    alike.push(
+      ...(await hold.agents.snapshots(agent, { limit: SNAPSHOTS })).items.filter(({ id }) =>
+        id.startsWith(word),
+      ),
+    );
   if (alike.length > 1)
     throw ambiguous(
       word,
@@ -177,7 +226,11 @@ export async function requireSnapshot(hold: Holdfast, word: string): Promise<Sna
     );
   const [found] = alike;
   if (found === undefined)
-    throw new HoldfastError("NOT_FOUND", `There is no snapshot ${quote(word)}. List them: holdfast snapshots AGENT`, { found: word });
+    throw new HoldfastError(
+      "NOT_FOUND",
+      `There is no snapshot ${quote(word)}. List them: holdfast snapshots AGENT`,
+      { found: word },
+    );
   return found;
 }
 
@@ -191,9 +244,13 @@ export async function* agentIds(hold: Holdfast): AsyncGenerator<string> {
 }
 
 const noPlace = (id: string, place: string): HoldfastError =>
-  new HoldfastError("NOT_FOUND", `Session ${quote(id)} has no checkpoint ${quote(place)}. List them: holdfast log ${shellWord(id)}`, {
-    sessionId: id,
-  });
+  new HoldfastError(
+    "NOT_FOUND",
+    `Session ${quote(id)} has no checkpoint ${quote(place)}. List them: holdfast log ${shellWord(id)}`,
+    {
+      sessionId: id,
+    },
+  );
 
 function ambiguous(word: string, ids: readonly string[]): HoldfastError {
   const some = ids.slice(0, FEW - 1).map((id) => quote(short(id)));

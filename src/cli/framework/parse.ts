@@ -1,8 +1,19 @@
-/** From the words of a command line to what a command is given. Node's own parser splits them; what is wrong is said in our words. */
+/**
+ * From the words of a command line to what a command is given. Node's own parser splits them; what
+ * is wrong is said in our words.
+ */
 import { parseArgs } from "node:util";
 import { closest } from "../../core/values/closest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { COMMON_OPTIONS, type Command, type Common, type Option, type Options, STORE_OPTIONS, type Word } from "./command.js";
+import {
+  COMMON_OPTIONS,
+  type Command,
+  type Common,
+  type Option,
+  type Options,
+  STORE_OPTIONS,
+  type Word,
+} from "./command.js";
 
 export interface Parsed {
   readonly words: readonly string[];
@@ -22,7 +33,10 @@ export function parse(command: Command, given: readonly string[]): Parsed {
     options: Object.fromEntries(
       Object.entries(known).map(([name, { kind, short }]) => [
         name,
-        { type: kind === "flag" ? ("boolean" as const) : ("string" as const), ...(short !== undefined && { short }) },
+        {
+          type: kind === "flag" ? ("boolean" as const) : ("string" as const),
+          ...(short !== undefined && { short }),
+        },
       ]),
     ),
     strict: false,
@@ -43,12 +57,18 @@ export function parse(command: Command, given: readonly string[]): Parsed {
   return { words, options: options as Parsed["options"] };
 }
 
-function valueOf(option: Option, name: string, value: string | undefined, isInline: boolean | undefined): string | number | boolean {
+function valueOf(
+  option: Option,
+  name: string,
+  value: string | undefined,
+  isInline: boolean | undefined,
+): string | number | boolean {
   if (option.kind === "flag") {
     if (value !== undefined) throw usage(`${name} takes no value`);
     return true;
   }
-  // What looks like an option is one: `--agent --json` has lost its value, and must not lose the option as well.
+  // What looks like an option is one: `--agent --json` has lost its value, and must not lose the
+  // option as well.
   if (value === undefined || (isInline !== true && value.startsWith("-") && value !== "-"))
     throw usage(`${name} needs a value: ${name}=${option.value}`);
   if (option.kind === "number") return numberOf(name, value, option.least, option.most);
@@ -58,14 +78,17 @@ function valueOf(option: Option, name: string, value: string | undefined, isInli
 
 function numberOf(name: string, value: string, least: number, most: number): number {
   const found = /^\d{1,16}$/.test(value) ? Number(value) : Number.NaN;
-  if (!(found >= least && found <= most)) throw usage(`${name} is a whole number from ${least} to ${most}, not ${quote(value)}`);
+  if (!(found >= least && found <= most))
+    throw usage(`${name} is a whole number from ${least} to ${most}, not ${quote(value)}`);
   return found;
 }
 
 function checkChoice(name: string, value: string, choices: readonly string[]): void {
   if (choices.includes(value)) return;
   const meant = closest(value, choices);
-  throw usage(`${name} is one of ${choices.join(", ")}, not ${quote(value)}${meant === undefined ? "" : `. Did you mean ${meant}?`}`);
+  throw usage(
+    `${name} is one of ${choices.join(", ")}, not ${quote(value)}${meant === undefined ? "" : `. Did you mean ${meant}?`}`,
+  );
 }
 
 function checkWords(command: Command, words: readonly string[]): void {
@@ -79,7 +102,8 @@ function checkWords(command: Command, words: readonly string[]): void {
         .join(" ")}`,
     );
   const last = named.at(-1);
-  if (words.length > named.length && last?.many !== true) throw usage(`${name} takes no ${quote(words[named.length] ?? "")}`);
+  if (words.length > named.length && last?.many !== true)
+    throw usage(`${name} takes no ${quote(words[named.length] ?? "")}`);
   for (const [i, value] of words.entries()) {
     const word: Word | undefined = named[Math.min(i, named.length - 1)];
     if (word?.choices !== undefined) checkChoice(word.name, value, word.choices);
@@ -100,4 +124,5 @@ function unknownOption(command: Command, name: string, known: Options): Holdfast
   return usage(`${command.name} takes no ${quote(name)}. ${advice}`);
 }
 
-export const usage = (why: string): HoldfastError => new HoldfastError("INVALID_OPTION", why.replace(/([^.?])$/, "$1."), {});
+export const usage = (why: string): HoldfastError =>
+  new HoldfastError("INVALID_OPTION", why.replace(/([^.?])$/, "$1."), {});

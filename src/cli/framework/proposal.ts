@@ -1,4 +1,6 @@
-/** Commands that are proposed: as somebody can paste them into a shell, whatever ids are in them. */
+/**
+ * Commands that are proposed: as somebody can paste them into a shell, whatever ids are in them.
+ */
 import { isUnseen } from "../terminal/text.js";
 
 type OptionValue = string | number | boolean | undefined;
@@ -12,7 +14,12 @@ export interface Proposal {
 }
 
 /** Options of one letter are short ones. */
-export const propose = (name: string, words: readonly string[] = [], options: Proposal["options"] = {}, says = ""): Proposal => ({
+export const propose = (
+  name: string,
+  words: readonly string[] = [],
+  options: Proposal["options"] = {},
+  says = "",
+): Proposal => ({
   name,
   words,
   options,
@@ -31,11 +38,16 @@ export function shellOptions(options: Proposal["options"]): readonly string[] {
     const flag = option.length === 1 ? `-${option}` : `--${option}`;
     if (value === true) return [flag];
     const text = String(value);
-    return option.length > 1 && text.startsWith("-") ? [`${flag}=${shellWord(text)}`] : [flag, shellWord(text)];
+    return option.length > 1 && text.startsWith("-")
+      ? [`${flag}=${shellWord(text)}`]
+      : [flag, shellWord(text)];
   });
 }
 
-/** As a shell takes it. What is not seen is written as an escape, which bash, zsh and fish 4 understand. */
+/**
+ * As a shell takes it. What is not seen is written as an escape, which bash, zsh and fish 4
+ * understand.
+ */
 export function shellWord(word: string): string {
   if (/^[\w./:@%+,-][\w./:@%+,=~-]*$/.test(word)) return word;
   if (!isUnseen(word)) return `'${word.replaceAll("'", "'\\''")}'`;

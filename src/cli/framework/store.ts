@@ -22,18 +22,27 @@ export async function openStore(
   return open(store, { checks: !looks, ...(tenant !== undefined && { tenant }) });
 }
 
-/** Opening a store makes it where there is none: a name that was mistyped would give an empty one. */
+/**
+ * Opening a store makes it where there is none: a name that was mistyped would give an empty one.
+ */
 export function refuseMissing(store?: string): void {
   if (isMissing(store))
-    throw new HoldfastError("NOT_FOUND", `There is no store ${quote(addressOf(store))}. Name one with --store, or HOLDFAST_STORE.`);
+    throw new HoldfastError(
+      "NOT_FOUND",
+      `There is no store ${quote(addressOf(store))}. Name one with --store, or HOLDFAST_STORE.`,
+    );
 }
 
-/** Whether this process may not write a store in a file, so that it may be copied to be looked at. */
+/**
+ * Whether this process may not write a store in a file, so that it may be copied to be looked at.
+ */
 export function isReadOnly(store?: string): boolean {
   const address = parseAddress(addressOf(store));
   if (address.kind !== "sqlite" || !existsSync(address.path)) return false;
   const file = realpathSync(address.path);
-  return [dirname(file), file, `${file}-wal`, `${file}-shm`].some((path) => existsSync(path) && !isWritable(path));
+  return [dirname(file), file, `${file}-wal`, `${file}-shm`].some(
+    (path) => existsSync(path) && !isWritable(path),
+  );
 }
 
 function isWritable(path: string): boolean {
@@ -47,7 +56,10 @@ function isWritable(path: string): boolean {
 
 const addressOf = (store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db"): string => store;
 
-/** Nothing is there, or nothing yet: an empty file, or a directory that no store was made in. Of a server nobody can tell. */
+/**
+ * Nothing is there, or nothing yet: an empty file, or a directory that no store was made in. Of a
+ * server nobody can tell.
+ */
 export function isMissing(store?: string): boolean {
   const address = parseAddress(addressOf(store));
   if (address.kind === "dir") return !existsSync(join(address.path, "holdfast.json"));

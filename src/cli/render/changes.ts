@@ -1,4 +1,7 @@
-/** What differs between two checkpoints: texts line by line, values by their paths, in colours. Bounded, whatever is compared. */
+/**
+ * What differs between two checkpoints: texts line by line, values by their paths, in colours.
+ * Bounded, whatever is compared.
+ */
 import type { Diff, Json, JsonObject, Message } from "../../index.js";
 import type { Terminal } from "../terminal/terminal.js";
 import { block, clip, inline, wrap } from "../terminal/text.js";
@@ -50,18 +53,25 @@ class Changes {
     yield paint.bold("messages") + (both === 0 ? "" : paint.dim(`  ${both} are the same`));
     // One in the place of another is compared with it.
     const pairs = Math.min(removed.length, added.length);
-    for (let i = 0; i < pairs; i++) yield* this.lines(spoken(removed[i] as Message), spoken(added[i] as Message));
-    for (const message of removed.slice(pairs)) for (const line of spoken(message)) yield* this.minus(line);
-    for (const message of added.slice(pairs)) for (const line of spoken(message)) yield* this.plus(line);
+    for (let i = 0; i < pairs; i++)
+      yield* this.lines(spoken(removed[i] as Message), spoken(added[i] as Message));
+    for (const message of removed.slice(pairs))
+      for (const line of spoken(message)) yield* this.minus(line);
+    for (const message of added.slice(pairs))
+      for (const line of spoken(message)) yield* this.plus(line);
     yield "";
   }
 
   *state({ added, removed, changed }: Diff["state"]): Generator<string> {
-    if (Object.keys(added).length + Object.keys(removed).length + Object.keys(changed).length === 0) return;
+    if (Object.keys(added).length + Object.keys(removed).length + Object.keys(changed).length === 0)
+      return;
     yield this.#terminal.paint.bold("state");
-    for (const [key, value] of Object.entries(removed)) yield* this.#value("minus", path("", key), value);
-    for (const [key, value] of Object.entries(added)) yield* this.#value("plus", path("", key), value);
-    for (const [key, { from, to }] of Object.entries(changed)) yield* this.#between(path("", key), from, to);
+    for (const [key, value] of Object.entries(removed))
+      yield* this.#value("minus", path("", key), value);
+    for (const [key, value] of Object.entries(added))
+      yield* this.#value("plus", path("", key), value);
+    for (const [key, { from, to }] of Object.entries(changed))
+      yield* this.#between(path("", key), from, to);
     yield "";
   }
 
@@ -70,7 +80,10 @@ class Changes {
     if (JSON.stringify(from) === JSON.stringify(to)) return;
     if (isObject(from) && isObject(to)) {
       for (const key of new Set([...Object.keys(from), ...Object.keys(to)])) {
-        const [before, after] = [Object.hasOwn(from, key) ? from[key] : undefined, Object.hasOwn(to, key) ? to[key] : undefined];
+        const [before, after] = [
+          Object.hasOwn(from, key) ? from[key] : undefined,
+          Object.hasOwn(to, key) ? to[key] : undefined,
+        ];
         if (before === undefined) yield* this.#value("plus", path(at, key), after as Json);
         else if (after === undefined) yield* this.#value("minus", path(at, key), before);
         else yield* this.#between(path(at, key), before, after);
@@ -81,7 +94,11 @@ class Changes {
       yield* this.#lists(at, from, to);
       return;
     }
-    if (typeof from === "string" && typeof to === "string" && (from.includes("\n") || to.includes("\n"))) {
+    if (
+      typeof from === "string" &&
+      typeof to === "string" &&
+      (from.includes("\n") || to.includes("\n"))
+    ) {
       yield this.#terminal.paint.cyan(`  ${at}`);
       yield* this.lines(block(from), block(to));
       return;
@@ -90,10 +107,14 @@ class Changes {
     yield* this.#value("plus", at, to);
   }
 
-  /** Item by item where there are as many; otherwise by the longest common part, so that one more in front is one more. */
+  /**
+   * Item by item where there are as many; otherwise by the longest common part, so that one more in
+   * front is one more.
+   */
   *#lists(at: string, from: readonly Json[], to: readonly Json[]): Generator<string> {
     if (from.length === to.length) {
-      for (const [i, item] of from.entries()) yield* this.#between(`${at}[${i}]`, item, to[i] as Json);
+      for (const [i, item] of from.entries())
+        yield* this.#between(`${at}[${i}]`, item, to[i] as Json);
       return;
     }
     const text = (items: readonly Json[]) => items.map((item) => JSON.stringify(item));
@@ -115,12 +136,14 @@ class Changes {
   *lines(from: readonly string[], to: readonly string[]): Generator<string> {
     const steps = compare(from, to);
     const near = new Set<number>();
-    for (const [i, { sign }] of steps.entries()) if (sign !== " ") for (let j = i - CONTEXT; j <= i + CONTEXT; j++) near.add(j);
+    for (const [i, { sign }] of steps.entries())
+      if (sign !== " ") for (let j = i - CONTEXT; j <= i + CONTEXT; j++) near.add(j);
     let isCut = false;
     for (const [i, { sign, line }] of steps.entries()) {
       if (sign === "-") yield* this.minus(line);
       else if (sign === "+") yield* this.plus(line);
-      else if (near.has(i)) for (const row of wrap(line, this.#terminal.columns - 2)) yield `  ${row}`;
+      else if (near.has(i))
+        for (const row of wrap(line, this.#terminal.columns - 2)) yield `  ${row}`;
       else if (!isCut) yield this.#terminal.paint.dim("  …");
       isCut = sign === " " && !near.has(i);
     }
@@ -135,11 +158,16 @@ class Changes {
   }
 
   *#signed(sign: string, line: string, paint: (text: string) => string): Generator<string> {
-    for (const row of wrap(this.#isFull ? line : clip(line, MOST_CHARS), this.#terminal.columns - 2)) yield paint(`${sign} ${row}`);
+    for (const row of wrap(
+      this.#isFull ? line : clip(line, MOST_CHARS),
+      this.#terminal.columns - 2,
+    ))
+      yield paint(`${sign} ${row}`);
   }
 }
 
-const isObject = (value: Json): value is JsonObject => typeof value === "object" && value !== null && !Array.isArray(value);
+const isObject = (value: Json): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 
 const path = (at: string, key: string): string => {
   const shown = /^[A-Za-z_$][\w$-]{0,99}$/.test(key) ? key : inline(JSON.stringify(key));
@@ -172,19 +200,29 @@ interface Step {
   readonly line: string;
 }
 
-/** By the longest common lines; texts that are too long for that are taken out and put in as a whole. */
+/**
+ * By the longest common lines; texts that are too long for that are taken out and put in as a
+ * whole.
+ */
 export function compare(from: readonly string[], to: readonly string[]): readonly Step[] {
   let start = 0;
   while (start < from.length && start < to.length && from[start] === to[start]) start++;
   let end = 0;
-  while (end < Math.min(from.length, to.length) - start && from[from.length - 1 - end] === to[to.length - 1 - end]) end++;
+  while (
+    end < Math.min(from.length, to.length) - start &&
+    from[from.length - 1 - end] === to[to.length - 1 - end]
+  )
+    end++;
   const [a, b] = [from.slice(start, from.length - end), to.slice(start, to.length - end)];
   const same = (lines: readonly string[]): Step[] => lines.map((line) => ({ sign: " ", line }));
   return [...same(from.slice(0, start)), ...between(a, b), ...same(from.slice(from.length - end))];
 }
 
 function between(a: readonly string[], b: readonly string[]): Step[] {
-  const whole = (): Step[] => [...a.map((line) => ({ sign: "-", line }) as const), ...b.map((line) => ({ sign: "+", line }) as const)];
+  const whole = (): Step[] => [
+    ...a.map((line) => ({ sign: "-", line }) as const),
+    ...b.map((line) => ({ sign: "+", line }) as const),
+  ];
   if (a.length === 0 || b.length === 0 || a.length * b.length > MOST_CELLS) return whole();
   const wide = b.length + 1;
   const common = new Uint32Array((a.length + 1) * wide);
@@ -202,7 +240,11 @@ function between(a: readonly string[], b: readonly string[]): Step[] {
       steps.push({ sign: " ", line: left as string });
       i++;
       j++;
-    } else if (j >= b.length || (i < a.length && (common[(i + 1) * wide + j] as number) >= (common[i * wide + j + 1] as number))) {
+    } else if (
+      j >= b.length ||
+      (i < a.length &&
+        (common[(i + 1) * wide + j] as number) >= (common[i * wide + j + 1] as number))
+    ) {
       steps.push({ sign: "-", line: left as string });
       i++;
     } else {

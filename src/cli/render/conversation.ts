@@ -1,11 +1,17 @@
-/** A session as one reads a conversation: who said what, which calls were made, and what became of them. */
+/**
+ * A session as one reads a conversation: who said what, which calls were made, and what became of
+ * them.
+ */
 import type { Json, Message, Part, SessionEvent } from "../../index.js";
 import type { Terminal } from "../terminal/terminal.js";
 import { block, bytesOf, clip, inline, oneLine, size, wrap } from "../terminal/text.js";
 import { partsOf } from "./spoken.js";
 import { painted } from "./status.js";
 
-/** What became of calls, by the place of the reply that asked for them and which of its calls it is; and those made by hand, by number. */
+/**
+ * What became of calls, by the place of the reply that asked for them and which of its calls it is;
+ * and those made by hand, by number.
+ */
 export interface Calls {
   readonly inReplies: ReadonlyMap<string, CallOutcome>;
   readonly byHand: readonly (CallOutcome & { readonly seq: number })[];
@@ -25,8 +31,14 @@ interface CallOutcome {
 
 export const NO_CALLS: Calls = { inReplies: new Map(), byHand: [] };
 
-/** Puts together what the events of a session tell of calls, up to a cursor. Undefined where that does not come: it is another past. */
-export async function callsIn(events: AsyncIterable<SessionEvent>, upTo?: string): Promise<Calls | undefined> {
+/**
+ * Puts together what the events of a session tell of calls, up to a cursor. Undefined where that
+ * does not come: it is another past.
+ */
+export async function callsIn(
+  events: AsyncIterable<SessionEvent>,
+  upTo?: string,
+): Promise<Calls | undefined> {
   const calls = new Map<string, { outcome: CallOutcome; at: string | undefined; seq: number }>();
   let isThere = upTo === undefined;
   for await (const event of events) {
@@ -43,12 +55,17 @@ export async function callsIn(events: AsyncIterable<SessionEvent>, upTo?: string
   if (!isThere) return undefined;
   const all = [...calls.values()];
   return {
-    inReplies: new Map(all.flatMap(({ at, outcome }) => (at === undefined ? [] : [[at, outcome] as const]))),
+    inReplies: new Map(
+      all.flatMap(({ at, outcome }) => (at === undefined ? [] : [[at, outcome] as const])),
+    ),
     byHand: all.flatMap(({ at, outcome, seq }) => (at === undefined ? [{ ...outcome, seq }] : [])),
   };
 }
 
-function told(before: CallOutcome | undefined, event: Extract<SessionEvent, { type: "tool" }>): CallOutcome {
+function told(
+  before: CallOutcome | undefined,
+  event: Extract<SessionEvent, { type: "tool" }>,
+): CallOutcome {
   const { effectId, state, by, args, note, result } = event;
   const isFirst = before === undefined;
   const isApproved = state === "ready" && (by !== undefined || args !== undefined);
@@ -59,7 +76,11 @@ function told(before: CallOutcome | undefined, event: Extract<SessionEvent, { ty
     state,
     ...(by !== undefined && !isApproved && { by }),
     ...(isApproved && {
-      approved: { ...(by !== undefined && { by }), ...(args !== undefined && { args }), ...(note !== undefined && { note }) },
+      approved: {
+        ...(by !== undefined && { by }),
+        ...(args !== undefined && { args }),
+        ...(note !== undefined && { note }),
+      },
     }),
     ...(isFirst && args !== undefined && { args }),
     ...(result !== undefined && { result }),
@@ -82,15 +103,17 @@ export function* conversation(
   const byHand = calls.byHand.filter(({ seq }) => seq >= first).sort((a, b) => a.seq - b.seq);
   const view = new View(terminal, answered(messages, calls), isFull);
   for (const message of messages.slice(from)) {
-    while ((byHand[0]?.seq ?? Number.POSITIVE_INFINITY) < message.seq) yield* view.byHand(byHand.shift() as CallOutcome);
+    while ((byHand[0]?.seq ?? Number.POSITIVE_INFINITY) < message.seq)
+      yield* view.byHand(byHand.shift() as CallOutcome);
     yield* view.message(message);
   }
   for (const call of byHand) yield* view.byHand(call);
 }
 
 /**
- * Of a call that may be made again, the journal keeps only what it answered: the message with its result tells that it is over. A result is
- * of the first call of its id that has none yet, for ids are used again.
+ * Of a call that may be made again, the journal keeps only what it answered: the message with its
+ * result tells that it is over. A result is of the first call of its id that has none yet, for ids
+ * are used again.
  */
 function answered(messages: readonly Message[], calls: Calls): Calls {
   const inReplies = new Map(calls.inReplies);
@@ -104,8 +127,17 @@ function answered(messages: readonly Message[], calls: Calls): Calls {
       } else if (part.type === "tool-result") {
         const call = waiting.get(part.callId)?.shift();
         const known = call && inReplies.get(call.at);
-        if (call === undefined || (known !== undefined && known.state !== "started" && known.state !== "ready")) continue;
-        inReplies.set(call.at, { effectId: "", ...known, name: call.name, state: part.outcome === "ok" ? "done" : part.outcome });
+        if (
+          call === undefined ||
+          (known !== undefined && known.state !== "started" && known.state !== "ready")
+        )
+          continue;
+        inReplies.set(call.at, {
+          effectId: "",
+          ...known,
+          name: call.name,
+          state: part.outcome === "ok" ? "done" : part.outcome,
+        });
       }
     }
   }
@@ -126,7 +158,12 @@ class View {
   *message(message: Message): Generator<string> {
     const { paint } = this.#terminal;
     const { role, name, content, createdAt, reply, seq } = message;
-    const who = { user: paint.cyan, assistant: paint.green, system: paint.yellow, tool: paint.magenta }[role];
+    const who = {
+      user: paint.cyan,
+      assistant: paint.green,
+      system: paint.yellow,
+      tool: paint.magenta,
+    }[role];
     const tokens = reply?.usage === undefined ? "" : `, ${tokensOf(reply.usage)}`;
     const model = reply?.model === undefined ? "" : `, ${inline(reply.model)}`;
     const about = `${this.#terminal.time(createdAt)}, ${size(bytesOf(content))}${model}${tokens}`;
@@ -134,7 +171,8 @@ class View {
     if (typeof content === "string") yield* this.#text(content);
     else {
       let nth = 0;
-      for (const part of content) yield* this.#part(part, part.type === "tool-call" ? `${seq}.${nth++}` : "");
+      for (const part of content)
+        yield* this.#part(part, part.type === "tool-call" ? `${seq}.${nth++}` : "");
     }
     yield "";
   }
@@ -155,7 +193,10 @@ class View {
     const { paint } = this.#terminal;
     const who = by === undefined ? "" : ` by ${inline(by)}`;
     if (approved === undefined) return `${painted(state, paint)}${paint.dim(who)}`;
-    const otherwise = approved.args === undefined ? "" : ` with ${clip(inline(JSON.stringify(approved.args)), 200)}`;
+    const otherwise =
+      approved.args === undefined
+        ? ""
+        : ` with ${clip(inline(JSON.stringify(approved.args)), 200)}`;
     const note = approved.note === undefined ? "" : `: ${oneLine(approved.note)}`;
     return `${painted(state, paint)}${paint.dim(`${who}, approved${approved.by === undefined ? "" : ` by ${inline(approved.by)}`}${otherwise}${note}`)}`;
   }
@@ -174,8 +215,13 @@ class View {
       case "tool-call": {
         const outcome = this.#calls.inReplies.get(call);
         const state = outcome === undefined ? "" : `  ${this.#outcome(outcome)}`;
-        yield* this.#folded(`  ${paint.bold("→")} ${paint.bold(inline(part.name))}`, part.input, state);
-        if (outcome?.state === "in-doubt" || outcome?.state === "waiting") yield paint.dim(`      ${outcome.effectId}`);
+        yield* this.#folded(
+          `  ${paint.bold("→")} ${paint.bold(inline(part.name))}`,
+          part.input,
+          state,
+        );
+        if (outcome?.state === "in-doubt" || outcome?.state === "waiting")
+          yield paint.dim(`      ${outcome.effectId}`);
         return;
       }
       case "tool-result": {
@@ -197,8 +243,12 @@ class View {
   *#lines(text: string): Generator<string> {
     const lines = block(text);
     const shown = this.#isFull ? lines : lines.slice(0, MOST_LINES);
-    for (const line of shown) yield* wrap(this.#isFull ? line : cut(line), this.#terminal.columns - 2);
-    if (shown.length < lines.length) yield this.#terminal.paint.dim(`… ${lines.length - shown.length} more lines; --full shows them`);
+    for (const line of shown)
+      yield* wrap(this.#isFull ? line : cut(line), this.#terminal.columns - 2);
+    if (shown.length < lines.length)
+      yield this.#terminal.paint.dim(
+        `… ${lines.length - shown.length} more lines; --full shows them`,
+      );
   }
 
   /** A value behind its beginning: in one line where it fits, otherwise cut, with its size. */
@@ -212,16 +262,22 @@ class View {
       return;
     }
     yield `${before}${after}  ${paint.dim(size(Buffer.byteLength(text)))}`;
-    const lines = typeof value === "string" ? block(value) : block(JSON.stringify(value, undefined, 2));
+    const lines =
+      typeof value === "string" ? block(value) : block(JSON.stringify(value, undefined, 2));
     const shown = this.#isFull ? lines : lines.slice(0, 8);
-    for (const line of shown) for (const row of wrap(this.#isFull ? line : clip(line, 400), columns - 6)) yield `      ${row}`;
-    if (shown.length < lines.length) yield paint.dim(`      … ${lines.length - shown.length} more lines; --full shows them`);
+    for (const line of shown)
+      for (const row of wrap(this.#isFull ? line : clip(line, 400), columns - 6))
+        yield `      ${row}`;
+    if (shown.length < lines.length)
+      yield paint.dim(`      … ${lines.length - shown.length} more lines; --full shows them`);
   }
 }
 
 /** A line that has no end is not shown to its end. */
 const cut = (line: string): string =>
-  line.length <= MOST_CHARS ? line : `${line.slice(0, MOST_CHARS)}… (${size(Buffer.byteLength(line))} in this line; --full shows it)`;
+  line.length <= MOST_CHARS
+    ? line
+    : `${line.slice(0, MOST_CHARS)}… (${size(Buffer.byteLength(line))} in this line; --full shows it)`;
 
 function fileData(data: Extract<Part, { type: "file" }>["data"]): string {
   if ("digest" in data) return `${size(data.sizeBytes)}, ${data.digest.slice(0, 12)}`;
@@ -230,6 +286,12 @@ function fileData(data: Extract<Part, { type: "file" }>["data"]): string {
   return "ref" in data ? oneLine(JSON.stringify(data.ref)) : "bytes";
 }
 
-function tokensOf({ inputTokens = 0, outputTokens = 0 }: { readonly inputTokens?: number; readonly outputTokens?: number }): string {
+function tokensOf({
+  inputTokens = 0,
+  outputTokens = 0,
+}: {
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+}): string {
   return `${inputTokens.toLocaleString("en-US")} → ${outputTokens.toLocaleString("en-US")} tokens`;
 }

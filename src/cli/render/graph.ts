@@ -35,8 +35,24 @@ interface Pen {
   readonly ends: string;
 }
 
-export const UNICODE: Pen = { node: "●", lane: "│", join: "├", across: "─", over: "┼", end: "╯", ends: "┴" };
-export const ASCII: Pen = { node: "*", lane: "|", join: "|", across: "-", over: "+", end: "'", ends: "'" };
+export const UNICODE: Pen = {
+  node: "●",
+  lane: "│",
+  join: "├",
+  across: "─",
+  over: "┼",
+  end: "╯",
+  ends: "┴",
+};
+export const ASCII: Pen = {
+  node: "*",
+  lane: "|",
+  join: "|",
+  across: "-",
+  over: "+",
+  end: "'",
+  ends: "'",
+};
 
 export function* graph<N extends Node>(nodes: readonly N[], pen: Pen): Generator<GraphRow<N>> {
   /** Per lane, the node that comes next in it. */
@@ -52,7 +68,10 @@ export function* graph<N extends Node>(nodes: readonly N[], pen: Pen): Generator
     lanes[own] = node.id;
     while (lanes.length > 0 && lanes.at(-1) === undefined) lanes.pop();
     yield {
-      lanes: lanes.map((next, lane) => ({ lane, text: lane === own ? `${pen.node} ` : next === undefined ? "  " : `${pen.lane} ` })),
+      lanes: lanes.map((next, lane) => ({
+        lane,
+        text: lane === own ? `${pen.node} ` : next === undefined ? "  " : `${pen.lane} `,
+      })),
       node,
     };
     lanes[own] = node.parent;
@@ -61,7 +80,11 @@ export function* graph<N extends Node>(nodes: readonly N[], pen: Pen): Generator
 }
 
 /** `├─┼─╯`: all lanes that wait for the same node become the first of them. */
-function joining(lanes: readonly (string | undefined)[], waiting: readonly number[], pen: Pen): Piece[] {
+function joining(
+  lanes: readonly (string | undefined)[],
+  waiting: readonly number[],
+  pen: Pen,
+): Piece[] {
   const [first = 0] = waiting;
   const last = waiting.at(-1) ?? first;
   return lanes.map((next, lane) => {
@@ -74,11 +97,15 @@ function joining(lanes: readonly (string | undefined)[], waiting: readonly numbe
   });
 }
 
-/** G1. Of those whose children have all come, the one with the greatest order, so that times run down the page where they can. */
+/**
+ * G1. Of those whose children have all come, the one with the greatest order, so that times run
+ * down the page where they can.
+ */
 function* childrenFirst<N extends Node>(nodes: readonly N[]): Generator<N> {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const left = new Map<string, number>();
-  for (const { parent } of nodes) if (parent !== undefined && byId.has(parent)) left.set(parent, (left.get(parent) ?? 0) + 1);
+  for (const { parent } of nodes)
+    if (parent !== undefined && byId.has(parent)) left.set(parent, (left.get(parent) ?? 0) + 1);
   const ready = new Heap<N>();
   for (const node of byId.values()) if (!left.has(node.id)) ready.push(node);
   for (let node = ready.pop(); node !== undefined; node = ready.pop()) {
@@ -113,7 +140,8 @@ class Heap<N extends Node> {
     for (let i = 0; ; ) {
       let greatest = i;
       for (const below of [2 * i + 1, 2 * i + 2])
-        if (below < this.#nodes.length && this.#order(below) > this.#order(greatest)) greatest = below;
+        if (below < this.#nodes.length && this.#order(below) > this.#order(greatest))
+          greatest = below;
       if (greatest === i) return top;
       this.#swap(i, greatest);
       i = greatest;

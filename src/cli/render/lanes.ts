@@ -1,4 +1,7 @@
-/** A session and its forks as a tree of checkpoints, in lanes: who stands where, and what was left by rewinding. */
+/**
+ * A session and its forks as a tree of checkpoints, in lanes: who stands where, and what was left
+ * by rewinding.
+ */
 import type { Checkpoint, SessionSummary } from "../../index.js";
 import { short } from "../framework/ids.js";
 import type { Terminal } from "../terminal/terminal.js";
@@ -35,29 +38,57 @@ interface Place extends Node {
 /** The session as a tree: every line of it, and every fork. */
 function placesOf({ session, at, items, forks }: Family): readonly Place[] {
   const known = new Map(
-    [...items, ...forks.flatMap(({ checkpoints }) => checkpoints)].map((checkpoint) => [checkpoint.id as string, checkpoint]),
+    [...items, ...forks.flatMap(({ checkpoints }) => checkpoints)].map((checkpoint) => [
+      checkpoint.id as string,
+      checkpoint,
+    ]),
   );
   const all = [...known.values()];
   const before = beforeEach(all);
-  const parentOf = ({ id, parentId }: Checkpoint) => (parentId !== undefined && known.has(parentId) ? parentId : before.get(id));
+  const parentOf = ({ id, parentId }: Checkpoint) =>
+    parentId !== undefined && known.has(parentId) ? parentId : before.get(id);
   const begun = forks.filter(({ checkpoints }) => checkpoints.length > 0);
-  const unsaved = forks.filter(({ checkpoints }) => checkpoints.length === 0).map((fork) => fork.session);
+  const unsaved = forks
+    .filter(({ checkpoints }) => checkpoints.length === 0)
+    .map((fork) => fork.session);
   const standing = [{ session, at }, ...begun];
-  const parents = new Set([...all.map(parentOf), ...unsaved.map(({ origin }) => origin?.checkpointId)]);
+  const parents = new Set([
+    ...all.map(parentOf),
+    ...unsaved.map(({ origin }) => origin?.checkpointId),
+  ]);
   // By time, and within one by number.
-  const inOrder = all.toSorted((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt) || a.seq - b.seq);
+  const inOrder = all.toSorted(
+    (a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt) || a.seq - b.seq,
+  );
   const ranks = new Map(inOrder.map(({ id }, i) => [id as string, i]));
   const places: Place[] = all.map((checkpoint) => {
     const { id } = checkpoint;
     const tips = standing.filter((one) => one.at === id).map((one) => one.session.id);
-    return { id, parent: parentOf(checkpoint), order: ranks.get(id) ?? 0, checkpoint, tips, isLeft: tips.length === 0 && !parents.has(id) };
+    return {
+      id,
+      parent: parentOf(checkpoint),
+      order: ranks.get(id) ?? 0,
+      checkpoint,
+      tips,
+      isLeft: tips.length === 0 && !parents.has(id),
+    };
   });
   for (const fork of unsaved)
-    places.push({ id: `fork ${fork.id}`, parent: fork.origin?.checkpointId, order: ranks.size, fork, tips: [], isLeft: false });
+    places.push({
+      id: `fork ${fork.id}`,
+      parent: fork.origin?.checkpointId,
+      order: ranks.size,
+      fork,
+      tips: [],
+      isLeft: false,
+    });
   return places;
 }
 
-/** For each, the newest of its line that is left before it: what stands in for a parent that was pruned. */
+/**
+ * For each, the newest of its line that is left before it: what stands in for a parent that was
+ * pruned.
+ */
 function beforeEach(newestFirst: readonly Checkpoint[]): ReadonlyMap<string, string> {
   const before = new Map<string, string>();
   const last = new Map<string, string>();
@@ -74,8 +105,13 @@ export function* lanes(family: Family, terminal: Terminal): Generator<string> {
   const { paint } = terminal;
   const colours = [paint.red, paint.green, paint.yellow, paint.blue, paint.magenta, paint.cyan];
   const drawn = (pieces: readonly Piece[]) =>
-    pieces.map(({ text, lane }) => (colours[lane % colours.length] as (text: string) => string)(text)).join("");
-  for (const { lanes: pieces, node } of graph(placesOf(family), terminal.isUnicode ? UNICODE : ASCII)) {
+    pieces
+      .map(({ text, lane }) => (colours[lane % colours.length] as (text: string) => string)(text))
+      .join("");
+  for (const { lanes: pieces, node } of graph(
+    placesOf(family),
+    terminal.isUnicode ? UNICODE : ASCII,
+  )) {
     const before = drawn(pieces);
     if (node === undefined) yield before.trimEnd();
     else yield `${before} ${said(node, terminal, terminal.columns - width(before) - 1)}`;
@@ -84,7 +120,8 @@ export function* lanes(family: Family, terminal: Terminal): Generator<string> {
 
 function said({ checkpoint, tips, isLeft, fork }: Place, terminal: Terminal, room: number): string {
   const { paint } = terminal;
-  if (checkpoint === undefined) return `${paint.bold(`(${inline(fork?.id ?? "")})`)} ${paint.dim("a fork in which nothing was saved yet")}`;
+  if (checkpoint === undefined)
+    return `${paint.bold(`(${inline(fork?.id ?? "")})`)} ${paint.dim("a fork in which nothing was saved yet")}`;
   const { id, step, status, messageCount, createdAt, label } = checkpoint;
   const pieces: (readonly [string, (text: string) => string])[] = [
     [short(id), paint.yellow],

@@ -3,7 +3,8 @@ import type { Message, Part } from "../../index.js";
 
 type Said = Pick<Message, "content">;
 
-export const partsOf = ({ content }: Said): readonly Part[] => (typeof content === "string" ? [{ type: "text", text: content }] : content);
+export const partsOf = ({ content }: Said): readonly Part[] =>
+  typeof content === "string" ? [{ type: "text", text: content }] : content;
 
 export const textOf = (message: Said): string =>
   partsOf(message)

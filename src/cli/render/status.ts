@@ -16,5 +16,9 @@ const COLOURS: Readonly<Record<string, keyof Paint>> = {
   denied: "red",
 };
 
-export const statusCell = (status: string, paint: Paint): Cell => ({ text: status, paint: paint[COLOURS[status] ?? "bold"] });
-export const painted = (status: string, paint: Paint): string => paint[COLOURS[status] ?? "bold"](status);
+export const statusCell = (status: string, paint: Paint): Cell => ({
+  text: status,
+  paint: paint[COLOURS[status] ?? "bold"],
+});
+export const painted = (status: string, paint: Paint): string =>
+  paint[COLOURS[status] ?? "bold"](status);

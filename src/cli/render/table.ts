@@ -24,13 +24,17 @@ export function table(
   { columns: room, paint }: Pick<Terminal, "columns" | "paint">,
 ): string[] {
   // A column in which nothing stands is left out.
-  const filled = columns.map((_, i) => i).filter((i) => rows.some((row) => textOf(row[i] ?? "") !== ""));
+  const filled = columns
+    .map((_, i) => i)
+    .filter((i) => rows.some((row) => textOf(row[i] ?? "") !== ""));
   const used = affordable(columns, rows, filled, room);
   const shown = used.map((i) => columns[i] as Column);
   const cells = rows.map((row) => used.map((i) => row[i] ?? ""));
   const widths = fit(
     shown,
-    shown.map((column, i) => Math.max(width(column.title), ...cells.map((row) => width(textOf(row[i] ?? ""))))),
+    shown.map((column, i) =>
+      Math.max(width(column.title), ...cells.map((row) => width(textOf(row[i] ?? "")))),
+    ),
     room,
   );
   const line = (row: readonly Cell[]) =>
@@ -72,7 +76,11 @@ function affordable(
   );
 }
 
-function fit(columns: readonly Column[], wanted: readonly number[], room: number): readonly number[] {
+function fit(
+  columns: readonly Column[],
+  wanted: readonly number[],
+  room: number,
+): readonly number[] {
   const widths = [...wanted];
   let over = widths.reduce((sum, wide) => sum + wide, 0) + GAP * (widths.length - 1) - room;
   for (let i = columns.length - 1; i >= 0 && over > 0; i--) {

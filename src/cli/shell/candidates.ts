@@ -1,4 +1,7 @@
-/** What the last word of a command line may become. A shell asks at every press of a key: it never waits long, and never fails. */
+/**
+ * What the last word of a command line may become. A shell asks at every press of a key: it never
+ * waits long, and never fails.
+ */
 import type { Holdfast } from "../../index.js";
 import type { Command, Completes, Option } from "../framework/command.js";
 import { agentIds, allCheckpoints, allEffects } from "../framework/ids.js";
@@ -11,13 +14,17 @@ const WITHIN_MS = 1_500;
 /** Tells a script to complete file names itself. */
 const FILES = "__files__";
 
-export async function complete(words: readonly string[], commands: readonly Command[]): Promise<readonly string[]> {
+export async function complete(
+  words: readonly string[],
+  commands: readonly Command[],
+): Promise<readonly string[]> {
   const [name = "", ...rest] = words;
   if (words.length <= 1) {
     const shown = commands.filter(({ hidden }) => !hidden);
-    return [...shown.map((command) => `${command.name}\t${command.says}`), "help\tof all commands, or one"].filter((line) =>
-      line.startsWith(name),
-    );
+    return [
+      ...shown.map((command) => `${command.name}\t${command.says}`),
+      "help\tof all commands, or one",
+    ].filter((line) => line.startsWith(name));
   }
   if (name === "help")
     return rest.length > 1
@@ -35,7 +42,10 @@ async function completeFor(command: Command, words: readonly string[]): Promise<
   return found.filter((line) => !isUnseen(line.split("\t", 1)[0] ?? ""));
 }
 
-async function candidatesFor(command: Command, words: readonly string[]): Promise<readonly string[]> {
+async function candidatesFor(
+  command: Command,
+  words: readonly string[],
+): Promise<readonly string[]> {
   const options = optionsOf(command);
   const last = words.at(-1) ?? "";
   const before = words.slice(0, -1);
@@ -44,7 +54,9 @@ async function candidatesFor(command: Command, words: readonly string[]): Promis
   if (named !== undefined) return ofOption(named, last, before);
   const inline = /^--([a-z-]+)=(.*)$/.exec(last);
   if (inline !== null) {
-    const option = Object.hasOwn(options, inline[1] as string) ? options[inline[1] as string] : undefined;
+    const option = Object.hasOwn(options, inline[1] as string)
+      ? options[inline[1] as string]
+      : undefined;
     const found = option === undefined ? [] : await ofOption(option, inline[2] as string, before);
     return found.map((line) => (line === FILES ? line : `--${inline[1]}=${line}`));
   }
@@ -59,30 +71,55 @@ async function candidatesFor(command: Command, words: readonly string[]): Promis
   return word.completes === undefined ? [] : ofKind(word.completes, last, before, given);
 }
 
-function optionBefore(word: string | undefined, options: { readonly [name: string]: Option }): Option | undefined {
+function optionBefore(
+  word: string | undefined,
+  options: { readonly [name: string]: Option },
+): Option | undefined {
   if (word === undefined || !word.startsWith("-") || word.includes("=")) return undefined;
-  const option = word.startsWith("--") ? options[word.slice(2)] : Object.values(options).find(({ short }) => short === word.slice(1));
+  const option = word.startsWith("--")
+    ? options[word.slice(2)]
+    : Object.values(options).find(({ short }) => short === word.slice(1));
   return option?.kind === "flag" ? undefined : option;
 }
 
-async function ofOption(option: Option, last: string, before: readonly string[]): Promise<readonly string[]> {
+async function ofOption(
+  option: Option,
+  last: string,
+  before: readonly string[],
+): Promise<readonly string[]> {
   if (option.kind !== "text") return [];
-  if (option.choices !== undefined) return option.choices.filter((choice) => choice.startsWith(last));
+  if (option.choices !== undefined)
+    return option.choices.filter((choice) => choice.startsWith(last));
   return option.completes === undefined ? [] : ofKind(option.completes, last, before, []);
 }
 
-function positional(words: readonly string[], options: { readonly [name: string]: Option }): readonly string[] {
+function positional(
+  words: readonly string[],
+  options: { readonly [name: string]: Option },
+): readonly string[] {
   const end = words.indexOf("--");
   const before = end === -1 ? words : words.slice(0, end);
   const behind = end === -1 ? [] : words.slice(end + 1);
-  return [...before.filter((word, i) => !word.startsWith("-") && optionBefore(before[i - 1], options) === undefined), ...behind];
+  return [
+    ...before.filter(
+      (word, i) => !word.startsWith("-") && optionBefore(before[i - 1], options) === undefined,
+    ),
+    ...behind,
+  ];
 }
 
-async function ofKind(kind: Completes, last: string, before: readonly string[], given: readonly string[]): Promise<readonly string[]> {
+async function ofKind(
+  kind: Completes,
+  last: string,
+  before: readonly string[],
+  given: readonly string[],
+): Promise<readonly string[]> {
   if (kind === "file") return [FILES];
   try {
     const late = AbortSignal.timeout(WITHIN_MS);
-    const waited = new Promise<readonly string[]>((resolve) => late.addEventListener("abort", () => resolve([]), { once: true }));
+    const waited = new Promise<readonly string[]>((resolve) =>
+      late.addEventListener("abort", () => resolve([]), { once: true }),
+    );
     return await Promise.race([waited, inStore(before, (hold) => ids(hold, kind, last, given))]);
   } catch {
     // No store, or one that is busy: nothing to propose.
@@ -90,8 +127,14 @@ async function ofKind(kind: Completes, last: string, before: readonly string[], 
   }
 }
 
-async function inStore(before: readonly string[], look: (hold: Holdfast) => Promise<readonly string[]>): Promise<readonly string[]> {
-  const hold = await openStore({ store: valueOf(before, "store"), tenant: valueOf(before, "tenant") }, { make: false, looks: true });
+async function inStore(
+  before: readonly string[],
+  look: (hold: Holdfast) => Promise<readonly string[]>,
+): Promise<readonly string[]> {
+  const hold = await openStore(
+    { store: valueOf(before, "store"), tenant: valueOf(before, "tenant") },
+    { make: false, looks: true },
+  );
   try {
     return await look(hold);
   } finally {
@@ -101,10 +144,17 @@ async function inStore(before: readonly string[], look: (hold: Holdfast) => Prom
 
 function valueOf(words: readonly string[], name: string): string | undefined {
   const at = words.lastIndexOf(`--${name}`);
-  return at === -1 ? words.findLast((word) => word.startsWith(`--${name}=`))?.slice(name.length + 3) : words[at + 1];
+  return at === -1
+    ? words.findLast((word) => word.startsWith(`--${name}=`))?.slice(name.length + 3)
+    : words[at + 1];
 }
 
-async function ids(hold: Holdfast, kind: Completes, last: string, given: readonly string[]): Promise<readonly string[]> {
+async function ids(
+  hold: Holdfast,
+  kind: Completes,
+  last: string,
+  given: readonly string[],
+): Promise<readonly string[]> {
   switch (kind) {
     case "session":
       return sessions(hold, last);
@@ -115,7 +165,9 @@ async function ids(hold: Holdfast, kind: Completes, last: string, given: readonl
     case "effect":
       return (await allEffects(hold))
         .filter(({ effectId }) => effectId.startsWith(last))
-        .map(({ effectId, tool, sessionId }) => `${effectId}\t${oneLine(`${tool} of ${sessionId}`)}`);
+        .map(
+          ({ effectId, tool, sessionId }) => `${effectId}\t${oneLine(`${tool} of ${sessionId}`)}`,
+        );
     case "snapshot":
       return snapshots(hold, last);
     default:
@@ -125,11 +177,20 @@ async function ids(hold: Holdfast, kind: Completes, last: string, given: readonl
 
 async function sessions(hold: Holdfast, last: string): Promise<readonly string[]> {
   const found = await hold.sessions.ids(last, { limit: MOST });
-  return Promise.all(found.map(async (id) => `${id}\t${oneLine((await hold.sessions.get(id))?.title ?? "")}`));
+  return Promise.all(
+    found.map(async (id) => `${id}\t${oneLine((await hold.sessions.get(id))?.title ?? "")}`),
+  );
 }
 
-/** Those of the session that stands before it, or else places in the session that was begun to be named. */
-async function checkpoints(hold: Holdfast, last: string, given: readonly string[]): Promise<readonly string[]> {
+/**
+ * Those of the session that stands before it, or else places in the session that was begun to be
+ * named.
+ */
+async function checkpoints(
+  hold: Holdfast,
+  last: string,
+  given: readonly string[],
+): Promise<readonly string[]> {
   const [session] = given;
   const at = last.lastIndexOf("@");
   const of = session ?? (at > 0 ? last.slice(0, at) : undefined);

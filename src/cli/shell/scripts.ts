@@ -1,4 +1,7 @@
-/** What a shell needs to ask `holdfast __complete`. Candidates come a line each; what stands behind a tab says what it is. */
+/**
+ * What a shell needs to ask `holdfast __complete`. Candidates come a line each; what stands behind
+ * a tab says what it is.
+ */
 
 const bash = `# holdfast: completion for bash
 _holdfast() {

@@ -11,7 +11,16 @@ export interface Paint {
   readonly cyan: (text: string) => string;
 }
 
-const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, blue: 34, magenta: 35, cyan: 36 } as const;
+const CODES = {
+  bold: 1,
+  dim: 2,
+  red: 31,
+  green: 32,
+  yellow: 33,
+  blue: 34,
+  magenta: 35,
+  cyan: 36,
+} as const;
 
 export function isColourful(stream: { readonly isTTY?: boolean }, env: NodeJS.ProcessEnv): boolean {
   const forced = env["FORCE_COLOR"];
@@ -24,6 +33,7 @@ export const paint = (colourful: boolean): Paint =>
   Object.fromEntries(
     Object.entries(CODES).map(([name, code]) => [
       name,
-      (text: string) => (colourful && text !== "" ? `\u001b[${code}m${text}\u001b[${code < 3 ? 22 : 39}m` : text),
+      (text: string) =>
+        colourful && text !== "" ? `\u001b[${code}m${text}\u001b[${code < 3 ? 22 : 39}m` : text,
     ]),
   ) as unknown as Paint;

@@ -1,9 +1,14 @@
-/** Ctrl-C and SIGTERM. The exit code says which of the two it was, as shells do: 128 and the number of the signal. */
+/**
+ * Ctrl-C and SIGTERM. The exit code says which of the two it was, as shells do: 128 and the number
+ * of the signal.
+ */
 
 export const EXIT_BY = { SIGINT: 130, SIGTERM: 143 } as const;
 type Stop = keyof typeof EXIT_BY;
 
-/** For commands that ask for it: the first signal stops them between two steps, the second at once. */
+/**
+ * For commands that ask for it: the first signal stops them between two steps, the second at once.
+ */
 export class Stopping {
   #stop: AbortController | undefined;
   #by: Stop | undefined;
@@ -32,8 +37,9 @@ const CLEANLY = { SIGHUP: 129, ...EXIT_BY } as const;
 let isClean = false;
 
 /**
- * Let a signal end the process by its exit handlers. They remove the copy that a look at a read-only store makes; without them, it would
- * stay among the temporary files. A signal that a command handles is left to that command.
+ * Let a signal end the process by its exit handlers. They remove the copy that a look at a
+ * read-only store makes; without them, it would stay among the temporary files. A signal that a
+ * command handles is left to that command.
  */
 export function endCleanly(): void {
   if (isClean) return;

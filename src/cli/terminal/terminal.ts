@@ -1,6 +1,7 @@
 /**
- * Where a command's words go: data to stdout, all else to stderr. Colours, progress, questions and a pager are for terminals only; elsewhere
- * the same words come plain, and nobody is asked anything.
+ * Where a command's words go: data to stdout, all else to stderr. Colours, progress, questions and
+ * a pager are for terminals only; elsewhere the same words come plain, and nobody is asked
+ * anything.
  */
 import { HoldfastError } from "../../core/values/errors.js";
 import { isColourful, type Paint, paint } from "./colours.js";
@@ -65,8 +66,12 @@ export class Terminal {
   }
 
   #pages(lines: readonly string[]): boolean {
-    if (!this.isTty || !process.stdin.isTTY || !this.#o.pager || process.env["TERM"] === "dumb") return false;
-    const rows = lines.reduce((sum, line) => sum + Math.max(1, Math.ceil(width(line) / this.columns)), 0);
+    if (!this.isTty || !process.stdin.isTTY || !this.#o.pager || process.env["TERM"] === "dumb")
+      return false;
+    const rows = lines.reduce(
+      (sum, line) => sum + Math.max(1, Math.ceil(width(line) / this.columns)),
+      0,
+    );
     return rows >= (process.stdout.rows || 24);
   }
 
@@ -80,16 +85,22 @@ export class Terminal {
   next(commands: readonly (readonly [line: string, says: string])[]): void {
     if (this.#o.quiet) return;
     for (const [i, [line, says]] of commands.entries())
-      this.tell(this.paintErr.dim(`${i === 0 ? "Next:" : "     "} ${line}${says === "" ? "" : `   # ${says}`}`));
+      this.tell(
+        this.paintErr.dim(
+          `${i === 0 ? "Next:" : "     "} ${line}${says === "" ? "" : `   # ${says}`}`,
+        ),
+      );
   }
 
   progress(what: string): Progress {
-    if (process.stderr.isTTY !== true || this.#o.quiet || process.env["TERM"] === "dumb") return { show() {}, end() {} };
+    if (process.stderr.isTTY !== true || this.#o.quiet || process.env["TERM"] === "dumb")
+      return { show() {}, end() {} };
     let at = 0;
     let turns = 0;
     let isShown = false;
     const room = (process.stderr.columns || 80) - 1;
-    const amount = (count: number, unit: "bytes" | undefined) => (unit === "bytes" ? size(count) : count.toLocaleString("en-US"));
+    const amount = (count: number, unit: "bytes" | undefined) =>
+      unit === "bytes" ? size(count) : count.toLocaleString("en-US");
     return {
       show(done, of, unit) {
         if (performance.now() - at < NOT_OFTENER_MS) return;
@@ -111,7 +122,10 @@ export class Terminal {
   }
 
   /** A person is asked; where there is none, nothing is done without --yes. */
-  async confirm(what: string, { yes, dryRuns = true }: { readonly yes: boolean; readonly dryRuns?: boolean }): Promise<void> {
+  async confirm(
+    what: string,
+    { yes, dryRuns = true }: { readonly yes: boolean; readonly dryRuns?: boolean },
+  ): Promise<void> {
     if (yes) return;
     if (!this.isAttended)
       throw new HoldfastError(
@@ -136,7 +150,10 @@ async function page(text: string): Promise<boolean> {
   const named = process.env["HOLDFAST_PAGER"] ?? process.env["PAGER"];
   if (named === "" || named === "cat") return false;
   const { spawn } = await import("node:child_process");
-  const o = { stdio: ["pipe", "inherit", "inherit"] as ["pipe", "inherit", "inherit"], env: { LESS: "FRX", LV: "-c", ...process.env } };
+  const o = {
+    stdio: ["pipe", "inherit", "inherit"] as ["pipe", "inherit", "inherit"],
+    env: { LESS: "FRX", LV: "-c", ...process.env },
+  };
   // What somebody has named is a command line of theirs.
   const pager = named === undefined ? spawn("less", [], o) : spawn(named, { ...o, shell: true });
   // Ctrl-C is the pager's while it runs; leaving it before the end is no error.

@@ -1,11 +1,15 @@
 /**
  * Text on its way to a terminal.
  *
- * V1  what is stored is shown and never sent: control characters, and all others that are not seen, become visible.
- * V2  texts are measured in columns as terminals show them, and cut between characters as people see them.
+ * V1  what is stored is shown and never sent: control characters, and all others that are not seen,
+ *     become visible.
+ * V2  texts are measured in columns as terminals show them, and cut between characters as people
+ *     see them.
  */
 
-/** Scripts whose letters take another shape beside a joiner. In all other scripts it is not seen. */
+/**
+ * Scripts whose letters take another shape beside a joiner. In all other scripts it is not seen.
+ */
 const JOINED =
   "Arabic Syriac Mongolian Nko Devanagari Bengali Gurmukhi Gujarati Oriya Tamil Telugu Kannada Malayalam Sinhala Khmer Myanmar Tibetan"
     .split(" ")
@@ -13,12 +17,13 @@ const JOINED =
     .join("");
 
 /**
- * Characters that are not seen, by their Unicode properties: controls, half characters, separators of lines, format characters (direction,
- * joiners, tags), those that programs may ignore (variation selectors, fillers), and those that are none. Some format characters of Arabic,
- * Syriac and Kaithi are seen.
+ * Characters that are not seen, by their Unicode properties: controls, half characters, separators
+ * of lines, format characters (direction, joiners, tags), those that programs may ignore (variation
+ * selectors, fillers), and those that are none. Some format characters of Arabic, Syriac and Kaithi
+ * are seen.
  *
- * A joiner stays between two that it joins, and one selector of text or emoji style behind an emoji or in a keycap: without them what is
- * seen changes.
+ * A joiner stays between two that it joins, and one selector of text or emoji style behind an emoji
+ * or in a keycap: without them what is seen changes.
  */
 const UNSEEN = new RegExp(
   [
@@ -31,14 +36,22 @@ const UNSEEN = new RegExp(
   "u",
 );
 const UNSEEN_ALL = new RegExp(UNSEEN, "gu");
-const NAMED: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\u001b": "\\e", "\0": "\\0" };
+const NAMED: Readonly<Record<string, string>> = {
+  "\n": "\\n",
+  "\r": "\\r",
+  "\t": "\\t",
+  "\u001b": "\\e",
+  "\0": "\\0",
+};
 
-const seen = (character: string): string => NAMED[character] ?? `\\u{${(character.codePointAt(0) as number).toString(16)}}`;
+const seen = (character: string): string =>
+  NAMED[character] ?? `\\u{${(character.codePointAt(0) as number).toString(16)}}`;
 
 export const isUnseen = (text: string): boolean => UNSEEN.test(text);
 
 /** One line of it. */
-export const inline = (text: string): string => (UNSEEN.test(text) ? text.replace(UNSEEN_ALL, seen) : text);
+export const inline = (text: string): string =>
+  UNSEEN.test(text) ? text.replace(UNSEEN_ALL, seen) : text;
 
 /** Lines stay lines, and tabs become spaces; whatever else is not seen becomes visible. */
 export function block(text: string): string[] {
@@ -48,15 +61,25 @@ export function block(text: string): string[] {
 /** Words of a text in one line: breaks become spaces. */
 export const oneLine = (text: string): string => inline(text.replace(/\s+/g, " ").trim());
 
-/** As JSON, in which what is not seen is written as an escape: it says the same to whoever parses it. */
+/**
+ * As JSON, in which what is not seen is written as an escape: it says the same to whoever parses
+ * it.
+ */
 export const json = (value: object, indent?: number): string =>
   JSON.stringify(value, undefined, indent).replace(UNSEEN_ALL, (c) =>
-    c === "\n" ? c : [...Array(c.length).keys()].map((i) => `\\u${c.charCodeAt(i).toString(16).padStart(4, "0")}`).join(""),
+    c === "\n"
+      ? c
+      : [...Array(c.length).keys()]
+          .map((i) => `\\u${c.charCodeAt(i).toString(16).padStart(4, "0")}`)
+          .join(""),
   );
 
 const PLAIN = /^[ -~]*$/;
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
-/** Segmenting takes time by the square of the length: it is done in pieces, the last character of each with the next. */
+/**
+ * Segmenting takes time by the square of the length: it is done in pieces, the last character of
+ * each with the next.
+ */
 const PIECE = 256;
 
 function* characters(text: string): Generator<string> {
@@ -78,7 +101,8 @@ function widthOfOne(grapheme: string): number {
 }
 
 /** Without our own colours. */
-export const uncoloured = (text: string): string => (text.includes("\u001b") ? text.replace(/\p{Cc}\[[0-9;]*m/gu, "") : text);
+export const uncoloured = (text: string): string =>
+  text.includes("\u001b") ? text.replace(/\p{Cc}\[[0-9;]*m/gu, "") : text;
 
 /** How many columns it takes. Our own colours take none. */
 export function width(text: string): number {
@@ -89,12 +113,18 @@ export function width(text: string): number {
   return columns;
 }
 
-/** More code units than these are never in one column: what is cut need not be gone over to its end. */
+/**
+ * More code units than these are never in one column: what is cut need not be gone over to its end.
+ */
 const UNITS = 32;
 
-/** At most so many columns of it, with an ellipsis where something was cut. For texts without colours. */
+/**
+ * At most so many columns of it, with an ellipsis where something was cut. For texts without
+ * colours.
+ */
 export function clip(text: string, columns: number): string {
-  if (columns === Number.POSITIVE_INFINITY || (text.length <= columns && PLAIN.test(text))) return text;
+  if (columns === Number.POSITIVE_INFINITY || (text.length <= columns && PLAIN.test(text)))
+    return text;
   if (columns <= 0) return "";
   const near = text.slice(0, (columns + 1) * UNITS);
   let used = 0;
@@ -110,12 +140,18 @@ export function clip(text: string, columns: number): string {
   return near.length < text.length ? `${text.slice(0, rest)}…` : text;
 }
 
-export const pad = (text: string, columns: number): string => text + " ".repeat(Math.max(0, columns - width(text)));
-export const padStart = (text: string, columns: number): string => " ".repeat(Math.max(0, columns - width(text))) + text;
+export const pad = (text: string, columns: number): string =>
+  text + " ".repeat(Math.max(0, columns - width(text)));
+export const padStart = (text: string, columns: number): string =>
+  " ".repeat(Math.max(0, columns - width(text))) + text;
 
-/** Broken between words where it is wider; a word that is too long is broken inside. Indentation is kept. */
+/**
+ * Broken between words where it is wider; a word that is too long is broken inside. Indentation is
+ * kept.
+ */
 export function wrap(line: string, columns: number): string[] {
-  if (columns === Number.POSITIVE_INFINITY || (line.length <= columns && width(line) <= columns)) return [line];
+  if (columns === Number.POSITIVE_INFINITY || (line.length <= columns && width(line) <= columns))
+    return [line];
   const indent = /^ */.exec(line)?.[0] ?? "";
   const room = Math.max(8, columns - indent.length);
   const rows: string[] = [];
@@ -168,10 +204,13 @@ export const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.string
 export function size(bytes: number): string {
   if (bytes < 1_000) return `${bytes} B`;
   if (bytes < 1_000_000) return `${round(bytes / 1_000)} kB`;
-  return bytes < 1_000_000_000 ? `${round(bytes / 1_000_000)} MB` : `${(bytes / 1_000_000_000).toFixed(2)} GB`;
+  return bytes < 1_000_000_000
+    ? `${round(bytes / 1_000_000)} MB`
+    : `${(bytes / 1_000_000_000).toFixed(2)} GB`;
 }
 
-const round = (value: number): string => (value < 10 ? value.toFixed(1) : String(Math.round(value)));
+const round = (value: number): string =>
+  value < 10 ? value.toFixed(1) : String(Math.round(value));
 
 export const counted = (count: number, what: string, many = `${what}s`): string =>
   `${count.toLocaleString("en-US")} ${count === 1 ? what : many}`;

@@ -1,4 +1,7 @@
-/** Whether what a journal says of a course is what it must be. For journals that come from stores nobody knows. */
+/**
+ * Whether what a journal says of a course is what it must be. For journals that come from stores
+ * nobody knows.
+ */
 import type { Owner } from "../sessions/lease.js";
 import { isDigest } from "../values/digest.js";
 import {
@@ -28,7 +31,9 @@ const waits = fields<WaitsFor>({
   session: maybe(text),
 });
 const call: Is = (value) => Array.isArray(value) && value.length === 2 && value.every(isCount);
-const body: Is = (value) => isObject(value) && ("blob" in value ? isDigest(value["blob"]) && isCount(value["size"]) : "value" in value);
+const body: Is = (value) =>
+  isObject(value) &&
+  ("blob" in value ? isDigest(value["blob"]) && isCount(value["size"]) : "value" in value);
 const outcome = oneOf("ok", "error", "denied");
 
 type Event<K extends EffectEvent["is"]> = Omit<Extract<EffectEvent, { readonly is: K }>, "is">;
@@ -51,7 +56,12 @@ const events: { readonly [K in EffectEvent["is"]]: Is } = {
   intent: fields<Event<"intent">>(intent),
   begun: fields<Event<"begun">>({ id: text, attempt }),
   waits: fields<Event<"waits">>({ id: text, waits }),
-  approved: fields<Event<"approved">>({ id: text, by: maybe(text), note: maybe(text), asked: maybe(isCount) }),
+  approved: fields<Event<"approved">>({
+    id: text,
+    by: maybe(text),
+    note: maybe(text),
+    asked: maybe(isCount),
+  }),
   retry: fields<Event<"retry">>({ id: text, by: maybe(text), asked: maybe(isCount) }),
   signalled: fields<Event<"signalled">>({ id: text, name: text, nth: maybe(isCount) }),
   woken: fields<Event<"woken">>({ id: text }),
@@ -69,11 +79,25 @@ const events: { readonly [K in EffectEvent["is"]]: Is } = {
 const event: Is = (value) => {
   if (!isObject(value)) return false;
   const { is, ...rest } = value;
-  return typeof is === "string" && Object.hasOwn(events, is) && events[is as EffectEvent["is"]](rest);
+  return (
+    typeof is === "string" && Object.hasOwn(events, is) && events[is as EffectEvent["is"]](rest)
+  );
 };
 
-const turn = fields<Turn>({ id: text, key: maybe(text), same: text, from: isCount, version: maybe(text), steps: isCount, tokens: isCount });
-const signal = fields<NonNullable<Effect["signals"]>[number]>({ name: text, nth: maybe(isCount), body });
+const turn = fields<Turn>({
+  id: text,
+  key: maybe(text),
+  same: text,
+  from: isCount,
+  version: maybe(text),
+  steps: isCount,
+  tokens: isCount,
+});
+const signal = fields<NonNullable<Effect["signals"]>[number]>({
+  name: text,
+  nth: maybe(isCount),
+  body,
+});
 const effect = fields<Effect>({
   ...intent,
   since: number,

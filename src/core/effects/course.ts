@@ -1,6 +1,6 @@
 /**
- * The course of a run: what a session has begun and not finished. Part of the fold, and small: of calls that are over only those are kept
- * that may be asked for again.
+ * The course of a run: what a session has begun and not finished. Part of the fold, and small: of
+ * calls that are over only those are kept that may be asked for again.
  */
 import type { Owner } from "../sessions/lease.js";
 import { type Digest, digest } from "../values/digest.js";
@@ -34,7 +34,10 @@ export interface CourseRecord {
   readonly effect?: EffectEvent;
   /** All calls of the reply with this number have their tool messages. */
   readonly answered?: number;
-  /** The reply with this number is the agent's own, and asks for calls. Said where no intent of a call says it. */
+  /**
+   * The reply with this number is the agent's own, and asks for calls. Said where no intent of a
+   * call says it.
+   */
   readonly ownReply?: number;
   readonly turn?: Turn;
   /** The process that begins calls from here on. */
@@ -70,8 +73,9 @@ export class Course {
   prefixSince = 0;
   shape: number | undefined;
   /**
-   * The newest reply of the agent's own that asks for calls, until all of them have their answers. No other message's calls are made: one
-   * whose answer was taken out of the transcript has been made before.
+   * The newest reply of the agent's own that asks for calls, until all of them have their answers.
+   * No other message's calls are made: one whose answer was taken out of the transcript has been
+   * made before.
    */
   ownReply: number | undefined;
   /** By id: calls that are not over, and those that are but have no tool message yet. */
@@ -80,7 +84,10 @@ export class Course {
   #named = new Map<string, Effect>();
   /** Calls that do not act and were given a name: the latest MAX_NAMED. */
   #reread = new Map<string, Effect>();
-  /** PLACE-1: calls by hand without a name, by their keys, that earlier saves recorded. A later change of messages or state drops them. */
+  /**
+   * PLACE-1: calls by hand without a name, by their keys, that earlier saves recorded. A later
+   * change of messages or state drops them.
+   */
   #passing = new Map<string, Effect>();
   /** The same, recorded since the last save. */
   #recent = new Map<string, Effect>();
@@ -90,7 +97,10 @@ export class Course {
   #replayed: readonly string[] = [];
   /** Short digests of the keys that turns were given, the newest last. */
   #turns: readonly string[] = [];
-  /** About how much a base must say of what stays: calls by hand, calls that were given a name, signals, children. */
+  /**
+   * About how much a base must say of what stays: calls by hand, calls that were given a name,
+   * signals, children.
+   */
   weight = 0;
 
   copy(): Course {
@@ -116,7 +126,9 @@ export class Course {
   }
 
   #kept(): Effect[] {
-    return [this.#named, this.#reread, this.#passing, this.#recent].flatMap((calls) => [...calls.values()]);
+    return [this.#named, this.#reread, this.#passing, this.#recent].flatMap((calls) => [
+      ...calls.values(),
+    ]);
   }
 
   /** The call of this name to this tool, whatever became of it. */
@@ -130,7 +142,10 @@ export class Course {
     return this.#reread.get(nameKey({ name: "model", named, model: true }));
   }
 
-  /** The call by hand under this key of its place, if neither messages nor state have changed since the save that recorded it. */
+  /**
+   * The call by hand under this key of its place, if neither messages nor state have changed since
+   * the save that recorded it.
+   */
   passing(key: string): Effect | undefined {
     return this.#recent.get(key) ?? this.#passing.get(key);
   }
@@ -138,7 +153,8 @@ export class Course {
   /** The calls of a reply, by their index. */
   ofReply(reply: number): ReadonlyMap<number, Effect> {
     const found = new Map<number, Effect>();
-    for (const effect of this.#calls.values()) if (effect.call?.[0] === reply) found.set(effect.call[1], effect);
+    for (const effect of this.#calls.values())
+      if (effect.call?.[0] === reply) found.set(effect.call[1], effect);
     return found;
   }
 
@@ -152,12 +168,18 @@ export class Course {
     return this.open.find(({ whole }) => whole);
   }
 
-  /** From when on something can be done without anybody's word: now, when a wait runs out, or, undefined, not before somebody has said it. */
+  /**
+   * From when on something can be done without anybody's word: now, when a wait runs out, or,
+   * undefined, not before somebody has said it.
+   */
   goesOnAt(now: number): number | undefined {
     const { open } = this;
     if (this.standstill !== undefined) return undefined;
-    if (open.length === 0 || open.some(({ phase }) => phase !== "waiting" && phase !== "doubt")) return now;
-    const ends = open.flatMap(({ waits }) => (waits?.for === "signal" && waits.until !== undefined ? [waits.until] : []));
+    if (open.length === 0 || open.some(({ phase }) => phase !== "waiting" && phase !== "doubt"))
+      return now;
+    const ends = open.flatMap(({ waits }) =>
+      waits?.for === "signal" && waits.until !== undefined ? [waits.until] : [],
+    );
     return ends.length === 0 ? undefined : Math.min(...ends);
   }
 
@@ -169,7 +191,8 @@ export class Course {
   /** Whether a call by hand is over that was begun behind a record: its id tells where. */
   endedAfter(seq: number): boolean {
     return this.#kept().some(
-      ({ id, phase, model }) => phase === "done" && !model && Number.parseInt(id.slice(id.indexOf("-") + 1), 10) > seq,
+      ({ id, phase, model }) =>
+        phase === "done" && !model && Number.parseInt(id.slice(id.indexOf("-") + 1), 10) > seq,
     );
   }
 
@@ -194,7 +217,18 @@ export class Course {
   // ---- records
 
   apply(record: CourseRecord, body: Body | undefined, at: number): void {
-    const { effect, answered, ownReply, turn, held, prefix, since = 0, shape, signal, child } = record;
+    const {
+      effect,
+      answered,
+      ownReply,
+      turn,
+      held,
+      prefix,
+      since = 0,
+      shape,
+      signal,
+      child,
+    } = record;
     if (effect !== undefined) this.#event(effect, body, at);
     if (answered !== undefined) this.#answered(answered);
     if (ownReply !== undefined) this.ownReply = ownReply;
@@ -232,10 +266,15 @@ export class Course {
       if (first !== undefined) this.weight -= weightOfBody(given);
       this.#signals = this.#signals.filter((signal) => signal !== first);
     }
-    const after = applyEvent(this.#calls.get(event.id), event, { at, holder: this.holder, body: given });
+    const after = applyEvent(this.#calls.get(event.id), event, {
+      at,
+      holder: this.holder,
+      body: given,
+    });
     if (after === undefined) return;
     if (event.is === "intent" && event.call !== undefined) this.ownReply = event.call[0];
-    if (event.is === "done" && event.from !== undefined) this.#replayed = [...this.#replayed, event.from];
+    if (event.is === "done" && event.from !== undefined)
+      this.#replayed = [...this.#replayed, event.from];
     const isOver = after.phase === "done";
     // By hand there is no tool message to wait for.
     if (isOver && after.call === undefined) this.#calls.delete(after.id);
@@ -244,7 +283,10 @@ export class Course {
     else if (isOver && after.call === undefined) this.#pass(this.#recent, after);
   }
 
-  /** Past the bound an answer is not kept, and asked for again after a crash: one that is dropped in the middle would shift the others. */
+  /**
+   * Past the bound an answer is not kept, and asked for again after a crash: one that is dropped in
+   * the middle would shift the others.
+   */
   #pass(into: Map<string, Effect>, effect: Effect): void {
     // Made again by a holder for which messages or state had changed in between, and back.
     if (this.#passing.has(effect.key)) this.placeChanges();
@@ -286,7 +328,10 @@ export class Course {
     return this.#passing.size > 0;
   }
 
-  /** PLACE-1: messages or state change here. Answers that earlier saves recorded were given to a question that is no longer the last one. */
+  /**
+   * PLACE-1: messages or state change here. Answers that earlier saves recorded were given to a
+   * question that is no longer the last one.
+   */
   placeChanges(): void {
     if (this.#passing.size > 0) this.#passing = this.#drop(this.#passing);
   }
@@ -309,7 +354,8 @@ export class Course {
   /** Another line begins here: it does not own the calls that are open on the one it comes from. */
   leaveLine(): void {
     for (const [id, { phase }] of [...this.#calls]) if (phase !== "done") this.#calls.delete(id);
-    for (const [key, { phase }] of [...this.#named, ...this.#reread]) if (phase !== "done") this.#unname(key);
+    for (const [key, { phase }] of [...this.#named, ...this.#reread])
+      if (phase !== "done") this.#unname(key);
     // Their keys name the line that is left.
     this.#passing = this.#drop(this.#passing);
     this.#recent = this.#drop(this.#recent);
@@ -319,8 +365,11 @@ export class Course {
   // ---- bases
 
   toBase(): CourseBase | undefined {
-    // Those that are not over come first, in their order: the first that waits for a signal is the one that is given it.
-    const effects = new Map([...this.#calls.values(), ...this.#kept()].map((effect) => [effect.id, effect]));
+    // Those that are not over come first, in their order: the first that waits for a signal is the
+    // one that is given it.
+    const effects = new Map(
+      [...this.#calls.values(), ...this.#kept()].map((effect) => [effect.id, effect]),
+    );
     const base: CourseBase = {
       ...(effects.size > 0 && { effects: [...effects.values()] }),
       ...(this.ownReply !== undefined && { ownReply: this.ownReply }),
@@ -337,7 +386,19 @@ export class Course {
   }
 
   applyBase(base: CourseBase): void {
-    const { effects = [], ownReply, turn, held, prefix, since = 0, shape, signals = [], children = [], replayed = [], turns = [] } = base;
+    const {
+      effects = [],
+      ownReply,
+      turn,
+      held,
+      prefix,
+      since = 0,
+      shape,
+      signals = [],
+      children = [],
+      replayed = [],
+      turns = [],
+    } = base;
     for (const effect of effects) {
       const isOver = effect.phase === "done";
       if (!isOver || effect.call !== undefined) this.#calls.set(effect.id, effect);
@@ -360,11 +421,15 @@ export class Course {
   }
 }
 
-const weightOf = (effect: Effect | undefined): number => (effect === undefined ? 0 : 300 + weightOfBody(effect.result));
+const weightOf = (effect: Effect | undefined): number =>
+  effect === undefined ? 0 : 300 + weightOfBody(effect.result);
 
-const weightOfBody = (body: Body | undefined): number => (body === undefined ? 0 : "value" in body ? jsonBytes(body.value) : 100);
+const weightOfBody = (body: Body | undefined): number =>
+  body === undefined ? 0 : "value" in body ? jsonBytes(body.value) : 100;
 
-/** A turn that is asked for again under its key is answered from the record: for so many turns back. */
+/**
+ * A turn that is asked for again under its key is answered from the record: for so many turns back.
+ */
 const MAX_TURNS = 1_000;
 const SHORT_CHARS = 11;
 const weightOfTurns = ({ length }: readonly string[]): number => length * (SHORT_CHARS + 3);
@@ -376,7 +441,8 @@ const MAX_NAMED = 1_000;
 const MAX_PASSING_WEIGHT = 8 * 1024 * 1024;
 
 /** Calls of `session.model` have names of their own: a tool may be called `model`, too. */
-const nameKey = ({ name, named, model }: Pick<Effect, "name" | "named" | "model">): string => `${model ? "" : name}\n${named ?? ""}`;
+const nameKey = ({ name, named, model }: Pick<Effect, "name" | "named" | "model">): string =>
+  `${model ? "" : name}\n${named ?? ""}`;
 
 /** The blobs that a base's course refers to. */
 export function courseRefs(base: CourseBase): readonly Digest[] {
@@ -386,12 +452,20 @@ export function courseRefs(base: CourseBase): readonly Digest[] {
 
 export const courseBodies = ({ effects = [], signals = [] }: CourseBase): readonly Body[] =>
   [
-    ...effects.flatMap(({ args, result, signals: given = [] }) => [args, result, ...given.map(({ body }) => body)]),
+    ...effects.flatMap(({ args, result, signals: given = [] }) => [
+      args,
+      result,
+      ...given.map(({ body }) => body),
+    ]),
     ...signals.map(({ body }) => body),
   ].filter((body) => body !== undefined);
 
 /** A body as its record holds it. */
-export function bodyIn(record: { readonly body?: Json; readonly blob?: Digest; readonly size?: number }): Body | undefined {
+export function bodyIn(record: {
+  readonly body?: Json;
+  readonly blob?: Digest;
+  readonly size?: number;
+}): Body | undefined {
   if (record.blob !== undefined) return { blob: record.blob, size: record.size as number };
   return record.body === undefined ? undefined : { value: record.body };
 }

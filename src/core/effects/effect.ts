@@ -1,34 +1,56 @@
 /**
- * Effects: calls of tools, and what the journal knows of them. Pure, and the only place that decides what may be done about a call.
+ * Effects: calls of tools, and what the journal knows of them. Pure, and the only place that
+ * decides what may be done about a call.
  *
- * E1  a call is begun only after its intent, or a later `begun`, is in the journal under the holder's epoch.
+ * E1  a call is begun only after its intent, or a later `begun`, is in the journal under the
+ *     holder's epoch.
  * E2  a call whose outcome is in the journal is never made again.
- * E3  only a `keyed` call, and only while its key outlasts one more attempt, is made again without an answer to what became of it; a `once`
- *     call never is. What is in doubt is not made again without somebody's word.
- * E4  while another process may still be inside a call, nothing is asked or done about it before its time has passed.
- * E5  the key of a call is drawn once and stands in its intent. The mode it was begun with counts, whatever the code says today.
+ * E3  only a `keyed` call, and only while its key outlasts one more attempt, is made again without
+ *     an answer to what became of it; a `once` call never is. What is in doubt is not made again
+ *     without somebody's word.
+ * E4  while another process may still be inside a call, nothing is asked or done about it before
+ *     its time has passed.
+ * E5  the key of a call is drawn once and stands in its intent. The mode it was begun with counts,
+ *     whatever the code says today.
  */
 import type { MessageInput } from "../messages/message.js";
 import type { Owner } from "../sessions/lease.js";
 import { type Digest, digest } from "../values/digest.js";
 import { type Json, sortedText } from "../values/json.js";
 
-/** repeatable: run again. keyed: run again under its key, while that is valid. once: at most once, and perhaps never. */
+/**
+ * repeatable: run again. keyed: run again under its key, while that is valid. once: at most once,
+ * and perhaps never.
+ */
 export type Mode = "repeatable" | "keyed" | "once";
 export const MODES: readonly Mode[] = ["repeatable", "keyed", "once"];
 
-/** Thrown by a tool to say that nothing happened: the call failed, and may be made anew. Anything else leaves open what became of it. */
+/**
+ * Thrown by a tool to say that nothing happened: the call failed, and may be made anew. Anything
+ * else leaves open what became of it.
+ */
 export class NotDone extends Error {
   override readonly name = "NotDone";
 }
 
-/** A person is asked first; the call equals one in a past that was left; it waits for a signal, or for a child session. */
+/**
+ * A person is asked first; the call equals one in a past that was left; it waits for a signal, or
+ * for a child session.
+ */
 export type WaitsFor =
   | { readonly for: "approval" }
-  /** `uncertain`: the arguments of that call were redacted or deleted, so Holdfast cannot tell whether this is the same call. */
+  /**
+   * `uncertain`: the arguments of that call were redacted or deleted, so Holdfast cannot tell
+   * whether this is the same call.
+   */
   | { readonly for: "repeat"; readonly of: string; readonly uncertain?: true }
   /** `nth`: which of the waits for this name it is, where it is not the first. */
-  | { readonly for: "signal"; readonly name: string; readonly nth?: number; readonly until?: number }
+  | {
+      readonly for: "signal";
+      readonly name: string;
+      readonly nth?: number;
+      readonly until?: number;
+    }
   | { readonly for: "child"; readonly session: string };
 
 /** When an attempt began by the store's clock and by the wall's, and for how long it may last. */
@@ -58,13 +80,19 @@ interface Intent {
   readonly same: string;
   /** For how long its key keeps a second call from acting twice. */
   readonly validMs?: number;
-  /** No call of a tool: it stands for the session as a whole. While it is in doubt, nothing of the session goes on. */
+  /**
+   * No call of a tool: it stands for the session as a whole. While it is in doubt, nothing of the
+   * session goes on.
+   */
   readonly whole?: true;
   /** No call of a tool: a call of `session.model`. */
   readonly model?: true;
 }
 
-/** What the journal says of a call, an event at a time. The body is the arguments of an intent or an approval, the result of a `done`. */
+/**
+ * What the journal says of a call, an event at a time. The body is the arguments of an intent or an
+ * approval, the result of a `done`.
+ */
 export type EffectEvent = { readonly id: string } & (
   | (Intent & {
       readonly is: "intent";
@@ -74,14 +102,28 @@ export type EffectEvent = { readonly id: string } & (
     })
   | { readonly is: "begun"; readonly attempt: Attempt }
   | { readonly is: "waits"; readonly waits: WaitsFor }
-  /** `asked`: which time it waited, or was in doubt, a person has decided about. So in `retry` and `done`. */
-  | { readonly is: "approved"; readonly by?: string; readonly note?: string; readonly asked?: number }
+  /**
+   * `asked`: which time it waited, or was in doubt, a person has decided about. So in `retry` and
+   * `done`.
+   */
+  | {
+      readonly is: "approved";
+      readonly by?: string;
+      readonly note?: string;
+      readonly asked?: number;
+    }
   | { readonly is: "retry"; readonly by?: string; readonly asked?: number }
   | { readonly is: "signalled"; readonly name: string; readonly nth?: number }
   | { readonly is: "woken" }
-  /** `inside`: it was left there, and may say itself what became of it. `why`: what kept `check` from having said it. */
+  /**
+   * `inside`: it was left there, and may say itself what became of it. `why`: what kept `check`
+   * from having said it.
+   */
   | { readonly is: "doubt"; readonly inside?: true; readonly why?: string }
-  /** `said`: the tool message that holds the result; `by`: a person, `check`, `late`; `from`: the call in another past that it was answered from. */
+  /**
+   * `said`: the tool message that holds the result; `by`: a person, `check`, `late`; `from`: the
+   * call in another past that it was answered from.
+   */
   | {
       readonly is: "done";
       readonly outcome: Outcome;
@@ -126,7 +168,11 @@ export interface Effect extends Intent {
   /** Its arguments: of a call by hand, or as a person changed them. */
   readonly args?: Body;
   /** Signals that were given to it, in their order. */
-  readonly signals?: readonly { readonly name: string; readonly nth?: number; readonly body: Body }[];
+  readonly signals?: readonly {
+    readonly name: string;
+    readonly nth?: number;
+    readonly body: Body;
+  }[];
   readonly outcome?: Outcome;
   readonly result?: Body;
   /** The number of the tool message that holds its result. */
@@ -144,17 +190,26 @@ export interface EventContext {
   readonly body: Body | undefined;
 }
 
-/** The call after an event, or undefined where the event says nothing of a call that stands as this one does. */
-export function applyEvent(before: Effect | undefined, event: EffectEvent, { at, holder, body }: EventContext): Effect | undefined {
+/**
+ * The call after an event, or undefined where the event says nothing of a call that stands as this
+ * one does.
+ */
+export function applyEvent(
+  before: Effect | undefined,
+  event: EffectEvent,
+  { at, holder, body }: EventContext,
+): Effect | undefined {
   if (event.is === "intent") return intended(event, at, holder, body);
   if (before === undefined || before.phase === "done") return undefined;
   const after: Mutable<Effect> = { ...before };
   const { waits } = before;
   const isOver = event.is !== "signalled" || (waits?.for === "signal" && waits.name === event.name);
   if (waits !== undefined && isOver) {
-    // What it waited for is remembered: it is run again from its beginning, and a wait whose time was up then must not begin anew.
-    // That somebody was asked about a repeat is worth knowing, too.
-    if (waits.for === "repeat" || (waits.for === "signal" && waits.until !== undefined)) after.waited = [...(before.waited ?? []), waits];
+    // What it waited for is remembered: it is run again from its beginning, and a wait whose time
+    // was up then must not begin anew. That somebody was asked about a repeat is worth knowing,
+    // too.
+    if (waits.for === "repeat" || (waits.for === "signal" && waits.until !== undefined))
+      after.waited = [...(before.waited ?? []), waits];
     delete after.waits;
   }
   delete after.inside;
@@ -164,8 +219,13 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
       after.phase = "begun";
       after.attempt = event.attempt;
       after.first ??= event.attempt;
-      // Whoever began it before may still be inside, past its time: that must be known when somebody asks.
-      if (before.holder !== undefined && holder !== undefined && before.holder.nonce !== holder.nonce)
+      // Whoever began it before may still be inside, past its time: that must be known when
+      // somebody asks.
+      if (
+        before.holder !== undefined &&
+        holder !== undefined &&
+        before.holder.nonce !== holder.nonce
+      )
         after.holders = [...(before.holders ?? []), before.holder].slice(-MAX_HOLDERS);
       if (holder !== undefined) after.holder = holder;
       return after;
@@ -184,7 +244,10 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
       return after;
     case "signalled": {
       const { name, nth } = event;
-      after.signals = [...(before.signals ?? []), { name, ...(nth !== undefined && { nth }), body: body as Body }];
+      after.signals = [
+        ...(before.signals ?? []),
+        { name, ...(nth !== undefined && { nth }), body: body as Body },
+      ];
       if (waits !== undefined && isOver) after.phase = "ready";
       return after;
     }
@@ -211,7 +274,20 @@ const MAX_HOLDERS = 20;
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 function intended(
-  { id, name, mode, key, named, call, same, validMs, whole, model, waits, attempt }: Extract<EffectEvent, { is: "intent" }>,
+  {
+    id,
+    name,
+    mode,
+    key,
+    named,
+    call,
+    same,
+    validMs,
+    whole,
+    model,
+    waits,
+    attempt,
+  }: Extract<EffectEvent, { is: "intent" }>,
   since: number,
   holder: Owner | undefined,
   args: Body | undefined,
@@ -238,7 +314,10 @@ function intended(
 
 /** What somebody who holds the session knows of a call that is not done. */
 export interface Situation {
-  /** Who began the last attempt: it has ended here and its outcome is not known, its process is proven dead, or neither is known. */
+  /**
+   * Who began the last attempt: it has ended here and its outcome is not known, its process is
+   * proven dead, or neither is known.
+   */
   readonly holder: "ended" | "dead" | "unknown";
   /** The store's clock, by which attempts run out. */
   readonly now: number;
@@ -284,12 +363,14 @@ export function nextMove(effect: Effect, situation: Situation): Move {
 }
 
 /** When the last attempt must have ended, by the store's clock. */
-export const endOf = ({ attempt }: Effect): number => (attempt === undefined ? 0 : attempt.at + attempt.forMs);
+export const endOf = ({ attempt }: Effect): number =>
+  attempt === undefined ? 0 : attempt.at + attempt.forMs;
 
 /**
- * Whether whoever was called still knows the key, and will to the end of one more attempt as long as the last: it may act at its very end.
- * By the clock that says more has passed since the first attempt: the store's begins anew with its machine, and the wall's may be set
- * back. Where both have gone back nobody can tell.
+ * Whether whoever was called still knows the key, and will to the end of one more attempt as long
+ * as the last: it may act at its very end. By the clock that says more has passed since the first
+ * attempt: the store's begins anew with its machine, and the wall's may be set back. Where both
+ * have gone back nobody can tell.
  */
 function isKeyValid({ validMs, first, attempt }: Effect, { now, wall }: Situation): boolean {
   if (validMs === undefined || first === undefined) return true;
@@ -298,14 +379,23 @@ function isKeyValid({ validMs, first, attempt }: Effect, { now, wall }: Situatio
 }
 
 /**
- * Whether nobody can know what became of a call that came with a copy of its store: the original may have begun it since, or may be inside.
- * A key keeps: whoever makes the call in either store makes it under the same one. Where it keeps for a time only, and the copy does not
- * say since when, it is no answer.
+ * Whether nobody can know what became of a call that came with a copy of its store: the original
+ * may have begun it since, or may be inside. A key keeps: whoever makes the call in either store
+ * makes it under the same one. Where it keeps for a time only, and the copy does not say since
+ * when, it is no answer.
  */
-export const isUnknownInCopy = ({ mode, phase, validMs }: Pick<Effect, "mode" | "phase" | "validMs">): boolean =>
-  (phase === "begun" && mode === "once") || (phase === "ready" && (mode === "once" || (mode === "keyed" && validMs !== undefined)));
+export const isUnknownInCopy = ({
+  mode,
+  phase,
+  validMs,
+}: Pick<Effect, "mode" | "phase" | "validMs">): boolean =>
+  (phase === "begun" && mode === "once") ||
+  (phase === "ready" && (mode === "once" || (mode === "keyed" && validMs !== undefined)));
 
-/** The digest of arguments or of an input that were redacted: nothing can be compared with them any more. */
+/**
+ * The digest of arguments or of an input that were redacted: nothing can be compared with them any
+ * more.
+ */
 export const UNKNOWN = "";
 
 /** Whether two digests certainly stand for different texts. */
@@ -320,19 +410,28 @@ export function sameInput(message: MessageInput): string {
   return digest(JSON.stringify(rest)).slice(0, 22);
 }
 
-/** Whether a text is made as ids of calls are: the place before the call, and which of the calls there it is. */
-export const isEffectId = (id: string): boolean => /^[0-9a-hjkmnp-tv-z]{16}-[1-9][0-9]{0,9}\.[1-9][0-9]{0,9}$/.test(id);
+/**
+ * Whether a text is made as ids of calls are: the place before the call, and which of the calls
+ * there it is.
+ */
+export const isEffectId = (id: string): boolean =>
+  /^[0-9a-hjkmnp-tv-z]{16}-[1-9][0-9]{0,9}\.[1-9][0-9]{0,9}$/.test(id);
 
 /** Whether a text is made as keys of calls are. */
-export const isEffectKey = (key: string): boolean => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(key);
+export const isEffectKey = (key: string): boolean =>
+  /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(key);
 
 /** Whether a text is made as `sameOf` and `sameInput` make it, or says that nothing is known. */
-export const isSameness = (same: string): boolean => same === UNKNOWN || /^[A-Za-z0-9_-]{22}$/.test(same);
+export const isSameness = (same: string): boolean =>
+  same === UNKNOWN || /^[A-Za-z0-9_-]{22}$/.test(same);
 
 /** The line a call was begun on, from its id. */
 export const lineOfEffect = (id: string): string => id.slice(0, id.indexOf("-"));
 
-/** The key of what is asked for at a place, again or for the first time: a digest in the shape of a UUID. */
+/**
+ * The key of what is asked for at a place, again or for the first time: a digest in the shape of a
+ * UUID.
+ */
 export function keyAt(...place: readonly (string | number)[]): string {
   const hex = Buffer.from(digest(place.join("\n")), "base64url").toString("hex");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
@@ -348,10 +447,14 @@ export const acts = ({ mode }: { readonly mode: Mode }): boolean => mode !== "re
 type Compared = Pick<Effect, "name" | "same" | "named">;
 
 /**
- * Compare a call with one that was made in a past that was left behind. Equal arguments or equal names are the same call. If arguments were
- * redacted, only two names can tell; without them the answer is "unknown".
+ * Compare a call with one that was made in a past that was left behind. Equal arguments or equal
+ * names are the same call. If arguments were redacted, only two names can tell; without them the
+ * answer is "unknown".
  */
-export function likeness(call: Compared, made: Compared & Pick<Effect, "mode">): "same" | "other" | "unknown" {
+export function likeness(
+  call: Compared,
+  made: Compared & Pick<Effect, "mode">,
+): "same" | "other" | "unknown" {
   if (!acts(made) || call.name !== made.name) return "other";
   const haveNames = call.named !== undefined && made.named !== undefined;
   if (haveNames && call.named === made.named) return "same";

@@ -1,15 +1,31 @@
-/** Bodies that are kept as blobs: the JSON text of a message or a value, under its digest. A digest says nothing about what is in it. */
+/**
+ * Bodies that are kept as blobs: the JSON text of a message or a value, under its digest. A digest
+ * says nothing about what is in it.
+ */
 import { courseBodies } from "../effects/course.js";
 import { blobsOf, isStoredMessage, type MessageInput } from "../messages/message.js";
 import { type Digest, isDigest } from "../values/digest.js";
 import { HoldfastError } from "../values/errors.js";
-import { holdsHalf, isDeeper, type Json, MAX_DEPTH, MAX_VALUE_BYTES, parseStored } from "../values/json.js";
+import {
+  holdsHalf,
+  isDeeper,
+  type Json,
+  MAX_DEPTH,
+  MAX_VALUE_BYTES,
+  parseStored,
+} from "../values/json.js";
 import type { JournalRecord } from "./record.js";
 
 const unfit = (name: Digest, cause?: unknown): HoldfastError =>
-  new HoldfastError("CORRUPT", `The blob ${name} is whole, and is not what its record takes it for.`, { found: name }, cause);
+  new HoldfastError(
+    "CORRUPT",
+    `The blob ${name} is whole, and is not what its record takes it for.`,
+    { found: name },
+    cause,
+  );
 
-export const jsonIn = (text: string, name: Digest): Json => parseStored(text, (cause) => unfit(name, cause)) as Json;
+export const jsonIn = (text: string, name: Digest): Json =>
+  parseStored(text, (cause) => unfit(name, cause)) as Json;
 
 export function listIn(text: string, name: Digest): readonly Json[] {
   const list = jsonIn(text, name);
@@ -38,7 +54,9 @@ interface NamedFile {
   readonly isSure: boolean;
 }
 
-const JSON_STARTS: ReadonlySet<number | undefined> = new Set(Array.from('{["-0123456789tfn', (first) => first.charCodeAt(0)));
+const JSON_STARTS: ReadonlySet<number | undefined> = new Set(
+  Array.from('{["-0123456789tfn', (first) => first.charCodeAt(0)),
+);
 
 const NO_FILES: readonly NamedFile[] = [];
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -58,39 +76,64 @@ export function knowBlob(bytes: Uint8Array): KnownBlob {
   // Written otherwise than `encode` writes it, it is a file that happens to be JSON.
   if (isDeeper(value, MAX_DEPTH) || JSON.stringify(value) !== text || holdsHalf(text)) return plain;
   if (Array.isArray(value)) return { ...plain, is: "list" };
-  return isStoredMessage(value) ? { ...plain, is: "message", files: filesIn(value) } : { ...plain, is: "json" };
+  return isStoredMessage(value)
+    ? { ...plain, is: "message", files: filesIn(value) }
+    : { ...plain, is: "json" };
 }
 
 function filesIn({ content }: MessageInput): readonly NamedFile[] {
   if (typeof content === "string") return NO_FILES;
   const sure = content.flatMap((part) =>
-    part.type === "file" && "digest" in part.data && isDigest(part.data.digest) ? [{ ...part.data, isSure: true }] : [],
+    part.type === "file" && "digest" in part.data && isDigest(part.data.digest)
+      ? [{ ...part.data, isSure: true }]
+      : [],
   );
-  const nested = content.flatMap((part) => (part.type === "tool-result" ? blobsOf(part.output as Json) : []));
+  const nested = content.flatMap((part) =>
+    part.type === "tool-result" ? blobsOf(part.output as Json) : [],
+  );
   return [...sure, ...nested.map((digest) => ({ digest, sizeBytes: -1, isSure: false }))];
 }
 
-/** Throws where a record takes a blob for what it is not, or names a file that does not come with it. */
-export function checkBodies(record: JournalRecord, known: (name: Digest) => KnownBlob | undefined): void {
+/**
+ * Throws where a record takes a blob for what it is not, or names a file that does not come with
+ * it.
+ */
+export function checkBodies(
+  record: JournalRecord,
+  known: (name: Digest) => KnownBlob | undefined,
+): void {
   const { append, item, list, blob, size, prefix, base } = record;
   const isMessage = append !== undefined || item !== undefined;
   const body = (name: Digest, bytes: number, is: readonly KnownBlob["is"][] = JSON_KINDS) => {
     const found = known(name);
     if (found === undefined || found.bytes !== bytes || !is.includes(found.is)) throw unfit(name);
   };
-  if (blob !== undefined) body(blob, size as number, isMessage ? ["message"] : list === undefined ? JSON_KINDS : ["list"]);
+  if (blob !== undefined)
+    body(
+      blob,
+      size as number,
+      isMessage ? ["message"] : list === undefined ? JSON_KINDS : ["list"],
+    );
   if (prefix !== undefined) body(prefix, known(prefix)?.bytes ?? 0, ["json"]);
-  for (const [, , name, bytes] of base?.state ?? []) if (name !== undefined) body(name, bytes as number);
-  for (const kept of base?.course === undefined ? [] : courseBodies(base.course)) if ("blob" in kept) body(kept.blob, kept.size);
-  if (base?.course?.prefix !== undefined) body(base.course.prefix, known(base.course.prefix)?.bytes ?? 0, ["json"]);
+  for (const [, , name, bytes] of base?.state ?? [])
+    if (name !== undefined) body(name, bytes as number);
+  for (const kept of base?.course === undefined ? [] : courseBodies(base.course))
+    if ("blob" in kept) body(kept.blob, kept.size);
+  if (base?.course?.prefix !== undefined)
+    body(base.course.prefix, known(base.course.prefix)?.bytes ?? 0, ["json"]);
   if (isMessage) checkFiles(record, known);
 }
 
 const JSON_KINDS: readonly KnownBlob["is"][] = ["message", "list", "json"];
 
-function checkFiles({ append, item, blob, files = [] }: JournalRecord, known: (name: Digest) => KnownBlob | undefined): void {
-  const named = blob === undefined ? filesIn((append ?? item) as MessageInput) : (known(blob)?.files ?? []);
+function checkFiles(
+  { append, item, blob, files = [] }: JournalRecord,
+  known: (name: Digest) => KnownBlob | undefined,
+): void {
+  const named =
+    blob === undefined ? filesIn((append ?? item) as MessageInput) : (known(blob)?.files ?? []);
   for (const name of files) if (!named.some((file) => file.digest === name)) throw unfit(name);
   for (const { digest, sizeBytes, isSure } of named)
-    if (isSure && (!files.includes(digest) || known(digest)?.bytes !== sizeBytes)) throw unfit(digest);
+    if (isSure && (!files.includes(digest) || known(digest)?.bytes !== sizeBytes))
+      throw unfit(digest);
 }

@@ -1,10 +1,17 @@
 /**
- * What a record may say. Every read asks whether its shape is right, so that no reader stumbles over a record that was sealed by another
- * hand. What comes in from outside, and `verify`, also ask for the limits that hold for what a program gives.
+ * What a record may say. Every read asks whether its shape is right, so that no reader stumbles
+ * over a record that was sealed by another hand. What comes in from outside, and `verify`, also ask
+ * for the limits that hold for what a program gives.
  */
 import type { CourseRecord, Turn } from "../effects/course.js";
 import { isCourseBase, isCourseField } from "../effects/course-shape.js";
-import { type Effect, type EffectEvent, isEffectId, isEffectKey, isSameness } from "../effects/effect.js";
+import {
+  type Effect,
+  type EffectEvent,
+  isEffectId,
+  isEffectKey,
+  isSameness,
+} from "../effects/effect.js";
 import { isStoredMessage } from "../messages/message.js";
 import { isStatus } from "../sessions/status.js";
 import { isDigest } from "../values/digest.js";
@@ -27,7 +34,10 @@ const body =
     blob === undefined ? is(value) : value === null;
 const counts: Is = (value) => Array.isArray(value) && value.every(isCount);
 
-/** All that a record has beside what it says of the course: a field that is forgotten here would make sound journals unreadable. */
+/**
+ * All that a record has beside what it says of the course: a field that is forgotten here would
+ * make sound journals unreadable.
+ */
 const FIELDS: { readonly [K in Exclude<keyof JournalRecord, keyof CourseRecord>]-?: Is } = {
   append: body(isStoredMessage),
   item: (value, record) => body(isStoredMessage)(value, record) && record["splice"] !== undefined,
@@ -35,10 +45,13 @@ const FIELDS: { readonly [K in Exclude<keyof JournalRecord, keyof CourseRecord>]
   status: isStatus,
   reason: text,
   output: any,
-  set: (value, record) => text(value, record) && (record["blob"] === undefined ? Object.hasOwn(record, "value") : record["value"] === null),
+  set: (value, record) =>
+    text(value, record) &&
+    (record["blob"] === undefined ? Object.hasOwn(record, "value") : record["value"] === null),
   value: any,
   unset: text,
-  list: (value, { splice, items }) => typeof value === "string" && splice !== undefined && items !== undefined,
+  list: (value, { splice, items }) =>
+    typeof value === "string" && splice !== undefined && items !== undefined,
   items: body(Array.isArray),
   base: (value) => isBase(value),
   body: any,
@@ -70,7 +83,8 @@ export function isRecord(record: unknown, at: number): record is JournalRecord {
   if (!isObject(record)) return false;
   for (const name of Object.keys(record)) {
     const is = Object.hasOwn(FIELDS, name) ? FIELDS[name as keyof typeof FIELDS] : undefined;
-    if (!(is === undefined ? isCourseField(name, record[name]) : is(record[name], record))) return false;
+    if (!(is === undefined ? isCourseField(name, record[name]) : is(record[name], record)))
+      return false;
   }
   if (!Object.keys(record).some((name) => !COMPANIONS.has(name))) return false;
   const { signal, blob, ago } = record;
@@ -94,24 +108,37 @@ function isBase(base: unknown): boolean {
   );
 }
 
-/** A live message is live once. Ranges that meet would let a small base name the same messages a million times. */
+/**
+ * A live message is live once. Ranges that meet would let a small base name the same messages a
+ * million times.
+ */
 function areApart(ranges: readonly unknown[]): boolean {
   if (!ranges.every((range) => isPair(range, {}))) return false;
   const sorted = (ranges as readonly (readonly [number, number])[]).toSorted(([a], [b]) => a - b);
-  return sorted.every(([from, to], i) => from >= 1 && from <= to && (sorted[i - 1]?.[1] ?? 0) < from);
+  return sorted.every(
+    ([from, to], i) => from >= 1 && from <= to && (sorted[i - 1]?.[1] ?? 0) < from,
+  );
 }
 
 const isStretch = (value: unknown): boolean =>
-  Array.isArray(value) && value.length === 3 && typeof value[0] === "string" && isCount(value[1]) && isCount(value[2]);
+  Array.isArray(value) &&
+  value.length === 3 &&
+  typeof value[0] === "string" &&
+  isCount(value[1]) &&
+  isCount(value[2]);
 
 const isEntry = (entry: unknown): boolean =>
   Array.isArray(entry) &&
   typeof entry[0] === "string" &&
-  (entry.length === 2 || (entry.length === 4 && entry[1] === null && isDigest(entry[2]) && isCount(entry[3])));
+  (entry.length === 2 ||
+    (entry.length === 4 && entry[1] === null && isDigest(entry[2]) && isCount(entry[3])));
 
 // ---- limits
 
-/** Throws where a record of the right shape says what no program could have given: see `append`, `set`, `status`. */
+/**
+ * Throws where a record of the right shape says what no program could have given: see `append`,
+ * `set`, `status`.
+ */
 export function checkLimits(record: JournalRecord): void {
   for (const name of Object.keys(record) as (keyof JournalRecord)[]) LIMITS.get(name)?.(record);
 }
@@ -121,7 +148,8 @@ const depth = (value: unknown): void => {
 };
 
 function key(name: string): void {
-  if (checkName(name, "state key") === "messages") throw invalidValue("state.messages", "`messages` is the transcript");
+  if (checkName(name, "state key") === "messages")
+    throw invalidValue("state.messages", "`messages` is the transcript");
 }
 
 /** What the runtime draws has a form of its own. As any text, a redaction would pass over it. */
@@ -143,10 +171,14 @@ function checkCall(call: Partial<Effect> | EffectEvent | undefined): void {
   drawn(key === undefined || isEffectKey(key), "effect.key");
   drawn(same === undefined || isSameness(same), "effect.same");
   drawn(from === undefined || isEffectId(from), "effect.from");
-  for (const wait of [waits, ...waited]) drawn(wait?.for !== "repeat" || isEffectId(wait.of), "effect.waits.of");
+  for (const wait of [waits, ...waited])
+    drawn(wait?.for !== "repeat" || isEffectId(wait.of), "effect.waits.of");
 }
 
-const LIMITS: ReadonlyMap<string, (record: JournalRecord) => void> = new Map<keyof JournalRecord, (record: JournalRecord) => void>([
+const LIMITS: ReadonlyMap<string, (record: JournalRecord) => void> = new Map<
+  keyof JournalRecord,
+  (record: JournalRecord) => void
+>([
   ["append", ({ append }) => depth(append)],
   ["item", ({ item }) => depth(item)],
   ["value", ({ value }) => depth(value)],

@@ -3,15 +3,33 @@ import { isStatus, type SessionStatus } from "../sessions/status.js";
 import type { Digest } from "../values/digest.js";
 import { HoldfastError, pathTo } from "../values/errors.js";
 import { readFields } from "../values/given.js";
-import { type CheckpointId, type LineId, placeId, type SessionId, typeName } from "../values/ids.js";
-import { deepFreeze, encode, holdsHalf, isList, type JsonObject, parseStored } from "../values/json.js";
+import {
+  type CheckpointId,
+  type LineId,
+  placeId,
+  type SessionId,
+  typeName,
+} from "../values/ids.js";
+import {
+  deepFreeze,
+  encode,
+  holdsHalf,
+  isList,
+  type JsonObject,
+  parseStored,
+} from "../values/json.js";
 import { fields, type Is, isCount, isObject, maybe, oneOf } from "../values/shapes.js";
 import { isoTime } from "../values/time.js";
 import { isSalt } from "./record.js";
 import type { Save } from "./save.js";
 
 export type CheckpointKind = "automatic" | "manual" | "pre-operation" | "recovery";
-export const KINDS: readonly CheckpointKind[] = ["automatic", "manual", "pre-operation", "recovery"];
+export const KINDS: readonly CheckpointKind[] = [
+  "automatic",
+  "manual",
+  "pre-operation",
+  "recovery",
+];
 
 export interface Checkpoint {
   readonly id: CheckpointId;
@@ -62,15 +80,36 @@ export interface Mark {
   readonly metadata?: JsonObject;
 }
 
-/** The checkpoint's record. Where it holds words, it ends with a salt: they may be dropped one day, and leave their digest. */
+/**
+ * The checkpoint's record. Where it holds words, it ends with a salt: they may be dropped one day,
+ * and leave their digest.
+ */
 export function markText(mark: Mark, salt: () => string): string {
-  const { step, messages, bytes, kind, status, tokens, tasks, label, description, reason, metadata } = mark;
+  const {
+    step,
+    messages,
+    bytes,
+    kind,
+    status,
+    tokens,
+    tasks,
+    label,
+    description,
+    reason,
+    metadata,
+  } = mark;
   let text = `{"checkpoint":{"step":${step},"messages":${messages},"bytes":${bytes}`;
   if (kind !== undefined) text += `,"kind":"${kind}"`;
   if (status !== undefined) text += `,"status":"${status}"`;
   if (tokens !== undefined) text += `,"tokens":${tokens}`;
   if (tasks !== undefined) text += `,"tasks":${tasks}`;
-  if (label === undefined && description === undefined && reason === undefined && metadata === undefined) return `${text}}}`;
+  if (
+    label === undefined &&
+    description === undefined &&
+    reason === undefined &&
+    metadata === undefined
+  )
+    return `${text}}}`;
   const words = JSON.stringify({ label, description, reason, metadata });
   return `${text},${words.slice(1)},"salt":"${salt()}"}`;
 }
@@ -93,7 +132,10 @@ export const MARK_OPTIONS = [
   "metadata",
 ] as const satisfies (keyof CheckpointOptions)[];
 
-/** Answers a copy, and checks the copy: a getter cannot show one value to the check and another to the journal. */
+/**
+ * Answers a copy, and checks the copy: a getter cannot show one value to the check and another to
+ * the journal.
+ */
 export function checkOptions(given: string | CheckpointOptions | undefined): CheckpointOptions {
   if (given === undefined) return {};
   if (typeof given === "string") return { label: checkText(given, "checkpoint.label", MAX_LABEL) };
@@ -119,20 +161,27 @@ function readOptions(given: unknown): Unchecked {
   if (typeof given !== "object" || given === null || isList(given))
     throw refuse("checkpoint", `it takes a label or options, not ${typeName(given)}`);
   const { fields, unknown } = readFields(given, "checkpoint", MARK_OPTIONS);
-  if (unknown !== undefined) throw refuse(pathTo("checkpoint", unknown), "a checkpoint has no such option");
+  if (unknown !== undefined)
+    throw refuse(pathTo("checkpoint", unknown), "a checkpoint has no such option");
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
 export function checkMetadata(value: unknown, path: string): JsonObject {
   const { value: copy } = encode(value, path, MAX_METADATA_BYTES);
-  if (typeof copy !== "object" || copy === null || Array.isArray(copy)) throw refuse(path, `metadata is an object, not ${typeName(copy)}`);
+  if (typeof copy !== "object" || copy === null || Array.isArray(copy))
+    throw refuse(path, `metadata is an object, not ${typeName(copy)}`);
   return copy as JsonObject;
 }
 
 export function checkText(value: unknown, path: string, limit: number): string {
   if (typeof value !== "string") throw refuse(path, `it must be text, not ${typeName(value)}`);
-  if (value.length > limit) throw new HoldfastError("TOO_LARGE", `${path}: longer than ${limit} characters.`, { path, limit });
-  if (!value.isWellFormed()) throw refuse(path, "the text holds half a character (a lone surrogate)");
+  if (value.length > limit)
+    throw new HoldfastError("TOO_LARGE", `${path}: longer than ${limit} characters.`, {
+      path,
+      limit,
+    });
+  if (!value.isWellFormed())
+    throw refuse(path, "the text holds half a character (a lone surrogate)");
   return value;
 }
 
@@ -156,7 +205,10 @@ function markRecordOf(text: string): MarkRecord {
   return parsed as MarkRecord;
 }
 
-/** Whether a mark is written as `markText` writes it. Words without a salt would stand in the chain, and stay there when they are removed. */
+/**
+ * Whether a mark is written as `markText` writes it. Words without a salt would stand in the chain,
+ * and stay there when they are removed.
+ */
 export function isPlainMark(text: string): boolean {
   const { checkpoint, salt = "" } = markRecordOf(text);
   return markText(checkpoint, () => salt) === text && !holdsHalf(text);
@@ -172,7 +224,12 @@ export function isWordless(text: string): boolean {
 }
 
 const damagedMark = (cause?: unknown): HoldfastError =>
-  new HoldfastError("CORRUPT", "A checkpoint is sealed, and holds what no checkpoint does. Run verify to see where.", {}, cause);
+  new HoldfastError(
+    "CORRUPT",
+    "A checkpoint is sealed, and holds what no checkpoint does. Run verify to see where.",
+    {},
+    cause,
+  );
 
 const upTo =
   (most: number): Is =>
@@ -198,8 +255,16 @@ const isMarkRecord = fields<MarkRecord>({
 
 type LineOf = (seq: number) => LineId;
 
-/** The checkpoint in a save that was verified, or undefined where the save has none, or none any more. */
-export function checkpointOf(save: Save, digest: Digest, session: SessionId, lineOf: LineOf): Checkpoint | undefined {
+/**
+ * The checkpoint in a save that was verified, or undefined where the save has none, or none any
+ * more.
+ */
+export function checkpointOf(
+  save: Save,
+  digest: Digest,
+  session: SessionId,
+  lineOf: LineOf,
+): Checkpoint | undefined {
   if (save.mark === null) return undefined;
   return checkpointFrom(markOf(save.mark), save, digest, session, lineOf);
 }

@@ -19,7 +19,10 @@ export function drop(save: Save, what: Drop): Save {
     ...(state !== undefined && !what.state && { state }),
     ...(marked !== undefined && !what.mark && { marked }),
   };
-  const gone = what.mark && save.mark !== null ? { mark: known.mark ?? inChain(save.mark), prior: what.prior } : undefined;
+  const gone =
+    what.mark && save.mark !== null
+      ? { mark: known.mark ?? inChain(save.mark), prior: what.prior }
+      : undefined;
   return {
     ...save,
     items: what.items ? null : save.items,

@@ -1,16 +1,38 @@
 /**
  * The fold: the state of a session at a place, built from records in their order.
  *
- * The live session and the loader apply the same operations to the same class, so a resumed run sees what the live one saw.
- * It also keeps count of what loading this place would read, which decides when a base pays.
+ * The live session and the loader apply the same operations to the same class, so a resumed run
+ * sees what the live one saw. It also keeps count of what loading this place would read, which
+ * decides when a base pays.
  */
 import { bodyIn, Course } from "../effects/course.js";
 import type { Message } from "../messages/message.js";
-import { addCost, type Cost, costOf, noCost, type Sums, sumsOf, tokensIn } from "../messages/usage.js";
-import { isUnderWay, nextStatus, onNewLine, type SessionStatus, type StatusEvent } from "../sessions/status.js";
+import {
+  addCost,
+  type Cost,
+  costOf,
+  noCost,
+  type Sums,
+  sumsOf,
+  tokensIn,
+} from "../messages/usage.js";
+import {
+  isUnderWay,
+  nextStatus,
+  onNewLine,
+  type SessionStatus,
+  type StatusEvent,
+} from "../sessions/status.js";
 import { type Digest, digest } from "../values/digest.js";
 import { HoldfastError, quote } from "../values/errors.js";
-import { deepFreeze, type Json, type JsonObject, jsonBytes, put, textBytes } from "../values/json.js";
+import {
+  deepFreeze,
+  type Json,
+  type JsonObject,
+  jsonBytes,
+  put,
+  textBytes,
+} from "../values/json.js";
 import { List } from "../values/list.js";
 import { jsonIn, listIn } from "./blob-body.js";
 import { type Base, bodyBytes, type JournalRecord } from "./record.js";
@@ -28,7 +50,10 @@ interface Entry {
   message: Message;
   later: ((text: string) => Message) | undefined;
   readonly bytes: number;
-  /** Counts messages in the order of their records: neighbours by this number have no dead message between them. */
+  /**
+   * Counts messages in the order of their records: neighbours by this number have no dead message
+   * between them.
+   */
   readonly born: number;
   readonly row: Row;
   readonly blob: Digest | undefined;
@@ -56,7 +81,10 @@ export interface Body {
   readonly blob: Digest | undefined;
 }
 
-/** Below this much waste a base is never worth a record. Tests make it small, to meet bases in short histories. */
+/**
+ * Below this much waste a base is never worth a record. Tests make it small, to meet bases in short
+ * histories.
+ */
 export const baseTuning = {
   slackBytes: 64 * 1024,
   /** To go on to another line takes a load as long as to read some thousand bytes. */
@@ -107,7 +135,10 @@ export class Fold {
     twin.#messages = this.#messages.copy();
     twin.#born = this.#born;
     twin.#kept = new Map(
-      [...this.#kept].map(([key, kept]) => [key, kept.value instanceof List ? { ...kept, value: kept.value.copy() } : kept]),
+      [...this.#kept].map(([key, kept]) => [
+        key,
+        kept.value instanceof List ? { ...kept, value: kept.value.copy() } : kept,
+      ]),
     );
     twin.#inline = this.#inline;
     twin.#blobs = this.#blobs;
@@ -140,7 +171,10 @@ export class Fold {
     return this.#messageView;
   }
 
-  /** One message, counted from the first; from the last where the index is negative. Costs the same at any length. */
+  /**
+   * One message, counted from the first; from the last where the index is negative. Costs the same
+   * at any length.
+   */
   messageAt(index: number): Message | undefined {
     const at = index < 0 ? this.#messages.length + index : index;
     return at < 0 || at >= this.#messages.length ? undefined : this.#messages.at(at).message;
@@ -149,13 +183,17 @@ export class Fold {
   get state(): JsonObject {
     if (this.#stateView === undefined) {
       const view: Record<string, Json> = {};
-      for (const [key, { value }] of this.#kept) put(view, key, value instanceof List ? Object.freeze(value.toArray().slice()) : value);
+      for (const [key, { value }] of this.#kept)
+        put(view, key, value instanceof List ? Object.freeze(value.toArray().slice()) : value);
       this.#stateView = Object.freeze(view);
     }
     return this.#stateView;
   }
 
-  /** The same for states that are equal, live and loaded. Costs what changed since it was last asked for, and a hash of all keys. */
+  /**
+   * The same for states that are equal, live and loaded. Costs what changed since it was last asked
+   * for, and a hash of all keys.
+   */
   get stateDigest(): Digest {
     this.#stateDigest ??= digest(
       [...this.#kept]
@@ -189,9 +227,17 @@ export class Fold {
     else this.#flat = undefined;
   }
 
-  spliceMessages(start: number, remove: number, item?: { message: Message; body: Body; row: Row }): void {
+  spliceMessages(
+    start: number,
+    remove: number,
+    item?: { message: Message; body: Body; row: Row },
+  ): void {
     this.course.placeChanges();
-    this.#splice(start, remove, item && this.#entry(item.message, item.body, item.row, costOf(item.message), undefined));
+    this.#splice(
+      start,
+      remove,
+      item && this.#entry(item.message, item.body, item.row, costOf(item.message), undefined),
+    );
   }
 
   #splice(start: number, remove: number, entry: Entry | undefined): void {
@@ -201,7 +247,13 @@ export class Fold {
     this.#flat = undefined;
   }
 
-  #entry(message: Message, { bytes, blob }: Body, row: Row, cost: Cost | undefined, later: Entry["later"]): Entry {
+  #entry(
+    message: Message,
+    { bytes, blob }: Body,
+    row: Row,
+    cost: Cost | undefined,
+    later: Entry["later"],
+  ): Entry {
     this.#born += 1;
     if (cost !== undefined) {
       this.replies += 1;
@@ -220,7 +272,8 @@ export class Fold {
   #placeChangesUnless(key: string, newDigest: () => Digest): void {
     if (!this.course.hasPassing) return;
     const kept = this.#kept.get(key);
-    const isSame = kept !== undefined && (kept.later ?? []).length === 0 && digestOf(kept) === newDigest();
+    const isSame =
+      kept !== undefined && (kept.later ?? []).length === 0 && digestOf(kept) === newDigest();
     if (!isSame) this.course.placeChanges();
   }
 
@@ -267,7 +320,10 @@ export class Fold {
       return;
     }
     if (kept === undefined || this.listLength(key) === undefined) {
-      throw new HoldfastError("CORRUPT", `The journal changes a list under ${quote(key)}, and there is none.`);
+      throw new HoldfastError(
+        "CORRUPT",
+        `The journal changes a list under ${quote(key)}, and there is none.`,
+      );
     }
     const list = kept.value instanceof List ? kept.value : new List(kept.value as readonly Json[]);
     const before = list.length;
@@ -276,7 +332,8 @@ export class Fold {
     if (remove === 0 && start === before) for (const item of items) list.push(item);
     else for (const gone of list.replace(start, remove, items)) bytes -= jsonBytes(gone);
     bytes += commas(list.length);
-    // Once it is changed in place a list no longer equals its blob: it counts as inline, as the next base will write it.
+    // Once it is changed in place a list no longer equals its blob: it counts as inline, as the
+    // next base will write it.
     this.#keep(key, { value: list, bytes, blob: undefined, later: undefined });
   }
 
@@ -298,7 +355,9 @@ export class Fold {
     if (isUnderWay(this.status)) this.setStatus(onNewLine(this.status));
   }
 
-  /** Cancelled while nobody knew what became of a call: once that is settled, the session is over. */
+  /**
+   * Cancelled while nobody knew what became of a call: once that is settled, the session is over.
+   */
   get isCancelling(): boolean {
     return this.status === "in-doubt" && this.reason !== undefined;
   }
@@ -318,15 +377,21 @@ export class Fold {
     const sizes = this.#sizes(save.items);
     for (let i = 0; i < records.length; i++) {
       const record = records[i] as JournalRecord;
-      if (record.status !== undefined) this.setStatus(record.status as SessionStatus, record.reason, frozen(record.output));
-      const entry = isMessage(record) ? this.#revived(record, sizes[i] ?? 0, first + i, save, row) : undefined;
+      if (record.status !== undefined)
+        this.setStatus(record.status as SessionStatus, record.reason, frozen(record.output));
+      const entry = isMessage(record)
+        ? this.#revived(record, sizes[i] ?? 0, first + i, save, row)
+        : undefined;
       if (record.splice !== undefined || entry !== undefined) this.course.placeChanges();
       if (record.splice !== undefined) this.#splice(record.splice[0], record.splice[1], entry);
       else if (entry !== undefined) this.#push(entry);
     }
   }
 
-  /** Takes from a save the messages whose numbers lie in a range, and nothing else: the base says what became of the rest. */
+  /**
+   * Takes from a save the messages whose numbers lie in a range, and nothing else: the base says
+   * what became of the rest.
+   */
   applyRange(records: readonly JournalRecord[], save: Save, from: number, to: number): void {
     const row: Row = { bytes: this.#read(save.items) };
     const first = firstSeq(save);
@@ -334,7 +399,8 @@ export class Fold {
     for (let i = 0; i < records.length; i++) {
       const record = records[i] as JournalRecord;
       const seq = first + i;
-      if (seq >= from && seq <= to && isMessage(record)) this.#push(this.#revived(record, sizes[i] ?? 0, seq, save, row));
+      if (seq >= from && seq <= to && isMessage(record))
+        this.#push(this.#revived(record, sizes[i] ?? 0, seq, save, row));
     }
   }
 
@@ -349,14 +415,20 @@ export class Fold {
     return this.#entry({ seq } as Message, body, row, cost, later);
   }
 
-  /** Applies the state of a save. `bodies` has those of list changes; values come later, if they are still there at the end. */
+  /**
+   * Applies the state of a save. `bodies` has those of list changes; values come later, if they are
+   * still there at the end.
+   */
   applyState(records: readonly JournalRecord[], save: Save, bodies: Bodies): void {
     const sizes = this.#sizes(save.state);
     this.#read(save.state);
     for (const [i, record] of records.entries()) {
       if (record.set !== undefined) {
         if (record.blob === undefined)
-          this.set(record.set, frozen(record.value as Json), { bytes: bodyBytes(record, sizes[i] ?? 0), blob: undefined });
+          this.set(record.set, frozen(record.value as Json), {
+            bytes: bodyBytes(record, sizes[i] ?? 0),
+            blob: undefined,
+          });
         else {
           const { blob } = record;
           this.#placeChangesUnless(record.set, () => blob);
@@ -365,7 +437,8 @@ export class Fold {
       } else if (record.unset !== undefined) this.unset(record.unset);
       else if (record.list !== undefined && record.splice !== undefined) {
         this.spliceList(record.list, record.splice[0], record.splice[1], itemsOf(record, bodies));
-      } else if (record.base === undefined) this.course.apply(frozen(record), bodyIn(record), save.at - (record.ago ?? 0));
+      } else if (record.base === undefined)
+        this.course.apply(frozen(record), bodyIn(record), save.at - (record.ago ?? 0));
     }
   }
 
@@ -376,8 +449,10 @@ export class Fold {
   /** The blobs whose bodies are still to be fetched: only what is there at the end of the fold. */
   missing(): readonly Digest[] {
     const wanted: Digest[] = [];
-    for (const { later, blob } of this.#messages.toArray()) if (later !== undefined) wanted.push(blob as Digest);
-    for (const { later, blob } of this.#kept.values()) if (later !== undefined) wanted.push(blob as Digest);
+    for (const { later, blob } of this.#messages.toArray())
+      if (later !== undefined) wanted.push(blob as Digest);
+    for (const { later, blob } of this.#kept.values())
+      if (later !== undefined) wanted.push(blob as Digest);
     return wanted;
   }
 
@@ -389,7 +464,12 @@ export class Fold {
     }
     for (const [key, { later, blob, bytes }] of [...this.#kept]) {
       if (later === undefined) continue;
-      this.#keep(key, { value: frozen(jsonIn(bodies.text(blob as Digest), blob as Digest)), bytes, blob, later: undefined });
+      this.#keep(key, {
+        value: frozen(jsonIn(bodies.text(blob as Digest), blob as Digest)),
+        bytes,
+        blob,
+        later: undefined,
+      });
       for (const { start, remove, items } of later) this.#spliceList(key, start, remove, items);
     }
     this.#messageView = undefined;
@@ -397,7 +477,10 @@ export class Fold {
     this.#forgetState();
   }
 
-  /** Counts a text among those that loading this place reads. Answers its bytes, where sizes are wanted. */
+  /**
+   * Counts a text among those that loading this place reads. Answers its bytes, where sizes are
+   * wanted.
+   */
   #read(text: string | null): number {
     const bytes = this.#sized ? textBytes(text) : 0;
     this.readBytes += bytes;
@@ -410,11 +493,17 @@ export class Fold {
 
   // ---- bases
 
-  /** Whether a base in the next save would spare loads more than it costs: they read twice what they return, or more. */
+  /**
+   * Whether a base in the next save would spare loads more than it costs: they read twice what they
+   * return, or more.
+   */
   basePays(): boolean {
     const { slackBytes } = baseTuning;
     const returned = this.#inline + this.course.weight;
-    return this.readBytes > 2 * returned + slackBytes && this.readBytes - this.#readAtBase > returned / 2 + slackBytes / 2;
+    return (
+      this.readBytes > 2 * returned + slackBytes &&
+      this.readBytes - this.#readAtBase > returned / 2 + slackBytes / 2
+    );
   }
 
   /** The live messages as ranges of record numbers, in their order. */
@@ -447,7 +536,9 @@ export class Fold {
       ranges,
       ...(lines === undefined ? {} : { lines }),
       state: [...this.#kept].map(([key, { value, bytes, blob }]) =>
-        blob === undefined ? [key, value instanceof List ? value.toArray() : value] : [key, null, blob, bytes],
+        blob === undefined
+          ? [key, value instanceof List ? value.toArray() : value]
+          : [key, null, blob, bytes],
       ),
     };
   }
@@ -482,7 +573,10 @@ export class Fold {
     this.#readAtBase = bytes;
   }
 
-  /** What loading would read right after a base of this size: the base, and the rows that live messages stand in. */
+  /**
+   * What loading would read right after a base of this size: the base, and the rows that live
+   * messages stand in.
+   */
   costAfterBase(baseBytes: number): number {
     const rows = new Set(this.#messages.toArray().map((entry) => entry.row));
     let bytes = baseBytes;
@@ -503,7 +597,8 @@ function digestOf(kept: Kept): Digest {
   return kept.digest;
 }
 
-const isMessage = (record: JournalRecord): boolean => record.append !== undefined || record.item !== undefined;
+const isMessage = (record: JournalRecord): boolean =>
+  record.append !== undefined || record.item !== undefined;
 
 function itemsOf({ blob, items = [] }: JournalRecord, bodies: Bodies): readonly Json[] {
   return frozen(blob === undefined ? items : listIn(bodies.text(blob), blob));

@@ -1,6 +1,7 @@
 /**
- * Whether a save follows what came before it on its line: digests, numbers, pointers, and what its records say of themselves. Pure, and
- * the same for what leaves a store and for what comes in from one that nobody knows.
+ * Whether a save follows what came before it on its line: digests, numbers, pointers, and what its
+ * records say of themselves. Pure, and the same for what leaves a store and for what comes in from
+ * one that nobody knows.
  */
 import { onNewLine, type SessionStatus } from "../sessions/status.js";
 import type { Digest } from "../values/digest.js";
@@ -17,15 +18,27 @@ import { isPlain } from "./save-section.js";
 /** Where a line stands, as far as what comes next depends on it. */
 export interface LineEnd {
   readonly seq: number;
-  /** What the next save's `prev` begins with: a whole digest, or, behind a gap, the beginning of one. */
+  /**
+   * What the next save's `prev` begins with: a whole digest, or, behind a gap, the beginning of
+   * one.
+   */
   readonly follows: string;
-  /** Where the next save may say that the newest checkpoint is. Undefined, like the two below, where it is not known. */
+  /**
+   * Where the next save may say that the newest checkpoint is. Undefined, like the two below, where
+   * it is not known.
+   */
   readonly priors: readonly number[] | undefined;
   readonly base: number | undefined;
   readonly status: string | undefined;
 }
 
-export const rootEnd = (follows: Digest): LineEnd => ({ seq: 0, follows, priors: [0], base: 0, status: "in-progress" });
+export const rootEnd = (follows: Digest): LineEnd => ({
+  seq: 0,
+  follows,
+  priors: [0],
+  base: 0,
+  status: "in-progress",
+});
 
 /** Where a line begins of whose origin only the number is known. */
 export const unknownEnd = (seq: number, follows: Digest): LineEnd => ({
@@ -36,11 +49,17 @@ export const unknownEnd = (seq: number, follows: Digest): LineEnd => ({
   status: undefined,
 });
 
-/** The same place as the beginning of another line: what was waited for or in doubt stays behind (see `Fold.leaveLine`). */
+/**
+ * The same place as the beginning of another line: what was waited for or in doubt stays behind
+ * (see `Fold.leaveLine`).
+ */
 export const begunAt = (end: LineEnd): LineEnd =>
   end.status === undefined ? end : { ...end, status: onNewLine(end.status as SessionStatus) };
 
-/** Where a line begins that has its origin at this save, which has been verified. Sessions are put back to places without a checkpoint, too. */
+/**
+ * Where a line begins that has its origin at this save, which has been verified. Sessions are put
+ * back to places without a checkpoint, too.
+ */
 export const originEnd = (save: Save, digest: Digest): LineEnd => ({
   seq: save.seq,
   follows: digest,
@@ -71,16 +90,32 @@ export function follow(before: LineEnd, save: Save): Followed {
 
 function next(before: LineEnd, save: Save): Followed {
   if (firstSeq(save) !== before.seq + 1 || !save.prev.startsWith(before.follows))
-    throw unfit(save, "does not follow the one before it: something in between is missing or was exchanged");
+    throw unfit(
+      save,
+      "does not follow the one before it: something in between is missing or was exchanged",
+    );
   const { seq, prior, base } = save;
   const gap = isGap(save);
   const newest = before.base ?? base;
-  if ((!gap && before.priors?.includes(prior) === false) || (base !== newest && (gap ? base < newest : base !== seq)))
+  if (
+    (!gap && before.priors?.includes(prior) === false) ||
+    (base !== newest && (gap ? base < newest : base !== seq))
+  )
     throw unfit(save, "points to a place that is not the newest");
-  // A gap says what the last save in it said: the newest checkpoint before what follows is one that went with it, or the one that said.
+  // A gap says what the last save in it said: the newest checkpoint before what follows is one that
+  // went with it, or the one that said.
   if (gap)
-    return { end: { seq, follows: save.check, priors: [prior, seq], base, status: undefined }, refs: [], lines: undefined, records: [] };
-  const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null, mark: true });
+    return {
+      end: { seq, follows: save.check, priors: [prior, seq], base, status: undefined },
+      refs: [],
+      lines: undefined,
+      records: [],
+    };
+  const { digest, items, state } = open(save, {
+    items: save.items !== null,
+    state: save.state !== null,
+    mark: true,
+  });
   // What was dropped may have changed it.
   let status = save.nItems > 0 && save.items === null ? undefined : before.status;
   let messages = 0;
@@ -97,32 +132,60 @@ function next(before: LineEnd, save: Save): Followed {
     }
     for (const name of refsOf(record)) refs.add(name);
   }
-  if (save.nMessages > save.nItems || (save.items !== null && messages !== save.nMessages)) throw unfit(save, "miscounts its messages");
-  if (save.state !== null && hasBase !== (base === seq)) throw unfit(save, "points to a base that is not there");
+  if (save.nMessages > save.nItems || (save.items !== null && messages !== save.nMessages))
+    throw unfit(save, "miscounts its messages");
+  if (save.state !== null && hasBase !== (base === seq))
+    throw unfit(save, "points to a base that is not there");
   checkSave(save, items, state);
   if (save.mark !== null) {
     const said = statusOf(save.mark);
-    if (status !== undefined && status !== said) throw unfit(save, `has a checkpoint that says ${said}, and its records say ${status}`);
+    if (status !== undefined && status !== said)
+      throw unfit(save, `has a checkpoint that says ${said}, and its records say ${status}`);
     status = said;
   }
-  return { end: { seq, follows: digest, priors: [save.nMark > 0 ? seq : prior], base, status }, refs: [...refs], lines, records };
+  return {
+    end: { seq, follows: digest, priors: [save.nMark > 0 ? seq : prior], base, status },
+    refs: [...refs],
+    lines,
+    records,
+  };
 }
 
-/** Throws where the records of a save that was opened say what no program could have given, or are not written as a store writes them. */
-export function checkSave(save: Save, items: readonly JournalRecord[], state: readonly JournalRecord[]): void {
+/**
+ * Throws where the records of a save that was opened say what no program could have given, or are
+ * not written as a store writes them.
+ */
+export function checkSave(
+  save: Save,
+  items: readonly JournalRecord[],
+  state: readonly JournalRecord[],
+): void {
   try {
     for (const record of items) checkLimits(record);
     for (const record of state) checkLimits(record);
   } catch (error) {
-    throw unfit(save, `holds a record that cannot be: ${(error as Error).message.replace(/\.$/, "")}`, error);
+    throw unfit(
+      save,
+      `holds a record that cannot be: ${(error as Error).message.replace(/\.$/, "")}`,
+      error,
+    );
   }
-  if ((save.items !== null && !isPlain(save.items, items)) || (save.state !== null && !isPlain(save.state, state)))
+  if (
+    (save.items !== null && !isPlain(save.items, items)) ||
+    (save.state !== null && !isPlain(save.state, state))
+  )
     throw unfit(save, "has a section that is not written as a store writes it");
-  if (save.mark !== null && !isPlainMark(save.mark)) throw unfit(save, "has a checkpoint that is not written as a store writes it");
+  if (save.mark !== null && !isPlainMark(save.mark))
+    throw unfit(save, "has a checkpoint that is not written as a store writes it");
 }
 
 const statusOf = (mark: string): string => markOf(mark).status ?? "in-progress";
 
 function unfit(save: Save, what: string, cause?: unknown): HoldfastError {
-  return new HoldfastError("CORRUPT", `The save at ${save.line}-${save.seq} ${what}.`, { line: save.line, seq: save.seq }, cause);
+  return new HoldfastError(
+    "CORRUPT",
+    `The save at ${save.line}-${save.seq} ${what}.`,
+    { line: save.line, seq: save.seq },
+    cause,
+  );
 }

@@ -7,7 +7,10 @@ import { corrupt, type Save } from "./save.js";
 import { CHECK_CHARS, chain, inChain } from "./save-digest.js";
 import { readNote } from "./save-note.js";
 
-/** Which sections a reader needs. One that is needed and absent is damage; one that is not needed is stood for by its digest. */
+/**
+ * Which sections a reader needs. One that is needed and absent is damage; one that is not needed is
+ * stood for by its digest.
+ */
 export interface Need {
   readonly items?: boolean;
   readonly state?: boolean;
@@ -23,12 +26,17 @@ export interface Opened {
 
 const nothing: readonly JournalRecord[] = [];
 
-/** Verifies what was read of a save, and parses the sections that are needed. A gap has nothing to verify and nothing to give. */
+/**
+ * Verifies what was read of a save, and parses the sections that are needed. A gap has nothing to
+ * verify and nothing to give.
+ */
 export function open(save: Save, need: Need): Opened {
   const note = readNote(save);
   if (note?.gap !== undefined) throw corrupt(save, "was dropped, and is needed");
-  if (need.items && save.nItems > 0 && save.items === null) throw corrupt(save, "has lost its items");
-  if (need.state && save.nState > 0 && save.state === null) throw corrupt(save, "has lost its state");
+  if (need.items && save.nItems > 0 && save.items === null)
+    throw corrupt(save, "has lost its items");
+  if (need.state && save.nState > 0 && save.state === null)
+    throw corrupt(save, "has lost its state");
   const mark = note?.mark ?? (save.mark === null ? "" : inChain(save.mark));
   if (need.mark && save.nMark > 0 && mark === "") throw corrupt(save, "has lost its checkpoint");
   if (

@@ -1,4 +1,7 @@
-/** The text of one record in a journal. Fields are few and spelled out: `dir:` stores show them to people. */
+/**
+ * The text of one record in a journal. Fields are few and spelled out: `dir:` stores show them to
+ * people.
+ */
 import type { CourseBase, CourseRecord } from "../effects/course.js";
 import type { Cost } from "../messages/usage.js";
 import type { Digest } from "../values/digest.js";
@@ -23,7 +26,10 @@ export interface JournalRecord extends CourseRecord {
   /** The record's body is kept as a blob under this digest. */
   readonly blob?: Digest;
   readonly size?: number;
-  /** The files of a message that the store keeps. Said here, because what a tool answered may only look like one. */
+  /**
+   * The files of a message that the store keeps. Said here, because what a tool answered may only
+   * look like one.
+   */
   readonly files?: readonly Digest[];
   /** What it cost, for the same reason. */
   readonly cost?: Cost;
@@ -35,7 +41,9 @@ export interface JournalRecord extends CourseRecord {
 export const changesState = ({ set, unset, list }: JournalRecord): boolean =>
   set !== undefined || unset !== undefined || list !== undefined;
 
-/** What the fold knows at a place, apart from the transcript itself: bounds what a load has to read. */
+/**
+ * What the fold knows at a place, apart from the transcript itself: bounds what a load has to read.
+ */
 export interface Base {
   readonly status: string;
   readonly reason?: string;
@@ -48,13 +56,22 @@ export interface Base {
   readonly course?: CourseBase;
   /** The live messages, in their order, as ranges of record numbers. */
   readonly ranges: readonly (readonly [from: number, to: number])[];
-  /** Where messages stand that are on other lines than the base, oldest first. A load need not look for these lines. */
+  /**
+   * Where messages stand that are on other lines than the base, oldest first. A load need not look
+   * for these lines.
+   */
   readonly lines?: readonly (readonly [line: string, from: number, to: number])[];
   /** The state: values as they are, and big ones by their digest. */
-  readonly state: readonly (readonly [key: string, value: Json] | readonly [key: string, value: null, blob: Digest, size: number])[];
+  readonly state: readonly (
+    | readonly [key: string, value: Json]
+    | readonly [key: string, value: null, blob: Digest, size: number]
+  )[];
 }
 
-/** Bodies from this size on are kept as blobs under their digest: stored once, and read only while they live. */
+/**
+ * Bodies from this size on are kept as blobs under their digest: stored once, and read only while
+ * they live.
+ */
 export const BLOB_FROM = 8 * 1024;
 
 /** `{"append":…,"ago":…}`: fields are texts already encoded. */
@@ -70,11 +87,14 @@ export function bodyBytes(parsed: JournalRecord, textBytes: number): number {
   const ago = parsed.ago === undefined ? 0 : ',"ago":'.length + digits(parsed.ago);
   const files = parsed.files === undefined ? 0 : ',"files":'.length + jsonBytes(parsed.files);
   if (parsed.append !== undefined) return textBytes - ago - files - '{"append":}'.length;
-  if (parsed.set !== undefined) return textBytes - '{"set":,"value":}'.length - jsonBytes(parsed.set);
+  if (parsed.set !== undefined)
+    return textBytes - '{"set":,"value":}'.length - jsonBytes(parsed.set);
   if (parsed.splice === undefined) return 0;
   const place = digits(parsed.splice[0]) + digits(parsed.splice[1]);
-  if (parsed.item !== undefined) return textBytes - ago - files - place - '{"splice":[,],"item":}'.length;
-  if (parsed.list !== undefined) return textBytes - place - '{"list":,"splice":[,],"items":}'.length - jsonBytes(parsed.list);
+  if (parsed.item !== undefined)
+    return textBytes - ago - files - place - '{"splice":[,],"item":}'.length;
+  if (parsed.list !== undefined)
+    return textBytes - place - '{"list":,"splice":[,],"items":}'.length - jsonBytes(parsed.list);
   return 0;
 }
 
@@ -82,4 +102,5 @@ const digits = (n: number): number => String(n).length;
 
 export const SALT_CHARS = 16;
 /** Sixteen characters of base64url. */
-export const isSalt = (value: unknown): boolean => typeof value === "string" && /^[A-Za-z0-9_-]{16}$/.test(value);
+export const isSalt = (value: unknown): boolean =>
+  typeof value === "string" && /^[A-Za-z0-9_-]{16}$/.test(value);

@@ -1,4 +1,7 @@
-/** Which blobs a record refers to: its own body, the files of its message, and the big values a base names. */
+/**
+ * Which blobs a record refers to: its own body, the files of its message, and the big values a base
+ * names.
+ */
 import { courseRefs } from "../effects/course.js";
 import type { Digest } from "../values/digest.js";
 import { open } from "./open-save.js";

@@ -4,11 +4,27 @@ import type { Save } from "./save.js";
 
 export const CHECK_CHARS = 16;
 
-/** What the chain holds of a checkpoint: itself, or, where it is salted, its digest. `markText` writes both forms. */
+/**
+ * What the chain holds of a checkpoint: itself, or, where it is salted, its digest. `markText`
+ * writes both forms.
+ */
 export const inChain = (mark: string): string => (mark.endsWith("}}") ? mark : digest(mark));
 
 export function chain(save: Omit<Save, "check">, mark: string): Digest {
-  const { line, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, itemsDigest, stateDigest } = save;
+  const {
+    line,
+    seq,
+    at,
+    nItems,
+    nState,
+    nMark,
+    nMessages,
+    prior,
+    base,
+    prev,
+    itemsDigest,
+    stateDigest,
+  } = save;
   return digest(
     `${line} ${seq} ${at} ${nItems} ${nState} ${nMark} ${nMessages} ${prior} ${base} ${prev} ${itemsDigest ?? ""} ${stateDigest ?? ""} ${mark}`,
   );

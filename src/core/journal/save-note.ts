@@ -11,25 +11,37 @@ export interface Note {
   /** What the chain holds of a checkpoint that was dropped or rewritten. */
   readonly mark?: string;
   readonly gap?: number;
-  /** Where the list of checkpoints goes on: a dropped checkpoint's own prior, shortened past others that went with it. */
+  /**
+   * Where the list of checkpoints goes on: a dropped checkpoint's own prior, shortened past others
+   * that went with it.
+   */
   readonly prior?: number;
   /** Digests of sections that were rewritten, and of a checkpoint that was, as they are now. */
   readonly items?: Digest;
   readonly state?: Digest;
   readonly marked?: Digest;
-  /** The beginnings of such digests that were here before: a section that was rewritten again is still known by them. */
+  /**
+   * The beginnings of such digests that were here before: a section that was rewritten again is
+   * still known by them.
+   */
   readonly was?: readonly string[];
 }
 
 export function readNote(save: Save): Note | undefined {
   if (save.note === null) return undefined;
   const text = save.note.slice(43);
-  if (digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) !== save.note.slice(0, 43)) throw corrupt(save, BAD_NOTE);
+  if (
+    digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) !== save.note.slice(0, 43)
+  )
+    throw corrupt(save, BAD_NOTE);
   const note = parseStored(text, () => corrupt(save, BAD_NOTE)) as Note;
   // A key twice, or a space, would hold text that no reader sees.
   if (!isNote(note) || noteText(note) !== text) throw corrupt(save, BAD_NOTE);
   // No digest covers what a gap says of itself: its note says how much it stands for.
-  if (note.gap !== undefined && (note.gap !== save.nState || save.nItems !== 0 || save.nMark !== 0 || save.nMessages !== 0))
+  if (
+    note.gap !== undefined &&
+    (note.gap !== save.nState || save.nItems !== 0 || save.nMark !== 0 || save.nMessages !== 0)
+  )
     throw corrupt(save, "stands for more or less than its note says");
   return note;
 }
@@ -65,4 +77,5 @@ export function priorOf(save: Save): number {
 }
 
 /** What a note says, or nothing where there is nothing to say. */
-export const noteOf = (save: Save, note: Note): string | null => (Object.keys(note).length === 0 ? null : writeNote(save, note));
+export const noteOf = (save: Save, note: Note): string | null =>
+  Object.keys(note).length === 0 ? null : writeNote(save, note);

@@ -1,11 +1,17 @@
-/** How the text of a section is written and read: one JSON array with a record to a row, and a salt in the last one (J3). */
+/**
+ * How the text of a section is written and read: one JSON array with a record to a row, and a salt
+ * in the last one (J3).
+ */
 import { holdsHalf } from "../values/json.js";
 import { type JournalRecord, SALT_CHARS } from "./record.js";
 
 /** Raw line breaks cannot occur inside JSON text, so it reads as one record to a row. */
 const BETWEEN = ",\n";
 
-/** Records, a row each, and a salt in the last one. Put together piece by piece: the text is made flat once, when it is hashed. */
+/**
+ * Records, a row each, and a salt in the last one. Put together piece by piece: the text is made
+ * flat once, when it is hashed.
+ */
 export function section(records: readonly string[], salt: () => string): string | null {
   if (records.length === 0) return null;
   let text = "[";
@@ -13,7 +19,10 @@ export function section(records: readonly string[], salt: () => string): string 
   return `${text}"${salt()}"]`;
 }
 
-/** Whether a section is written as `section` writes it: code that measures or rewrites records finds each where it must be. */
+/**
+ * Whether a section is written as `section` writes it: code that measures or rewrites records finds
+ * each where it must be.
+ */
 export function isPlain(text: string, records: readonly JournalRecord[]): boolean {
   let plain = "[";
   for (const record of records) plain += JSON.stringify(record) + BETWEEN;

@@ -1,20 +1,22 @@
 /**
  * A save: what one append adds to a line, sealed into the line's chain.
  *
- * A save holds numbered records as text, one to a row of text, in three sections by how long they live:
+ * A save holds numbered records as text, one to a row of text, in three sections by how long they
+ * live:
  *   items   the transcript's records and status changes: live long, and are read in ranges
  *   state   sets of state keys, list changes, and bases: each is soon replaced by the next
  *   mark    the checkpoint, read alone by lists
  * Sections are sealed apart, so that each can be read, verified and dropped without the others.
  *
- * J1  records are numbered without gaps along a line and its origins: a fork goes on from the number it began at.
+ * J1  records are numbered without gaps along a line and its origins: a fork goes on from the
+ *     number it began at.
  * J2  a save's digest covers its line, number, time, pointers, sections and the digest before it.
- * J3  every section carries a random salt: its digest says nothing about a text that was removed. Only a checkpoint that says
- *     nothing but numbers needs none: it stands in the chain as it is.
+ * J3  every section carries a random salt: its digest says nothing about a text that was removed.
+ *     Only a checkpoint that says nothing but numbers needs none: it stands in the chain as it is.
  * J4  a section that was dropped leaves its digest; the chain still verifies.
  * J5  a range that was dropped whole leaves one gap, with the digests before and after it.
- * J6  a section that was rewritten is verified against the digest in its save's note, under a salt of its own; the chain keeps the digest
- *     of what was there.
+ * J6  a section that was rewritten is verified against the digest in its save's note, under a salt
+ *     of its own; the chain keeps the digest of what was there.
  */
 import type { Digest } from "../values/digest.js";
 import { HoldfastError } from "../values/errors.js";
@@ -30,12 +32,17 @@ export interface Save {
   readonly nMark: number;
   /** How many of its items are messages. */
   readonly nMessages: number;
-  /** The newest checkpoint before this save, along the line and its origins; 0 where there is none. */
+  /**
+   * The newest checkpoint before this save, along the line and its origins; 0 where there is none.
+   */
   readonly prior: number;
   /** The save that holds the newest base at or before this one; 0 where there is none. */
   readonly base: number;
   readonly prev: Digest;
-  /** The beginning of its digest, enough to see damage. The whole is computed when it is opened, and stands in the save that follows. */
+  /**
+   * The beginning of its digest, enough to see damage. The whole is computed when it is opened, and
+   * stands in the save that follows.
+   */
   readonly check: string;
   /** Digests of the sections, so that each can be verified, and dropped, without the others. */
   readonly itemsDigest: Digest | null;
@@ -50,7 +57,10 @@ export interface Save {
 export const firstSeq = (save: Pick<Save, "seq" | "nItems" | "nState" | "nMark">): number =>
   save.seq - save.nItems - save.nState - save.nMark + 1;
 
-/** The same save with the same sections there and gone. What is in a section follows from its save's digest, or from its note. */
+/**
+ * The same save with the same sections there and gone. What is in a section follows from its save's
+ * digest, or from its note.
+ */
 export const isSame = (a: Save, b: Save): boolean =>
   a.seq === b.seq &&
   a.check === b.check &&
@@ -59,7 +69,8 @@ export const isSame = (a: Save, b: Save): boolean =>
   (a.state === null) === (b.state === null) &&
   (a.mark === null) === (b.mark === null);
 
-export const isEmpty = (save: Save): boolean => save.items === null && save.state === null && save.mark === null;
+export const isEmpty = (save: Save): boolean =>
+  save.items === null && save.state === null && save.mark === null;
 
 export function corrupt(save: Save, what: string): HoldfastError {
   return new HoldfastError(

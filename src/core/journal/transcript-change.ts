@@ -1,8 +1,10 @@
 /**
  * Replacing a part of a transcript: which messages change, and which must not.
  *
- * TRANSCRIPT-1  A message that stays the same is not written again: it keeps its number, its time and what its provider said of it.
- * TRANSCRIPT-2  No change leaves a call without its answer, or an answer without its call, that had it before.
+ * TRANSCRIPT-1  A message that stays the same is not written again: it keeps its number, its time
+ *               and what its provider said of it.
+ * TRANSCRIPT-2  No change leaves a call without its answer, or an answer without its call, that had
+ *               it before.
  */
 import { type Message, type MessageInput, partsOf } from "../messages/message.js";
 import { type Digest, digest } from "../values/digest.js";
@@ -18,21 +20,26 @@ export interface TranscriptChange<M> {
 }
 
 /**
- * Names what a transcript says: another text, another order or another id makes it another version. It is computed from the messages alone,
- * so a fork, an export and a rewind to the same messages have the same version.
+ * Names what a transcript says: another text, another order or another id makes it another version.
+ * It is computed from the messages alone, so a fork, an export and a rewind to the same messages
+ * have the same version.
  *
- * @example
- * const { messages } = await hold.sessions.state("chat-1");
- * await hold.sessions.replace("chat-1", [], { version: transcriptVersion(messages), from: messages[2].id });
+ * @example const { messages } = await hold.sessions.state("chat-1"); await
+ * hold.sessions.replace("chat-1", [], { version: transcriptVersion(messages), from: messages[2].id
+ * });
  */
 export function transcriptVersion(messages: readonly Message[]): Digest {
   const read = listOf(messages, "messages", "a list of messages").map(
-    (message, i) => Object.fromEntries(entriesIn(message, `messages[${i}]`, "a message")) as unknown as Message,
+    (message, i) =>
+      Object.fromEntries(entriesIn(message, `messages[${i}]`, "a message")) as unknown as Message,
   );
   return digest(JSON.stringify(read.map((message) => [message.id, content(message)])));
 }
 
-/** Whether a message that is given is the one that is there. Fields of its provider need not be given again. */
+/**
+ * Whether a message that is given is the one that is there. Fields of its provider need not be
+ * given again.
+ */
 export function isSameMessage(present: Message, given: MessageInput): boolean {
   if (given.id !== undefined && given.id !== present.id) return false;
   const { provider, reply, ...said } = content(present) as JsonObject;
@@ -48,8 +55,9 @@ export function isSameMessage(present: Message, given: MessageInput): boolean {
 const MOST_CHANGES = 100;
 
 /**
- * What has to change so that the messages in a range become those that are given, in order and apart from each other. Messages are known by
- * their ids; without one, by standing next to another that stays, or at the end. The id of a message that another one names is not free.
+ * What has to change so that the messages in a range become those that are given, in order and
+ * apart from each other. Messages are known by their ids; without one, by standing next to another
+ * that stays, or at the end. The id of a message that another one names is not free.
  */
 export function changesBetween(
   present: readonly Message[],
@@ -70,8 +78,10 @@ export function changesBetween(
     add = [];
   };
   given.slice(0, given.length - tail).forEach((message, i) => {
-    const place = message.id === undefined ? (add.length === 0 ? at : undefined) : places.get(message.id);
-    const there = place === undefined || place < at || place >= end - tail ? undefined : present[place];
+    const place =
+      message.id === undefined ? (add.length === 0 ? at : undefined) : places.get(message.id);
+    const there =
+      place === undefined || place < at || place >= end - tail ? undefined : present[place];
     if (place === undefined || there === undefined || !stays(there, message)) add.push(i);
     else {
       close(place);
@@ -79,7 +89,9 @@ export function changesBetween(
     }
   });
   close(end - tail);
-  return changes.length > MOST_CHANGES || movesBack(present, given, changes) ? [asOne(changes, range, given.length)] : changes;
+  return changes.length > MOST_CHANGES || movesBack(present, given, changes)
+    ? [asOne(changes, range, given.length)]
+    : changes;
 }
 
 function sameAtEnd(
@@ -90,13 +102,25 @@ function sameAtEnd(
 ): number {
   const most = Math.min(count, given.length);
   let same = 0;
-  while (same < most && stays(present[start + count - 1 - same] as Message, given.at(-1 - same) as MessageInput)) same++;
+  while (
+    same < most &&
+    stays(present[start + count - 1 - same] as Message, given.at(-1 - same) as MessageInput)
+  )
+    same++;
   return same;
 }
 
 /** Whether a message comes in one change under an id that only goes in a later one. */
-function movesBack(present: readonly Message[], given: readonly MessageInput[], changes: readonly TranscriptChange<number>[]): boolean {
-  const leaves = new Map(changes.flatMap(({ start, remove }, i) => present.slice(start, start + remove).map(({ id }) => [id, i] as const)));
+function movesBack(
+  present: readonly Message[],
+  given: readonly MessageInput[],
+  changes: readonly TranscriptChange<number>[],
+): boolean {
+  const leaves = new Map(
+    changes.flatMap(({ start, remove }, i) =>
+      present.slice(start, start + remove).map(({ id }) => [id, i] as const),
+    ),
+  );
   return changes.some(({ add }, i) => add.some((at) => (leaves.get(given[at]?.id ?? "") ?? i) > i));
 }
 
@@ -112,7 +136,11 @@ function asOne(
   // Before the first change and behind the last one, messages stay one for one.
   const before = start - range.start;
   const behind = range.start + range.count - end;
-  return { start, remove: end - start, add: Array.from({ length: given - before - behind }, (_, i) => before + i) };
+  return {
+    start,
+    remove: end - start,
+    add: Array.from({ length: given - before - behind }, (_, i) => before + i),
+  };
 }
 
 /** How the calls of a transcript stand, by their ids. */
@@ -130,8 +158,12 @@ function endsOf(messages: Iterable<MessageInput>): Ends {
   const answered = new Set<string>();
   for (const message of messages) {
     const parts = partsOf(message);
-    const calls = parts.flatMap((part) => (part.type === "tool-call" && part.by !== "provider" ? [part.callId] : []));
-    const answers = parts.flatMap((part) => (part.type === "tool-result" && part.by !== "provider" ? [part.callId] : []));
+    const calls = parts.flatMap((part) =>
+      part.type === "tool-call" && part.by !== "provider" ? [part.callId] : [],
+    );
+    const answers = parts.flatMap((part) =>
+      part.type === "tool-result" && part.by !== "provider" ? [part.callId] : [],
+    );
     for (const answer of answers) (open.delete(answer) ? answered : loose).add(answer);
     if (answers.length === 0 && calls.length === 0) {
       for (const call of open) loose.add(call);
@@ -143,7 +175,10 @@ function endsOf(messages: Iterable<MessageInput>): Ends {
 }
 
 /** TRANSCRIPT-2: a call that a change would part from its answer; undefined where there is none. */
-export function tornCall(before: Iterable<MessageInput>, after: Iterable<MessageInput>): string | undefined {
+export function tornCall(
+  before: Iterable<MessageInput>,
+  after: Iterable<MessageInput>,
+): string | undefined {
   const [was, is] = [endsOf(before), endsOf(after)];
   const loose = [...is.loose].find((call) => !was.loose.has(call));
   return loose ?? [...is.open].find((call) => was.answered.has(call) && !was.open.has(call));

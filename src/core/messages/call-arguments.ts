@@ -1,9 +1,12 @@
 /**
  * The arguments of a tool call, as a model gave them.
  *
- * G1  arguments are used as the model wrote them, or not at all. A number that JavaScript would change is no reason to call a tool with another.
- * G2  arguments that cannot be used are still stored: `raw` says them, or why they cannot be said, and reading `raw` finds the same flaw again.
- * G3  `input` can always be shown to a provider: it is an object where the arguments could not be read.
+ * G1  arguments are used as the model wrote them, or not at all. A number that JavaScript would
+ *     change is no reason to call a tool with another.
+ * G2  arguments that cannot be used are still stored: `raw` says them, or why they cannot be said,
+ *     and reading `raw` finds the same flaw again.
+ * G3  `input` can always be shown to a provider: it is an object where the arguments could not be
+ *     read.
  */
 import { HoldfastError } from "../values/errors.js";
 import { freeze, isOfText, type Json } from "../values/json.js";
@@ -19,7 +22,10 @@ export interface Read {
 }
 
 const NONE: Json = Object.freeze({});
-/** Of a longer text that cannot be used only the flaw is kept. Of one that is no JSON, the model is shown the beginning. */
+/**
+ * Of a longer text that cannot be used only the flaw is kept. Of one that is no JSON, the model is
+ * shown the beginning.
+ */
 const MAX_RAW = 64 * 1024;
 const SHOWN = 500;
 
@@ -31,7 +37,12 @@ export function readArguments(text: string): Read {
   } catch (error) {
     // Deeper than can be read has a limit; all else is no JSON.
     const isDeep = error instanceof HoldfastError && error.details.limit !== undefined;
-    return { input: NONE, flaw: isDeep ? `cannot be used. ${error.message}` : `are not JSON: ${text.slice(0, SHOWN).toWellFormed()}` };
+    return {
+      input: NONE,
+      flaw: isDeep
+        ? `cannot be used. ${error.message}`
+        : `are not JSON: ${text.slice(0, SHOWN).toWellFormed()}`,
+    };
   }
   const { value: input } = parsed;
   const unstorable = whyUnstorable(input);
@@ -59,11 +70,13 @@ export function argumentsFlaw({ raw }: CallArguments): string | undefined {
 
 /** G2: half a character, as the escape that says the same in JSON. */
 const escaped = (text: string): string =>
-  text.isWellFormed() ? text : text.replace(/\p{Surrogate}/gu, (half) => `\\u${half.charCodeAt(0).toString(16)}`);
+  text.isWellFormed()
+    ? text
+    : text.replace(/\p{Surrogate}/gu, (half) => `\\u${half.charCodeAt(0).toString(16)}`);
 
 /**
- * Why a value that came from JSON could not stand in a message as the input of a call. A type of the program's own, a Date say, is refused
- * where the message is stored: no model can have sent it.
+ * Why a value that came from JSON could not stand in a message as the input of a call. A type of
+ * the program's own, a Date say, is refused where the message is stored: no model can have sent it.
  */
 export function whyUnstorable(value: unknown): string | undefined {
   try {

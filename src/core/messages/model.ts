@@ -8,7 +8,11 @@ export interface ToolDescription {
   readonly inputSchema: JsonObject;
 }
 
-export type Delta = { readonly type: "text" | "reasoning" | "tool-input"; readonly id: string; readonly delta: string };
+export type Delta = {
+  readonly type: "text" | "reasoning" | "tool-input";
+  readonly id: string;
+  readonly delta: string;
+};
 
 export interface ModelRequest {
   readonly system: string;
@@ -18,8 +22,8 @@ export interface ModelRequest {
   readonly key: string;
   readonly signal: AbortSignal;
   /**
-   * The number of the first message (`seq`) under the present system text and tools. What a provider signed before that was signed under
-   * others: some refuse to be shown it again.
+   * The number of the first message (`seq`) under the present system text and tools. What a
+   * provider signed before that was signed under others: some refuse to be shown it again.
    */
   readonly prefixSince: number;
   emit(this: void, delta: Delta): void;
@@ -27,7 +31,11 @@ export interface ModelRequest {
 
 export interface ModelReply {
   readonly content: string | readonly Part[];
-  readonly toolCalls?: readonly { readonly id: string; readonly name: string; readonly arguments: Json | string }[];
+  readonly toolCalls?: readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly arguments: Json | string;
+  }[];
   readonly finish?: Finish;
   readonly rawFinish?: string;
   readonly usage?: Usage;

@@ -4,7 +4,10 @@ import { type MessageInput, textOf } from "./message.js";
 export const MAX_TITLE = 80;
 const TITLE_SEEKS = 4_000;
 
-/** A title from the first user message: its first line with text, cut between characters as a reader sees them. */
+/**
+ * A title from the first user message: its first line with text, cut between characters as a reader
+ * sees them.
+ */
 export function titleOf(message: MessageInput): string | undefined {
   if (message.role !== "user") return undefined;
   for (const row of clip(textOf(message), TITLE_SEEKS).split(/[\n\r\u2028\u2029]/)) {
@@ -19,7 +22,9 @@ export function titleOf(message: MessageInput): string | undefined {
 
 function clusters(line: string, most: number): string {
   let kept = "";
-  for (const { segment } of new Intl.Segmenter("en", { granularity: "grapheme" }).segment(clip(line, MAX_TITLE * 4))) {
+  for (const { segment } of new Intl.Segmenter("en", { granularity: "grapheme" }).segment(
+    clip(line, MAX_TITLE * 4),
+  )) {
     if (kept.length + segment.length > most) break;
     kept += segment;
   }

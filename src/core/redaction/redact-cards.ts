@@ -1,4 +1,7 @@
-/** Card numbers: 14 to 19 digits, perhaps in groups as cards have them, that begin like one of a network and check out. */
+/**
+ * Card numbers: 14 to 19 digits, perhaps in groups as cards have them, that begin like one of a
+ * network and check out.
+ */
 import type { Span } from "./redact-spans.js";
 
 const LEAST = 14;
@@ -12,12 +15,16 @@ interface Group {
   readonly before: number;
 }
 
-/** Where they stand, in order. A number begins and ends with a group of digits: inside a longer one nothing is looked for. */
+/**
+ * Where they stand, in order. A number begins and ends with a group of digits: inside a longer one
+ * nothing is looked for.
+ */
 export function findCards(text: string): readonly Span[] {
   const spans: Span[] = [];
   for (const groups of runsOf(text)) {
     const last = groups.at(-1) as Group;
-    if (last.before + last.to - last.from >= LEAST && stands(text, groups)) find(new Run(text, groups), spans);
+    if (last.before + last.to - last.from >= LEAST && stands(text, groups))
+      find(new Run(text, groups), spans);
   }
   return spans;
 }
@@ -27,7 +34,10 @@ function stands(text: string, groups: readonly Group[]): boolean {
   const { from } = groups[0] as Group;
   const { to } = groups.at(-1) as Group;
   const before = text.slice(Math.max(0, from - 2), from);
-  return !/(?:(?<!\\)[A-Za-z_]|[0-9]\.)$/.test(before) && !/^(?:[A-Za-z_]|\.[0-9])/.test(text.slice(to, to + 2));
+  return (
+    !/(?:(?<!\\)[A-Za-z_]|[0-9]\.)$/.test(before) &&
+    !/^(?:[A-Za-z_]|\.[0-9])/.test(text.slice(to, to + 2))
+  );
 }
 
 /** What stands right before a number that is something else, unless it is grouped like a card's. */
@@ -40,12 +50,19 @@ function* runsOf(text: string): Generator<readonly Group[]> {
   let groups: Group[] = [];
   for (const { 0: digits, index } of text.matchAll(/[0-9]+/g)) {
     const before = groups.at(-1);
-    const isNext = before !== undefined && index === before.to + 1 && (text[before.to] === " " || text[before.to] === "-");
+    const isNext =
+      before !== undefined &&
+      index === before.to + 1 &&
+      (text[before.to] === " " || text[before.to] === "-");
     if (!isNext && before !== undefined) {
       yield groups;
       groups = [];
     }
-    groups.push({ from: index, to: index + digits.length, before: isNext ? before.before + before.to - before.from : 0 });
+    groups.push({
+      from: index,
+      to: index + digits.length,
+      before: isNext ? before.before + before.to - before.from : 0,
+    });
   }
   if (groups.length > 0) yield groups;
 }
@@ -61,7 +78,10 @@ function find(run: Run, spans: Span[]): void {
   }
 }
 
-/** How the numbers of each network begin, by how many digits they have. An IMEI has 15 that check out as well, and begins otherwise. */
+/**
+ * How the numbers of each network begin, by how many digits they have. An IMEI has 15 that check
+ * out as well, and begins otherwise.
+ */
 const BEGINS: Readonly<Record<number, RegExp>> = {
   14: /^3(?:0[0-5]|[689])/,
   15: /^3[47]/,
@@ -74,7 +94,10 @@ const BEGINS: Readonly<Record<number, RegExp>> = {
 /** How digits are grouped on cards: by fours, or 4-6-5 and 4-6-4. */
 const GROUPS = /^(?:[0-9]+|4,4,4,[2-7]|4,4,4,4,[1-3]|4,6,[45])$/;
 
-/** A run of digits, with the sums of its beginnings: whether any part of it checks out is told without adding it up again. */
+/**
+ * A run of digits, with the sums of its beginnings: whether any part of it checks out is told
+ * without adding it up again.
+ */
 class Run {
   readonly text: string;
   readonly groups: readonly Group[];
@@ -85,7 +108,9 @@ class Run {
   constructor(text: string, groups: readonly Group[]) {
     this.text = text;
     this.groups = groups;
-    this.#digits = text.slice((groups[0] as Group).from, (groups.at(-1) as Group).to).replace(/[ -]/g, "");
+    this.#digits = text
+      .slice((groups[0] as Group).from, (groups.at(-1) as Group).to)
+      .replace(/[ -]/g, "");
     const { length } = this.#digits;
     this.#sums = [new Uint32Array(length + 1), new Uint32Array(length + 1)];
     for (let i = 0; i < length; i++) {
@@ -98,7 +123,10 @@ class Run {
     }
   }
 
-  /** The last group of the longest card number that begins with this one; undefined where there is none. */
+  /**
+   * The last group of the longest card number that begins with this one; undefined where there is
+   * none.
+   */
   cardFrom(first: number): number | undefined {
     const start = (this.groups[first] as Group).before;
     let found: number | undefined;

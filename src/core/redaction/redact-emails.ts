@@ -1,4 +1,7 @@
-/** E-mail addresses; and not what only looks like one: accounts of machines, packages with a version, names of files. */
+/**
+ * E-mail addresses; and not what only looks like one: accounts of machines, packages with a
+ * version, names of files.
+ */
 import type { Find, Span } from "./redact-spans.js";
 
 const LOCAL = /[A-Za-z0-9._%+'\-\u00a1-\uffff]/;
@@ -38,9 +41,17 @@ function isDomain(domain: string): boolean {
   return labels.every((label) => label !== "" && label.length <= 63);
 }
 
-/** `git@github.com`, `https://ann@host.org`, `scp x ann@host.org:/srv`, and names of the fediverse, `@ann@host.org`. */
+/**
+ * `git@github.com`, `https://ann@host.org`, `scp x ann@host.org:/srv`, and names of the fediverse,
+ * `@ann@host.org`.
+ */
 function isAccount(text: string, from: number, at: number, to: number): boolean {
   if (/^(?:git|hg|svn)$/.test(text.slice(from, at))) return true;
-  if (/(?::\/\/|(?:^|\s)(?:ssh|scp|sftp|rsync|mosh)(?:\s+-\S+){0,3}\s+|@)$/.test(text.slice(Math.max(0, from - 40), from))) return true;
+  if (
+    /(?::\/\/|(?:^|\s)(?:ssh|scp|sftp|rsync|mosh)(?:\s+-\S+){0,3}\s+|@)$/.test(
+      text.slice(Math.max(0, from - 40), from),
+    )
+  )
+    return true;
   return text[to] === ":" && /^:(?:~|[^\s:"'<>]{0,100}\/)/.test(text.slice(to, to + 110));
 }

@@ -2,10 +2,15 @@
 import { type Find, findAll, findPattern, type Span } from "./redact-spans.js";
 
 /** A place in a template, or what stands where a secret is to be filled in. */
-const isTemplate = (value: string): boolean => /^(?:\$|<|\{|\[|%|your|my_)|\$\{|\{\{|\.\.\.|…|[xX*]{6,}$/i.test(value);
+const isTemplate = (value: string): boolean =>
+  /^(?:\$|<|\{|\[|%|your|my_)|\$\{|\{\{|\.\.\.|…|[xX*]{6,}$/i.test(value);
 
-const AUTHORIZATION = /authorization["'\\\]]{0,5}[ \t]{0,4}(?:=>|[:=])[ \t]{0,4}(?:[bfr](?=["'`\\]))?[\\]{0,3}["'`]?/gi;
-/** Whether it is one is told by its beginning. What is taken goes on to the end of its word, or of the line or the text in quotes. */
+const AUTHORIZATION =
+  /authorization["'\\\]]{0,5}[ \t]{0,4}(?:=>|[:=])[ \t]{0,4}(?:[bfr](?=["'`\\]))?[\\]{0,3}["'`]?/gi;
+/**
+ * Whether it is one is told by its beginning. What is taken goes on to the end of its word, or of
+ * the line or the text in quotes.
+ */
 const CREDENTIALS = /(?:([A-Za-z][A-Za-z0-9-]{1,30})[ \t]{1,8})?([^\s"'`\\]{8,512})/y;
 const REST_OF_WORD = /[^\s"'`\\]*/y;
 const REST_OF_LINE = /[^\r\n"'`\\]*/y;
@@ -25,7 +30,11 @@ const findAuthorization: Find = (text) => {
     if (!isCredential(scheme.toLowerCase(), value)) continue;
     const to = CREDENTIALS.lastIndex;
     // A list of parameters, one of which signs the others, goes to the end of its line.
-    done = endOf(/^(?:aws4|digest|oauth|hawk)/i.test(scheme) ? REST_OF_LINE : REST_OF_WORD, text, to);
+    done = endOf(
+      /^(?:aws4|digest|oauth|hawk)/i.test(scheme) ? REST_OF_LINE : REST_OF_WORD,
+      text,
+      to,
+    );
     spans.push([to - value.length, done]);
   }
   return spans;
@@ -39,10 +48,13 @@ function isCredential(scheme: string, value: string): boolean {
   return /[0-9]/.test(value) || (value.length >= 16 && !/[-_]/.test(value));
 }
 
-const BEARER = /(?<![A-Za-z0-9])bearer[ \t]{1,8}(?=[A-Za-z0-9._~+/=-]{0,100}[0-9])([A-Za-z0-9._~+/=-]{16,})/dgi;
-const findBearer: Find = (text) => Array.from(text.matchAll(BEARER), ({ indices }) => indices?.[1] as Span);
+const BEARER =
+  /(?<![A-Za-z0-9])bearer[ \t]{1,8}(?=[A-Za-z0-9._~+/=-]{0,100}[0-9])([A-Za-z0-9._~+/=-]{16,})/dgi;
+const findBearer: Find = (text) =>
+  Array.from(text.matchAll(BEARER), ({ indices }) => indices?.[1] as Span);
 
-const COOKIE = /(?<![A-Za-z0-9])(set-)?cookies?["'\\]{0,4}[ \t]{0,4}[:=][ \t]{0,4}[[\\"'`]{0,5}(?=[\w.%-]{1,100}=)/gi;
+const COOKIE =
+  /(?<![A-Za-z0-9])(set-)?cookies?["'\\]{0,4}[ \t]{0,4}[:=][ \t]{0,4}[[\\"'`]{0,5}(?=[\w.%-]{1,100}=)/gi;
 const CURL_COOKIE = /\s(?:-b|--cookie)[ =]{1,2}["']?(?=[\w.%-]{1,100}=)/g;
 const JAR = /[^\r\n"'`\\]{6,512}/y;
 
@@ -50,7 +62,9 @@ const JAR = /[^\r\n"'`\\]{6,512}/y;
 const findCookies: Find = (text) => {
   const spans: Span[] = [];
   let done = 0;
-  const heads = [...text.matchAll(COOKIE), ...text.matchAll(CURL_COOKIE)].toSorted((a, b) => a.index - b.index);
+  const heads = [...text.matchAll(COOKIE), ...text.matchAll(CURL_COOKIE)].toSorted(
+    (a, b) => a.index - b.index,
+  );
   for (const { 0: head, 1: isSet, index } of heads) {
     if (index < done) continue;
     const from = index + head.length;
@@ -59,7 +73,8 @@ const findCookies: Find = (text) => {
     if (!jar.split(";").some(isCookie)) continue;
     const start = isSet === undefined ? from : from + jar.indexOf("=") + 1;
     const end = jar.indexOf(";");
-    done = isSet === undefined || end === -1 ? endOf(REST_OF_LINE, text, from + jar.length) : from + end;
+    done =
+      isSet === undefined || end === -1 ? endOf(REST_OF_LINE, text, from + jar.length) : from + end;
     spans.push([start, done]);
   }
   return spans;
@@ -77,7 +92,10 @@ export const findHeaders: Find = findAll(findAuthorization, findBearer, findCook
 const MAX_USER = 100;
 const MAX_PASSWORD = 300;
 
-/** `postgres://app:password@host`. The password may hold an @, and a slash if no host stands before it. */
+/**
+ * `postgres://app:password@host`. The password may hold an @, and a slash if no host stands before
+ * it.
+ */
 const findInUrls: Find = (text) => {
   const spans: Span[] = [];
   for (let at = text.indexOf("://"); at !== -1; at = text.indexOf("://", at + 3)) {
@@ -87,7 +105,8 @@ const findInUrls: Find = (text) => {
     const word = /^[^\s"'`<>]*/.exec(text.slice(from, from + MAX_PASSWORD))?.[0] ?? "";
     const authority = /^[^/?#]*/.exec(word)?.[0] ?? "";
     const isPort = /^[0-9]{1,5}(?:[/?#]|$)/.test(word);
-    const end = authority.includes("@") || isPort ? authority.lastIndexOf("@") : word.lastIndexOf("@");
+    const end =
+      authority.includes("@") || isPort ? authority.lastIndexOf("@") : word.lastIndexOf("@");
     if (end > 0 && !isTemplate(word.slice(0, end))) spans.push([from, from + end]);
   }
   return spans;
@@ -102,13 +121,22 @@ const findInCommands: Find = (text) => {
   for (const { 0: head, index } of text.matchAll(USER)) {
     const from = index + head.length;
     const value = /^[^\s"']{1,200}/.exec(text.slice(from, from + 200))?.[0] ?? "";
-    if (value.length < 4 || isTemplate(value) || !COMMAND.test(text.slice(Math.max(0, index - 300), index + 1))) continue;
+    if (
+      value.length < 4 ||
+      isTemplate(value) ||
+      !COMMAND.test(text.slice(Math.max(0, index - 300), index + 1))
+    )
+      continue;
     spans.push([from, from + value.length]);
   }
   return spans;
 };
 
 /** A key in the place of the user: `https://0a1b…@o1.ingest.sentry.io`. */
-const findUsers: Find = findPattern(":\\/\\/(?=[A-Za-z_-]{0,40}[0-9])([A-Za-z0-9_-]{20,200})@", "", "://");
+const findUsers: Find = findPattern(
+  ":\\/\\/(?=[A-Za-z_-]{0,40}[0-9])([A-Za-z0-9_-]{20,200})@",
+  "",
+  "://",
+);
 
 export const findPasswords: Find = findAll(findInUrls, findUsers, findInCommands);

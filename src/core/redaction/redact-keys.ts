@@ -10,7 +10,9 @@ const findBlocks: Find = (text) => {
   const spans: Span[] = [];
   let hasEnd = true;
   for (let from = text.indexOf(BEGIN); from !== -1; ) {
-    const head = /^-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----/.exec(text.slice(from, from + 120));
+    const head = /^-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----/.exec(
+      text.slice(from, from + 120),
+    );
     if (head === null) {
       from = text.indexOf(BEGIN, from + 1);
       continue;

@@ -1,8 +1,9 @@
 /**
- * Values that stand under the name of a secret: settings, fields, flags, columns, and what people say.
+ * Values that stand under the name of a secret: settings, fields, flags, columns, and what people
+ * say.
  *
- * Each separator is looked at once. Back from it is the name, of bounded length; forth from it the value, which is looked at within a bounded
- * length, and passed over whole once it is taken.
+ * Each separator is looked at once. Back from it is the name, of bounded length; forth from it the
+ * value, which is looked at within a bounded length, and passed over whole once it is taken.
  */
 import { type Find, findAll, findPattern, type Span } from "./redact-spans.js";
 import { ALONE, isSecret, kindOfName, type SecretKind, SPEAKS } from "./redact-values.js";
@@ -12,7 +13,10 @@ const MAX_VALUE = 512;
 const NAME = /[A-Za-z0-9_.-]/;
 
 /** A name before a separator; perhaps with quotes, a bracket or spaces between them. */
-function nameBefore(text: string, separator: number): { readonly name: string; readonly from: number } {
+function nameBefore(
+  text: string,
+  separator: number,
+): { readonly name: string; readonly from: number } {
   let to = separator;
   const least = Math.max(0, separator - MAX_NAME - 8);
   while (to > separator - 5 && (text[to - 1] === " " || text[to - 1] === "\t")) to -= 1;
@@ -31,7 +35,8 @@ interface Value {
 }
 
 /** The type of a variable, between its name and its value: `password: string = "…"`. */
-const TYPE = /(?:&?(?:'static )?str|string|String|Optional\[str\]|string \| (?:undefined|null))[ \t]{0,2}=(?!=)[ \t]{0,4}/y;
+const TYPE =
+  /(?:&?(?:'static )?str|string|String|Optional\[str\]|string \| (?:undefined|null))[ \t]{0,2}=(?!=)[ \t]{0,4}/y;
 const OPENING = /[bfruBFRU@$]{0,2}(\\*)(["'`])/y;
 const PLAIN = /[^\s"'`<>\\|,;&]*/y;
 const BEGINNING = /^[^\s"'`<>\\|]{1,16}[^\s"'`<>\\|=:]*={0,2}/;
@@ -46,13 +51,23 @@ function valueAt(text: string, start: number): Value | undefined {
   if (opening !== null) {
     const from = OPENING.lastIndex;
     const to = closing(text, from, (opening[1] as string).length, opening[2] as string);
-    if (to !== undefined) return { from, to, text: text.slice(from, Math.min(to, from + MAX_VALUE)), isQuoted: true, isLast: true };
+    if (to !== undefined)
+      return {
+        from,
+        to,
+        text: text.slice(from, Math.min(to, from + MAX_VALUE)),
+        isQuoted: true,
+        isLast: true,
+      };
     at = from;
   }
   return plainAt(text, at);
 }
 
-/** Where a quoted text ends, on its line: at a quote behind as many backslashes as the first one has. */
+/**
+ * Where a quoted text ends, on its line: at a quote behind as many backslashes as the first one
+ * has.
+ */
 function closing(text: string, from: number, slashes: number, quote: string): number | undefined {
   // A text that is longer is no password.
   const most = Math.min(text.length, from + 20 * MAX_VALUE);
@@ -70,8 +85,8 @@ const NEXT = /[,;&](?=[A-Za-z_][\w.%-]{0,60}(?:=|:(?!\/)))/;
 const NEXT_HERE = new RegExp(NEXT, "y");
 
 /**
- * The beginning of a text without quotes, by which it is told whether it is a secret. It ends at the next separator: what is looked at from
- * one separator is hardly looked at from another.
+ * The beginning of a text without quotes, by which it is told whether it is a secret. It ends at
+ * the next separator: what is looked at from one separator is hardly looked at from another.
  */
 function plainAt(text: string, from: number): Value | undefined {
   const head = BEGINNING.exec(text.slice(from, from + MAX_VALUE))?.[0];
@@ -80,15 +95,25 @@ function plainAt(text: string, from: number): Value | undefined {
   const cut = unopened(value);
   value = value.slice(0, cut).replace(/[,;.)\]}]+$/, (tail) => (isOpened(value, tail) ? tail : ""));
   const to = from + value.length;
-  return { from, to, text: value, isQuoted: false, isLast: /^[ \t]{0,8}(?:\r?\n|$|\\n|")/.test(text.slice(to, to + 12)) };
+  return {
+    from,
+    to,
+    text: value,
+    isQuoted: false,
+    isLast: /^[ \t]{0,8}(?:\r?\n|$|\\n|")/.test(text.slice(to, to + 12)),
+  };
 }
 
-/** Where a value that is a secret ends: at the end of its word, or before the next setting. Nothing behind that is looked at (Q1). */
+/**
+ * Where a value that is a secret ends: at the end of its word, or before the next setting. Nothing
+ * behind that is looked at (Q1).
+ */
 function endOf(text: string, { from, to, isQuoted }: Value): number {
   // What follows was cut from it, as a bracket of the code around it.
   if (isQuoted || /^[,;.)\]}&]/.test(text.slice(to, to + 1))) return to;
   let end = runFrom(text, from);
-  while (/^[,;&]/.test(text.slice(end, end + 1)) && !isNext(text, end)) end = runFrom(text, end + 1);
+  while (/^[,;&]/.test(text.slice(end, end + 1)) && !isNext(text, end))
+    end = runFrom(text, end + 1);
   while (end > to && /[,;.)\]}]/.test(text[end - 1] as string)) end -= 1;
   return end;
 }
@@ -133,7 +158,14 @@ const findSettings: Find = (text) => {
     const isFlag = separator === " ";
     const isTight = separator === "=" && text[index - 1] !== " " && text[after] !== " ";
     const isLiteral = isFlag || (isTight && !isCode(text, value, name));
-    if (!isSecret(kind, value.text, { ...value, isLiteral, isSetting: isTight && /^[A-Z][A-Z0-9_]*$/.test(name) })) continue;
+    if (
+      !isSecret(kind, value.text, {
+        ...value,
+        isLiteral,
+        isSetting: isTight && /^[A-Z][A-Z0-9_]*$/.test(name),
+      })
+    )
+      continue;
     done = endOf(text, value);
     spans.push([value.from, done]);
   }
@@ -141,25 +173,36 @@ const findSettings: Find = (text) => {
 };
 
 /** An argument of a call: `login(user=name, password=word)`. */
-const isCode = (text: string, { to }: Value, name: string): boolean => /^[a-z_]+$/.test(name) && /^[,)]/.test(text.slice(to, to + 1));
+const isCode = (text: string, { to }: Value, name: string): boolean =>
+  /^[a-z_]+$/.test(name) && /^[,)]/.test(text.slice(to, to + 1));
 
 /** In addresses that are signed, their signature; and base64 of a name and a password. */
 function signature(text: string, from: number, name: string): SecretKind | undefined {
-  if (/^(?:sig|x-(?:amz|goog)-signature)$/i.test(name)) return /[?&;]/.test(text[from - 1] ?? "") ? "token" : undefined;
+  if (/^(?:sig|x-(?:amz|goog)-signature)$/i.test(name))
+    return /[?&;]/.test(text[from - 1] ?? "") ? "token" : undefined;
   if (name !== "auth" && name !== "_auth") return undefined;
   const value = valueAt(text, from + name.length + (text[from - 1] === '"' ? 2 : 1));
   return value !== undefined && isUserAndPassword(value.text) ? "password" : undefined;
 }
 
 const isUserAndPassword = (value: string): boolean =>
-  /^[A-Za-z0-9+/]{10,}={0,2}$/.test(value) && /^[\x20-\x7e]+:[\x20-\x7e]+$/.test(Buffer.from(value, "base64").toString("latin1"));
+  /^[A-Za-z0-9+/]{10,}={0,2}$/.test(value) &&
+  /^[\x20-\x7e]+:[\x20-\x7e]+$/.test(Buffer.from(value, "base64").toString("latin1"));
 
 /** One of a pattern's first group, where it is a secret of this kind. */
-function said(source: string, kind: SecretKind, hint: RegExp, accepts: (value: string) => boolean = () => true): Find {
+function said(
+  source: string,
+  kind: SecretKind,
+  hint: RegExp,
+  accepts: (value: string) => boolean = () => true,
+): Find {
   const any = new RegExp(source, "dgi");
   return (text) => {
     if (!hint.test(text)) return [];
-    return Array.from(text.matchAll(any), ({ indices, 1: value }) => ({ span: indices?.[1] as Span, value: value as string }))
+    return Array.from(text.matchAll(any), ({ indices, 1: value }) => ({
+      span: indices?.[1] as Span,
+      value: value as string,
+    }))
       .filter(({ value }) => accepts(value) && isSecret(kind, value, ALONE))
       .map(({ span }) => span);
   };
@@ -167,7 +210,9 @@ function said(source: string, kind: SecretKind, hint: RegExp, accepts: (value: s
 
 /** Letters and digits, and no name of an algorithm. */
 const isSpoken = (value: string): boolean =>
-  /[0-9]/.test(value) && /[A-Za-z]/.test(value) && !/^(?:base\d|sha|utf|md5|[hre]s\d|oauth|http|v?\d+\.)/i.test(value);
+  /[0-9]/.test(value) &&
+  /[A-Za-z]/.test(value) &&
+  !/^(?:base\d|sha|utf|md5|[hre]s\d|oauth|http|v?\d+\.)/i.test(value);
 
 /** Names and values of a pattern's two groups. */
 function inXml(any: RegExp): Find {
@@ -175,7 +220,9 @@ function inXml(any: RegExp): Find {
     if (!text.includes("<")) return [];
     return Array.from(text.matchAll(any)).flatMap(({ 1: name, 2: value, indices }) => {
       const kind = kindOfName(name as string);
-      return kind !== undefined && isSecret(kind, value as string, ALONE) ? [indices?.[2] as Span] : [];
+      return kind !== undefined && isSecret(kind, value as string, ALONE)
+        ? [indices?.[2] as Span]
+        : [];
     });
   };
 }
@@ -186,16 +233,37 @@ const SPOKEN = `${WORD}{5,199}[^\\s"'\`<>.,;:?)]`;
 
 export const findNamed: Find = findAll(
   findSettings,
-  said(`\\b(?:password|identified by)\\s{1,4}'([^'\\n]{1,200})'`, "password", /password|identified/i),
+  said(
+    `\\b(?:password|identified by)\\s{1,4}'([^'\\n]{1,200})'`,
+    "password",
+    /password|identified/i,
+  ),
   said(`\\blogin\\s{1,4}\\S{1,100}\\s{1,4}password\\s{1,4}(\\S{1,200})`, "password", /password/i),
   said(`\\bsshpass\\s{1,4}-p\\s{0,4}["']?(${WORD}{1,200})`, "password", /sshpass/),
-  said(`\\b(?:docker|podman|registry)\\s{1,4}login\\b[^\\n]{0,100}?\\s-p\\s{1,4}["']?(${WORD}{1,200})`, "password", /login/),
+  said(
+    `\\b(?:docker|podman|registry)\\s{1,4}login\\b[^\\n]{0,100}?\\s-p\\s{1,4}["']?(${WORD}{1,200})`,
+    "password",
+    /login/,
+  ),
   said(`\\bmysql(?:dump|admin)?\\b[^\\n]{0,100}?\\s-p["']?(${WORD}{1,200})`, "password", /mysql/),
-  said(`\\b(?:sqlcmd|snowsql)\\b[^\\n]{0,100}?\\s-p\\s{0,4}["']?(${WORD}{1,200})`, "password", /sqlcmd|snowsql/),
-  said(`\\bConvertTo-SecureString\\s{1,4}(?:-String\\s{1,4})?["']([^"'\\n]{1,200})["']`, "password", /SecureString/i),
+  said(
+    `\\b(?:sqlcmd|snowsql)\\b[^\\n]{0,100}?\\s-p\\s{0,4}["']?(${WORD}{1,200})`,
+    "password",
+    /sqlcmd|snowsql/,
+  ),
+  said(
+    `\\bConvertTo-SecureString\\s{1,4}(?:-String\\s{1,4})?["']([^"'\\n]{1,200})["']`,
+    "password",
+    /SecureString/i,
+  ),
   said(`\\bWIFI:(?:[TSH]:[^;\\n]{0,64};){0,3}P:([^;\\n]{1,64});`, "password", /WIFI:/),
   said(`(?:^|\\n)\\s{0,8}(?:bind|root)pw\\s{1,8}(${WORD}{6,200})`, "password", /pw/, isSpoken),
-  said(`password["']?:[ \\t]{0,4}\\r?\\n[ \\t]{1,20}(${WORD}{6,200})(?=[ \\t]{0,4}(?:\\r?\\n|$))`, "password", /password/i, isSpoken),
+  said(
+    `password["']?:[ \\t]{0,4}\\r?\\n[ \\t]{1,20}(${WORD}{6,200})(?=[ \\t]{0,4}(?:\\r?\\n|$))`,
+    "password",
+    /password/i,
+    isSpoken,
+  ),
   said(
     `\\b(?:password|passwort|passphrase|passcode|api[ _-]?key|access token|secret(?: access)? key|token)(?: (?:for|of|to|on)(?: [\\w.-]{1,30}){1,3})? (?:is|was|lautet|ist):? {0,2}["'\`]?(${SPOKEN})`,
     "password",
@@ -215,7 +283,12 @@ export const findNamed: Find = findAll(
     "nemonic",
     "phrase",
   ),
-  findPattern(`\\bwif["']?\\s{0,2}[:=]\\s{0,4}["']?([5KL][1-9A-HJ-NP-Za-km-z]{50,51})`, "i", "wif", "WIF"),
+  findPattern(
+    `\\bwif["']?\\s{0,2}[:=]\\s{0,4}["']?([5KL][1-9A-HJ-NP-Za-km-z]{50,51})`,
+    "i",
+    "wif",
+    "WIF",
+  ),
   // XML: elements by their own names, and settings of .NET.
   inXml(/<([A-Za-z][\w.:-]{0,60})>([^<>\s]{6,400})<\//dg),
   inXml(/<add\s{1,8}key="([\w.:-]{1,60})"\s{1,8}value="([^"<>\s]{6,400})"/dg),

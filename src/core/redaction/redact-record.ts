@@ -1,23 +1,40 @@
 /**
- * Records with their texts edited: everything a journal holds that somebody said. Numbers, places and names stay, and there are as many
- * records as before, so that whatever refers to one still finds it.
+ * Records with their texts edited: everything a journal holds that somebody said. Numbers, places
+ * and names stay, and there are as many records as before, so that whatever refers to one still
+ * finds it.
  *
- * Z1  a digest of arguments or of an input that were edited becomes `UNKNOWN`: nothing may be taken for the same, or for another, by what is
- *     left. Which digests those are is known once all that holds such texts was seen (`forgotten`), so a journal is gone over twice.
- * Z2  arguments of calls that are not over stay, wherever they stand: whoever makes them must find them as they were.
- * Z3  a base copies values that records before it hold, also records of the session that was forked. In the base of another session, what
- *     comes from the shared past is edited, and what that session said itself stays. Where both may be (a list, a past that was pruned), a
- *     copy is known by its digest.
+ * Z1  a digest of arguments or of an input that were edited becomes `UNKNOWN`: nothing may be taken
+ *     for the same, or for another, by what is left. Which digests those are is known once all that
+ *     holds such texts was seen (`forgotten`), so a journal is gone over twice.
+ * Z2  arguments of calls that are not over stay, wherever they stand: whoever makes them must find
+ *     them as they were.
+ * Z3  a base copies values that records before it hold, also records of the session that was
+ *     forked. In the base of another session, what comes from the shared past is edited, and what
+ *     that session said itself stays. Where both may be (a list, a past that was pruned), a copy is
+ *     known by its digest.
  */
 import type { CourseBase, Turn } from "../effects/course.js";
-import { type Body, type Effect, type EffectEvent, sameInput, sameOf, UNKNOWN } from "../effects/effect.js";
+import {
+  type Body,
+  type Effect,
+  type EffectEvent,
+  sameInput,
+  sameOf,
+  UNKNOWN,
+} from "../effects/effect.js";
 import { jsonIn, messageIn } from "../journal/blob-body.js";
 import { MAX_DESCRIPTION, MAX_LABEL, MAX_REASON, type Mark } from "../journal/checkpoint.js";
 import type { Base, JournalRecord } from "../journal/record.js";
 import { type MessageInput, partsOf } from "../messages/message.js";
 import type { Digest } from "../values/digest.js";
 import type { Json, JsonObject } from "../values/json.js";
-import { editDecision, editJson, editMessage, type RedactionPlace, type TextEdit } from "./redact-text.js";
+import {
+  editDecision,
+  editJson,
+  editMessage,
+  type RedactionPlace,
+  type TextEdit,
+} from "./redact-text.js";
 
 /** A body on its way: its name, and its size. */
 export interface Stored {
@@ -40,14 +57,20 @@ export interface RecordEdit {
   readonly exempt: (effectId: string) => void;
   /** Told of messages that were edited. */
   readonly edited: (before: MessageInput, after: MessageInput) => void;
-  /** Z1: digests of what was edited. Filled while records are edited, and looked up by those that are edited then or later. */
+  /**
+   * Z1: digests of what was edited. Filled while records are edited, and looked up by those that
+   * are edited then or later.
+   */
   readonly forgotten: Set<string>;
   /** Z3: digests of values that were edited, as they were. */
   readonly values: Set<string>;
   readonly whole?: Whole;
 }
 
-/** A message that is to go whole, with values of it that stand elsewhere too: those are filled in while it is edited. */
+/**
+ * A message that is to go whole, with values of it that stand elsewhere too: those are filled in
+ * while it is edited.
+ */
 interface Whole {
   readonly is: (message: MessageInput, seq: number) => boolean;
   readonly edit: Pick<TextEdit, "text" | "numbers" | "name">;
@@ -60,7 +83,10 @@ export function editRecord(record: JournalRecord, seq: number, edit: RecordEdit)
   return new Editing(edit).record(record, seq);
 }
 
-/** Whose a value in the base of another session is. `known`: it may be of both, and is a copy if its digest is known. */
+/**
+ * Whose a value in the base of another session is. `known`: it may be of both, and is a copy if its
+ * digest is known.
+ */
 export type Whose = "shared" | "own" | "known";
 
 /** What the other session said itself before its base (Z3). */
@@ -83,15 +109,27 @@ export function editMark(mark: Mark, { texts }: Pick<RecordEdit, "texts">): Mark
   const where = { in: "checkpoint" } as const;
   const { label, description, reason, metadata } = mark;
   const words = {
-    ...(label !== undefined && { label: cutTo(texts.text(label, { ...where, field: "label" }), MAX_LABEL) }),
-    ...(description !== undefined && { description: cutTo(texts.text(description, { ...where, field: "description" }), MAX_DESCRIPTION) }),
-    ...(reason !== undefined && { reason: cutTo(texts.text(reason, { in: "reason" }), MAX_REASON) }),
+    ...(label !== undefined && {
+      label: cutTo(texts.text(label, { ...where, field: "label" }), MAX_LABEL),
+    }),
+    ...(description !== undefined && {
+      description: cutTo(
+        texts.text(description, { ...where, field: "description" }),
+        MAX_DESCRIPTION,
+      ),
+    }),
+    ...(reason !== undefined && {
+      reason: cutTo(texts.text(reason, { in: "reason" }), MAX_REASON),
+    }),
     ...(metadata !== undefined && { metadata: editJson(metadata, texts, where) as JsonObject }),
   };
   return changed(mark, words);
 }
 
-/** A text that has grown by what stands in the place of another is cut: nothing may be written that cannot be read. Never inside a character. */
+/**
+ * A text that has grown by what stands in the place of another is cut: nothing may be written that
+ * cannot be read. Never inside a character.
+ */
 export function cutTo(text: string, most: number): string {
   if (text.length <= most) return text;
   const cut = text.slice(0, most);
@@ -100,7 +138,10 @@ export function cutTo(text: string, most: number): string {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The object with these in the place of what it has, or the object itself where they are what it has. */
+/**
+ * The object with these in the place of what it has, or the object itself where they are what it
+ * has.
+ */
 function changed<T extends object>(object: T, changes: Fields): T {
   const differs = Object.entries(changes).some(([key, value]) => value !== (object as Fields)[key]);
   return differs ? { ...object, ...changes } : object;
@@ -118,13 +159,19 @@ class Editing {
   }
 
   /**
-   * Z3. What stands beside bases are words of the session that owns them. A call that a shared reply asks for is told by the digest of its
-   * arguments alone: that is forgotten with them.
+   * Z3. What stands beside bases are words of the session that owns them. A call that a shared
+   * reply asks for is told by the digest of its arguments alone: that is forgotten with them.
    */
   copies(record: JournalRecord): JournalRecord {
     const { base, effect, body, blob } = record;
     if (base !== undefined) return changed(record, { base: this.#base(base) });
-    if (effect?.is !== "intent" || body !== undefined || blob !== undefined || this.#edit.isOpen(effect.id)) return record;
+    if (
+      effect?.is !== "intent" ||
+      body !== undefined ||
+      blob !== undefined ||
+      this.#edit.isOpen(effect.id)
+    )
+      return record;
     return changed(record, { effect: changed(effect, { same: this.#same(effect.same) }) });
   }
 
@@ -139,7 +186,8 @@ class Editing {
   }
 
   record(record: JournalRecord, seq: number): JournalRecord {
-    const { append, item, status, set, unset, list, base, effect, turn, prefix, signal, child } = record;
+    const { append, item, status, set, unset, list, base, effect, turn, prefix, signal, child } =
+      record;
     if (append !== undefined) return this.#message(record, "append", seq);
     if (item !== undefined) return this.#message(record, "item", seq);
     if (status !== undefined) return this.#status(record);
@@ -179,16 +227,24 @@ class Editing {
   /** Z3. The items of a list are values of their own: a fork may have put others between them. */
   #copied<T extends Json>(before: T, after: T): T {
     const { values } = this.#edit;
-    const items = Array.isArray(before) && Array.isArray(after) ? (after as readonly Json[]) : undefined;
+    const items =
+      Array.isArray(before) && Array.isArray(after) ? (after as readonly Json[]) : undefined;
     if (this.#whose === "shared") {
       values.add(sameOf(before));
-      if (items) for (const [i, item] of (before as readonly Json[]).entries()) if (item !== items[i]) values.add(sameOf(item));
+      if (items)
+        for (const [i, item] of (before as readonly Json[]).entries())
+          if (item !== items[i]) values.add(sameOf(item));
       return after;
     }
     if (this.#whose === "known" && values.has(sameOf(before))) return after;
-    const isOwn = (item: Json, i: number): boolean => item !== items?.[i] && (this.#whose === "own" || !values.has(sameOf(item)));
+    const isOwn = (item: Json, i: number): boolean =>
+      item !== items?.[i] && (this.#whose === "own" || !values.has(sameOf(item)));
     if (items === undefined || (before as readonly Json[]).some(isOwn)) this.#own?.holds();
-    return items === undefined ? before : (each(before as readonly Json[], (item, i) => (isOwn(item, i) ? item : (items[i] as Json))) as T);
+    return items === undefined
+      ? before
+      : (each(before as readonly Json[], (item, i) =>
+          isOwn(item, i) ? item : (items[i] as Json),
+        ) as T);
   }
 
   #bodyText(name: Digest): string {
@@ -205,7 +261,11 @@ class Editing {
   }
 
   /** A record with a value in it, or with one that is kept as a blob. */
-  #value(record: JournalRecord, field: "value" | "items" | "body", where: RedactionPlace): JournalRecord {
+  #value(
+    record: JournalRecord,
+    field: "value" | "items" | "body",
+    where: RedactionPlace,
+  ): JournalRecord {
     if (record.blob === undefined) {
       const value = record[field] as Json | undefined;
       return value === undefined ? record : changed(record, { [field]: this.#json(value, where) });
@@ -226,13 +286,21 @@ class Editing {
 
   #message(record: JournalRecord, field: "append" | "item", seq: number): JournalRecord {
     const { whole } = this.#edit;
-    const before = (record.blob === undefined ? record[field] : messageIn(this.#bodyText(record.blob), record.blob)) as MessageInput;
+    const before = (
+      record.blob === undefined
+        ? record[field]
+        : messageIn(this.#bodyText(record.blob), record.blob)
+    ) as MessageInput;
     const files = new Map<Digest, Stored>();
     const isWhole = whole?.is(before, seq) === true;
-    if (isWhole) for (const value of valuesIn(before)) if (isTelling(value)) whole.values.add(sameOf(value));
+    if (isWhole)
+      for (const value of valuesIn(before)) if (isTelling(value)) whole.values.add(sameOf(value));
     const after = editMessage(before, {
       ...(isWhole ? whole.edit : this.#edit.texts),
-      file: (name) => (record.files?.includes(name) ? this.#file(name, files, isWhole ? whole.file : this.#edit.file) : undefined),
+      file: (name) =>
+        record.files?.includes(name)
+          ? this.#file(name, files, isWhole ? whole.file : this.#edit.file)
+          : undefined,
       leaves: (index) => this.#leaves(before, seq, index),
     });
     if (after === before) return record;
@@ -262,16 +330,22 @@ class Editing {
     const part = callsIn(message)[index];
     const { texts, whole } = this.#edit;
     const edit = whole?.is(message, seq) ? whole.edit : texts;
-    if (part !== undefined && editMessage({ role: "assistant", content: [part] }, edit).content[0] !== part) this.#edit.exempt(id);
+    if (
+      part !== undefined &&
+      editMessage({ role: "assistant", content: [part] }, edit).content[0] !== part
+    )
+      this.#edit.exempt(id);
     return true;
   }
 
   /** Z1 */
   #forget(before: MessageInput, after: MessageInput): void {
     this.#edit.forgotten.add(sameInput(before));
-    for (const value of valuesIn(before)) if (isTelling(value)) this.#edit.values.add(sameOf(value));
+    for (const value of valuesIn(before))
+      if (isTelling(value)) this.#edit.values.add(sameOf(value));
     const calls = callsIn(after);
-    for (const [i, { input }] of callsIn(before).entries()) if (calls[i]?.input !== input) this.#edit.forgotten.add(sameOf(input));
+    for (const [i, { input }] of callsIn(before).entries())
+      if (calls[i]?.input !== input) this.#edit.forgotten.add(sameOf(input));
   }
 
   #status(record: JournalRecord): JournalRecord {
@@ -308,10 +382,15 @@ class Editing {
       case "intent": {
         this.#effectNames(effect);
         const edited = this.#argsRecord(record, effect.id, { in: "arguments", tool: effect.name });
-        return this.#edit.isOpen(effect.id) ? edited : changed(edited, { effect: changed(effect, { same: this.#same(effect.same) }) });
+        return this.#edit.isOpen(effect.id)
+          ? edited
+          : changed(edited, { effect: changed(effect, { same: this.#same(effect.same) }) });
       }
       case "approved":
-        return this.#decision(this.#argsRecord(record, effect.id, { in: "arguments", tool: "" }), effect);
+        return this.#decision(
+          this.#argsRecord(record, effect.id, { in: "arguments", tool: "" }),
+          effect,
+        );
       case "retry":
         return this.#decision(record, effect);
       case "waits":
@@ -327,8 +406,13 @@ class Editing {
     }
   }
 
-  #decision(record: JournalRecord, effect: Extract<EffectEvent, { is: "approved" | "retry" | "done" }>): JournalRecord {
-    return changed(record, { effect: editDecision(effect, { text: (text, where) => this.#text(text, where) }) });
+  #decision(
+    record: JournalRecord,
+    effect: Extract<EffectEvent, { is: "approved" | "retry" | "done" }>,
+  ): JournalRecord {
+    return changed(record, {
+      effect: editDecision(effect, { text: (text, where) => this.#text(text, where) }),
+    });
   }
 
   #effectNames({ name, named, waits }: Pick<Effect, "name" | "named" | "waits">): void {
@@ -387,12 +471,18 @@ class Editing {
     const shared = own && "known";
     const isOwnTurn = turn !== undefined && own?.turn(turn.from) === "own";
     return changed(course, {
-      ...(effects && { effects: each(effects, (effect) => this.#as(own?.effect(effect.id), () => this.#effect(effect))) }),
+      ...(effects && {
+        effects: each(effects, (effect) =>
+          this.#as(own?.effect(effect.id), () => this.#effect(effect)),
+        ),
+      }),
       ...(turn && !isOwnTurn && { turn: this.#turn(turn) }),
       ...(prefix !== undefined && { prefix: this.#as(shared, () => this.#prefix(prefix)) }),
       ...(signals && {
         signals: each(signals, (signal) =>
-          this.#as(shared, () => changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) })),
+          this.#as(shared, () =>
+            changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) }),
+          ),
         ),
       }),
     });
@@ -407,7 +497,9 @@ class Editing {
       ...(edited && { args: edited }),
       ...(result && { result: this.#body(result, { in: "result", tool: name }) }),
       ...(signals && {
-        signals: each(signals, (signal) => changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) })),
+        signals: each(signals, (signal) =>
+          changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) }),
+        ),
       }),
       same: isOpen || this.#whose === "own" ? same : this.#same(same),
     });
@@ -420,7 +512,8 @@ class Editing {
       this.#edit.exempt(id);
       return args;
     }
-    // The record that this was copied from may have been redacted before, from another session that shares it.
+    // The record that this was copied from may have been redacted before, from another session that
+    // shares it.
     this.#edit.forgotten.add(sameOf("value" in args ? args.value : this.#parsed(args.blob)));
     return after;
   }
@@ -433,7 +526,9 @@ function each<T>(list: readonly T[], change: (item: T, index: number) => T): rea
 }
 
 const callsIn = (message: MessageInput) =>
-  partsOf(message).flatMap((part) => (part.type === "tool-call" && part.by !== "provider" ? [part] : []));
+  partsOf(message).flatMap((part) =>
+    part.type === "tool-call" && part.by !== "provider" ? [part] : [],
+  );
 
 /** A value that is written short may be anything else's: `"ok"`, 1, true. */
 const isTelling = (value: Json): boolean => JSON.stringify(value).length >= TELLING_CHARS;
@@ -441,4 +536,10 @@ const TELLING_CHARS = 16;
 
 /** What a message says that the course may say again: arguments, and what tools answered. */
 const valuesIn = (message: MessageInput): readonly Json[] =>
-  partsOf(message).flatMap((part) => (part.type === "tool-call" ? [part.input] : part.type === "tool-result" ? [part.output as Json] : []));
+  partsOf(message).flatMap((part) =>
+    part.type === "tool-call"
+      ? [part.input]
+      : part.type === "tool-result"
+        ? [part.output as Json]
+        : [],
+  );

@@ -17,7 +17,10 @@ export function replaceSpans(text: string, spans: readonly Span[], placeholder: 
   return at === 0 ? text : edited + text.slice(at);
 }
 
-/** The spans of several rules for one kind of thing. Of two that overlap, all goes: nothing of the longer one may stay. */
+/**
+ * The spans of several rules for one kind of thing. Of two that overlap, all goes: nothing of the
+ * longer one may stay.
+ */
 export const findAll =
   (...rules: readonly Find[]): Find =>
   (text) => {
@@ -30,7 +33,10 @@ export const findAll =
     return spans;
   };
 
-/** The first group of a pattern, or all that it finds where it has none. Not tried on texts without any of the hints. */
+/**
+ * The first group of a pattern, or all that it finds where it has none. Not tried on texts without
+ * any of the hints.
+ */
 export function findPattern(source: string, flags = "", ...hints: readonly string[]): Find {
   const any = new RegExp(source, `dg${flags}`);
   return (text) => {
@@ -40,10 +46,13 @@ export function findPattern(source: string, flags = "", ...hints: readonly strin
 }
 
 /**
- * Whether a word may begin here: not behind a letter or a digit, unless that ends an escape of JSON, of a URL, or of a terminal's colour.
+ * Whether a word may begin here: not behind a letter or a digit, unless that ends an escape of
+ * JSON, of a URL, or of a terminal's colour.
  */
 export function isStart(text: string, at: number): boolean {
   if (at === 0 || !/[A-Za-z0-9]/.test(text[at - 1] as string)) return true;
   if (/[nrtbf]/.test(text[at - 1] as string) && text[at - 2] === "\\") return true;
-  return /(?:%[0-9A-Fa-f]{2}|\\u[0-9a-fA-F]{4}|\[[0-9;]{0,8}m)$/.test(text.slice(Math.max(0, at - 11), at));
+  return /(?:%[0-9A-Fa-f]{2}|\\u[0-9a-fA-F]{4}|\[[0-9;]{0,8}m)$/.test(
+    text.slice(Math.max(0, at - 11), at),
+  );
 }

@@ -1,10 +1,17 @@
 /**
- * Editing texts wherever they stand in a value or a message, and nothing else: what is not changed is the same object afterwards.
+ * Editing texts wherever they stand in a value or a message, and nothing else: what is not changed
+ * is the same object afterwards.
  *
- * Texts are all strings of a value, and the keys of its objects. What a message is made of (roles, types, ids, names of tools) is no text of
- * anybody's: it stays.
+ * Texts are all strings of a value, and the keys of its objects. What a message is made of (roles,
+ * types, ids, names of tools) is no text of anybody's: it stays.
  */
-import { isObject, MAX_MEDIA_TYPE, type MessageInput, type Part, type Role } from "../messages/message.js";
+import {
+  isObject,
+  MAX_MEDIA_TYPE,
+  type MessageInput,
+  type Part,
+  type Role,
+} from "../messages/message.js";
 import { type Digest, isDigest } from "../values/digest.js";
 import { type Json, type JsonObject, put } from "../values/json.js";
 
@@ -16,7 +23,10 @@ export type RedactionPlace = (
   | { readonly in: "result"; readonly tool?: string }
   | { readonly in: "state"; readonly key: string }
   | { readonly in: "signal"; readonly name: string }
-  /** Label, description and metadata of a checkpoint; title, tags and metadata of a session; what is kept of an agent, or said of a snapshot. */
+  /**
+   * Label, description and metadata of a checkpoint; title, tags and metadata of a session; what is
+   * kept of an agent, or said of a snapshot.
+   */
   | { readonly in: "checkpoint" | "session" | "agent" | "snapshot" }
   /** What a session has come to, why, and who decided about a call, with what words. */
   | { readonly in: "output" | "reason" | "note" }
@@ -24,15 +34,23 @@ export type RedactionPlace = (
   | { readonly in: "system" }
 ) & { readonly field?: string };
 
-/** Gives the text that is to stand in the place of another: the same, where nothing is to be changed. */
+/**
+ * Gives the text that is to stand in the place of another: the same, where nothing is to be
+ * changed.
+ */
 export type Redact = (text: string, where: RedactionPlace) => string;
 
 export interface TextEdit {
   readonly text: Redact;
-  /** Whether a number is taken for the text it is written as. One whose text is changed becomes that text. */
+  /**
+   * Whether a number is taken for the text it is written as. One whose text is changed becomes that
+   * text.
+   */
   readonly numbers?: boolean;
   /** Another file in the place of one that is kept. */
-  readonly file?: (name: Digest) => { readonly digest: Digest; readonly sizeBytes: number } | undefined;
+  readonly file?: (
+    name: Digest,
+  ) => { readonly digest: Digest; readonly sizeBytes: number } | undefined;
   /** Whether a call, counted among those of its message, is to be left as it is. */
   readonly leaves?: (call: number) => boolean;
   /** Told of names that things are known by. They stay. */
@@ -88,8 +106,9 @@ function editList<T>(list: readonly T[], change: (item: T, index: number) => T):
 }
 
 /**
- * Of an object with fields of the model: those that stay as they are, those whose names stay, and those that something is known by. A text
- * that is free is never kept: one that something is known by is told (`TextEdit.name`). All else is the writer's own.
+ * Of an object with fields of the model: those that stay as they are, those whose names stay, and
+ * those that something is known by. A text that is free is never kept: one that something is known
+ * by is told (`TextEdit.name`). All else is the writer's own.
  */
 interface Shape {
   readonly kept: ReadonlySet<string>;
@@ -97,7 +116,11 @@ interface Shape {
   readonly known: ReadonlyMap<string, NameKind>;
 }
 
-const shape = (kept: readonly string[], named: readonly string[], known: Readonly<Record<string, NameKind>> = {}): Shape => ({
+const shape = (
+  kept: readonly string[],
+  named: readonly string[],
+  known: Readonly<Record<string, NameKind>> = {},
+): Shape => ({
   kept: new Set(kept),
   named: new Set(named),
   known: new Map(Object.entries(known)),
@@ -105,7 +128,12 @@ const shape = (kept: readonly string[], named: readonly string[], known: Readonl
 const NOBODYS = shape([], []);
 
 /** Two keys that come to be one stay two. */
-function editFields(fields: JsonObject, edit: TextEdit, where: RedactionPlace, { kept, named, known }: Shape): JsonObject {
+function editFields(
+  fields: JsonObject,
+  edit: TextEdit,
+  where: RedactionPlace,
+  { kept, named, known }: Shape,
+): JsonObject {
   const edited: Record<string, Json> = {};
   const tried = new Map<string, number>();
   let isSame = true;
@@ -116,9 +144,15 @@ function editFields(fields: JsonObject, edit: TextEdit, where: RedactionPlace, {
     const name = isKept || named.has(key) ? key : edit.text(key, where);
     const next = isKept ? value : editJson(value, edit, { ...where, field: key });
     let free = name;
-    // What was tried for one key is taken for the next that comes to the same: thousands of keys may.
+    // What was tried for one key is taken for the next that comes to the same: thousands of keys
+    // may.
     let n = tried.get(name) ?? 1;
-    for (; Object.hasOwn(edited, free) || (free !== key && Object.hasOwn(fields, free)); free = `${name} ${n}`) n += 1;
+    for (
+      ;
+      Object.hasOwn(edited, free) || (free !== key && Object.hasOwn(fields, free));
+      free = `${name} ${n}`
+    )
+      n += 1;
     if (n > 1) tried.set(name, n);
     if (free !== key || next !== value) isSame = false;
     put(edited, free, next);
@@ -127,7 +161,10 @@ function editFields(fields: JsonObject, edit: TextEdit, where: RedactionPlace, {
 }
 
 /** Who decided about a call, and what was said with it. The same where nothing is changed. */
-export function editDecision<T extends { readonly by?: string; readonly note?: string }>(decision: T, edit: Pick<TextEdit, "text">): T {
+export function editDecision<T extends { readonly by?: string; readonly note?: string }>(
+  decision: T,
+  edit: Pick<TextEdit, "text">,
+): T {
   const { by, note } = decision;
   const words = {
     ...(by !== undefined && { by: edit.text(by, { in: "note", field: "by" }) }),
@@ -136,7 +173,10 @@ export function editDecision<T extends { readonly by?: string; readonly note?: s
   return words.by === by && words.note === note ? decision : { ...decision, ...words };
 }
 
-/** An object with other values under some of its keys, in the order it has; the same where they are the same. */
+/**
+ * An object with other values under some of its keys, in the order it has; the same where they are
+ * the same.
+ */
 function withFields(fields: JsonObject, changes: Readonly<Record<string, unknown>>): JsonObject {
   const differs = Object.entries(changes).some(([key, value]) => value !== fields[key]);
   return differs ? { ...fields, ...(changes as JsonObject) } : fields;
@@ -146,15 +186,31 @@ function withFields(fields: JsonObject, changes: Readonly<Record<string, unknown
 
 const ID = { id: "part-id" } as const;
 const CALL_ID = { ...ID, callId: "call-id", name: "tool" } as const;
-const MESSAGE = shape(["role", "content", "reply"], ["name", "provider", "metadata"], { id: "message-id", parentId: "message-id" });
-const REPLY = shape(["finish", "usage"], ["rawFinish"], { provider: "provider", model: "model", responseId: "response-id" });
-const COUNTS = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"];
+const MESSAGE = shape(["role", "content", "reply"], ["name", "provider", "metadata"], {
+  id: "message-id",
+  parentId: "message-id",
+});
+const REPLY = shape(["finish", "usage"], ["rawFinish"], {
+  provider: "provider",
+  model: "model",
+  responseId: "response-id",
+});
+const COUNTS = [
+  "inputTokens",
+  "outputTokens",
+  "cacheReadTokens",
+  "cacheWriteTokens",
+  "reasoningTokens",
+];
 const TEXT = shape(["type"], ["text", "provider"], ID);
 const OPAQUE = shape(["type"], ["format", "value", "text", "provider"], ID);
 const FILE = shape(["type", "mediaType", "data"], ["name", "provider", "reasoning"], ID);
 const CALL = shape(["type", "by"], ["input", "raw", "provider"], CALL_ID);
 const RESULT = shape(["type", "by", "outcome", "output"], ["provider"], CALL_ID);
-/** In what a tool answered: all but what makes it a file, or a list of them, is a text of the tool's. */
+/**
+ * In what a tool answered: all but what makes it a file, or a list of them, is a text of the
+ * tool's.
+ */
 const OUTPUT_FILE = shape(["type", "mediaType", "data"], []);
 const OUTPUT_LIST = shape(["type", "output"], []);
 
@@ -162,7 +218,10 @@ const OUTPUT_LIST = shape(["type", "output"], []);
 export function editMessage<T extends MessageInput>(message: T, edit: TextEdit): T {
   const where = { in: "message", role: message.role } as const;
   const fields = editFields(message as unknown as JsonObject, edit, where, MESSAGE);
-  const content = typeof message.content === "string" ? edit.text(message.content, where) : editParts(message.content, edit, message.role);
+  const content =
+    typeof message.content === "string"
+      ? edit.text(message.content, where)
+      : editParts(message.content, edit, message.role);
   const reply = message.reply && editReply(message.reply as unknown as JsonObject, edit, where);
   return withFields(fields, { content, ...(reply && { reply }) }) as unknown as T;
 }
@@ -172,7 +231,9 @@ function editReply(reply: JsonObject, edit: TextEdit, where: RedactionPlace): Js
   const { usage } = reply;
   if (!isObject(usage)) return fields;
   const counts = COUNTS.filter((name) => typeof usage[name] === "number");
-  return withFields(fields, { usage: editFields(usage as JsonObject, edit, where, shape(counts, [...COUNTS, "raw"])) });
+  return withFields(fields, {
+    usage: editFields(usage as JsonObject, edit, where, shape(counts, [...COUNTS, "raw"])),
+  });
 }
 
 function editParts(parts: readonly Part[], edit: TextEdit, role: Role): readonly Part[] {
@@ -192,7 +253,9 @@ function editPart(part: Part, edit: TextEdit, role: Role): Part {
       return editFields(given, edit, { in: "arguments", tool: part.name }, CALL) as unknown as Part;
     case "tool-result": {
       const of = { in: "result", ...(part.name !== undefined && { tool: part.name }) } as const;
-      return withFields(editFields(given, edit, of, RESULT), { output: editOutput(part.output as Json, edit, of) }) as unknown as Part;
+      return withFields(editFields(given, edit, of, RESULT), {
+        output: editOutput(part.output as Json, edit, of),
+      }) as unknown as Part;
     }
     case "file":
       return editFile(given, edit, where, FILE) as unknown as Part;
@@ -209,9 +272,13 @@ function editOutput(output: Json, edit: TextEdit, where: RedactionPlace): Json {
   return editList(output as readonly Json[], (item) => {
     if (!isObject(item)) return editJson(item, edit, where);
     const { type, mediaType, data, output: inner } = item as JsonObject;
-    if (type === "file" && typeof mediaType === "string" && isObject(data)) return editFile(item as JsonObject, edit, where, OUTPUT_FILE);
-    if (type !== "tool-result" || !Array.isArray(inner)) return editJson(item as JsonObject, edit, where);
-    return withFields(editFields(item as JsonObject, edit, where, OUTPUT_LIST), { output: editOutput(inner, edit, where) });
+    if (type === "file" && typeof mediaType === "string" && isObject(data))
+      return editFile(item as JsonObject, edit, where, OUTPUT_FILE);
+    if (type !== "tool-result" || !Array.isArray(inner))
+      return editJson(item as JsonObject, edit, where);
+    return withFields(editFields(item as JsonObject, edit, where, OUTPUT_LIST), {
+      output: editOutput(inner, edit, where),
+    });
   });
 }
 
@@ -223,22 +290,31 @@ function editFile(file: JsonObject, edit: TextEdit, where: RedactionPlace, of: S
 }
 
 const MEDIA_TYPE = /^[\w.+*-]{1,127}\/[\w!#$&^.+*-]{1,127}(?:;.*)?$/;
-/** Words that are no text of the writer's. A hook that masks every text must not make an image unreadable. */
+/**
+ * Words that are no text of the writer's. A hook that masks every text must not make an image
+ * unreadable.
+ */
 const COMMON =
   /^(?:text\/(?:plain|html|css|csv|markdown|xml|javascript)|image\/(?:png|jpe?g|gif|webp|svg\+xml|bmp|tiff|heic|avif|\*)|audio\/(?:mpeg|mp3|mp4|wav|ogg|webm|flac|aac)|video\/(?:mp4|webm|mpeg|quicktime)|application\/(?:octet-stream|pdf|json|xml|yaml|zip|gzip|msword))(?=;|$)/;
 
-/** The type as it is edited, where that is one. Otherwise what stays says as much as may be said, without parameters. */
+/**
+ * The type as it is edited, where that is one. Otherwise what stays says as much as may be said,
+ * without parameters.
+ */
 function editMediaType(given: string, edit: TextEdit, where: RedactionPlace): string {
   const edited = edit.text(given, where);
   const isType = edited.length <= MAX_MEDIA_TYPE && MEDIA_TYPE.test(edited);
-  const type = edited === given || isType ? edited : (COMMON.exec(given)?.[0] ?? "application/octet-stream");
+  const type =
+    edited === given || isType ? edited : (COMMON.exec(given)?.[0] ?? "application/octet-stream");
   edit.name?.(type, "media-type");
   return type;
 }
 
 function editData(data: JsonObject, edit: TextEdit, where: RedactionPlace): JsonObject {
   const { digest, sizeBytes } = data;
-  const own = isDigest(digest) ? ["digest", ...(typeof sizeBytes === "number" ? ["sizeBytes"] : [])] : [];
+  const own = isDigest(digest)
+    ? ["digest", ...(typeof sizeBytes === "number" ? ["sizeBytes"] : [])]
+    : [];
   const fields = editFields(data, edit, where, shape(own, ["url", "text", "ref"]));
   if (!isDigest(digest)) return fields;
   const other = edit.file?.(digest);

@@ -1,8 +1,8 @@
 /**
  * Keys and tokens that say themselves what they are, by the prefix that their vendor gives them.
  *
- * A row is a prefix, and a pattern that begins with it. A pattern takes all of the word, so that nothing of a token stays, and fails within
- * a bounded length.
+ * A row is a prefix, and a pattern that begins with it. A pattern takes all of the word, so that
+ * nothing of a token stays, and fails within a bounded length.
  */
 import { type Find, findAll, findPattern, isStart, type Span } from "./redact-spans.js";
 
@@ -15,7 +15,10 @@ const END = "(?![A-Za-z0-9])";
 const prefixed: readonly (readonly [prefix: string, rest: string])[] = [
   // Models.
   ["sk-ant-", `${DIGIT}${WORD}{16,}`],
-  ["sk-", `(?:(?:proj|svcacct|admin|None|or|lf)-${DIGIT}${WORD}{20,}|(?=[A-Za-z0-9]{0,30}[0-9])[A-Za-z0-9]{20,}${WORD}*)`],
+  [
+    "sk-",
+    `(?:(?:proj|svcacct|admin|None|or|lf)-${DIGIT}${WORD}{20,}|(?=[A-Za-z0-9]{0,30}[0-9])[A-Za-z0-9]{20,}${WORD}*)`,
+  ],
   ["hf_", "[A-Za-z0-9]{30,}"],
   ["gsk_", "[A-Za-z0-9]{40,}"],
   ["xai-", "[A-Za-z0-9]{60,}"],
@@ -67,7 +70,10 @@ const prefixed: readonly (readonly [prefix: string, rest: string])[] = [
   ["dapi", `${HEX}{32}(?:-[0-9]{1,2})?${END}`],
   ["AGE-SECRET-KEY-1", "[A-Z0-9]{50,}"],
   ["ops_eyJ", "[A-Za-z0-9+/=_-]{100,}"],
-  ["A3-", "[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}"],
+  [
+    "A3-",
+    "[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}",
+  ],
   ["v1.0-", `${HEX}{24}-${HEX}{100,}`],
   ["sha256~", `${WORD}{43}`],
   ["pnu_", "[A-Za-z0-9]{36}"],
@@ -82,7 +88,10 @@ const prefixed: readonly (readonly [prefix: string, rest: string])[] = [
   ["ghu_", "[A-Za-z0-9]{30,}"],
   ["ghr_", "[A-Za-z0-9]{30,}"],
   ["github_pat_", "[A-Za-z0-9_]{22,}"],
-  ["gl", `(?:pat|dt|rt|cbt|ptt|soat|ft|imt|agent|ffct|oas)-${WORD}{20,}(?:\\.[A-Za-z0-9]{2}\\.[A-Za-z0-9]{7,})?`],
+  [
+    "gl",
+    `(?:pat|dt|rt|cbt|ptt|soat|ft|imt|agent|ffct|oas)-${WORD}{20,}(?:\\.[A-Za-z0-9]{2}\\.[A-Za-z0-9]{7,})?`,
+  ],
   ["npm_", `[A-Za-z0-9]{36,}`],
   ["pypi-AgE", `${WORD}{50,}`],
   ["rubygems_", `${HEX}{40,}`],
@@ -166,10 +175,26 @@ export const findTokens: Find = findAll(
   // Asana.
   findPattern(`(?<![0-9/])[12]\\/[0-9]{10,20}(?:\\/[0-9]{10,20})?:${HEX}{32}${END}`, "", "/"),
   // Hashes of passwords: crypt and bcrypt.
-  findPattern("\\$(?:apr1|1|5|6)\\$(?:rounds=[0-9]{1,9}\\$)?[./A-Za-z0-9]{1,16}\\$[./A-Za-z0-9]{22,86}", "", "$"),
+  findPattern(
+    "\\$(?:apr1|1|5|6)\\$(?:rounds=[0-9]{1,9}\\$)?[./A-Za-z0-9]{1,16}\\$[./A-Za-z0-9]{22,86}",
+    "",
+    "$",
+  ),
   findPattern("\\$2[abxy]\\$[0-9]{2}\\$[./A-Za-z0-9]{53}", "", "$2"),
   findPattern(`${ONCE}${HEX}{32}-us[0-9]{1,2}${END}`, "", "-us"),
-  findPattern("hooks\\.slack\\.com\\/(?:services|workflows|triggers)\\/([A-Za-z0-9\\/_-]{8,})", "", "hooks.slack.com"),
-  findPattern("webhook\\.office\\.com\\/webhookb2\\/([A-Za-z0-9@\\/_-]{30,})", "", "webhook.office.com"),
-  findPattern(`discord(?:app)?\\.com\\/api\\/webhooks\\/[0-9]{10,25}\\/(${WORD}{30,})`, "", "/api/webhooks/"),
+  findPattern(
+    "hooks\\.slack\\.com\\/(?:services|workflows|triggers)\\/([A-Za-z0-9\\/_-]{8,})",
+    "",
+    "hooks.slack.com",
+  ),
+  findPattern(
+    "webhook\\.office\\.com\\/webhookb2\\/([A-Za-z0-9@\\/_-]{30,})",
+    "",
+    "webhook.office.com",
+  ),
+  findPattern(
+    `discord(?:app)?\\.com\\/api\\/webhooks\\/[0-9]{10,25}\\/(${WORD}{30,})`,
+    "",
+    "/api/webhooks/",
+  ),
 );

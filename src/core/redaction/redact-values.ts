@@ -1,6 +1,6 @@
 /**
- * Whether a value is a secret, told by the name it stands under and by how it is written: `password: hunter-two` is one, and neither
- * `password: string` nor `token: 4096`.
+ * Whether a value is a secret, told by the name it stands under and by how it is written:
+ * `password: hunter-two` is one, and neither `password: string` nor `token: 4096`.
  */
 
 /** A password may be any word; a key or a token is random, and holds letters and digits. */
@@ -18,12 +18,16 @@ const CURSOR = /(?:next|page|continuation|cursor|sync|cancel|cancellation)token$
 /** A part of every name that counts. */
 export const SPEAKS = /pass|pwd?|kennwort|psk|mnemonic|token|secret|cred|jwt|key/i;
 
-/** What a field or a setting of this name holds: `dbPassword`, `X-Api-Key`, `AWS_SECRET_ACCESS_KEY_2`. */
+/**
+ * What a field or a setting of this name holds: `dbPassword`, `X-Api-Key`,
+ * `AWS_SECRET_ACCESS_KEY_2`.
+ */
 export function kindOfName(name: string): SecretKind | undefined {
   if (!SPEAKS.test(name)) return undefined;
   const plain = name.toLowerCase().replace(/[^a-z0-9]/g, "");
   const word = plain.replace(/[0-9]{1,3}$/, "");
-  if (PASSWORD.test(word) || /(?:^|[_.-])pass$|[a-z]Pass$/i.test(name)) return /(?:com|by|tres)pass$/i.test(name) ? undefined : "password";
+  if (PASSWORD.test(word) || /(?:^|[_.-])pass$|[a-z]Pass$/i.test(name))
+    return /(?:com|by|tres)pass$/i.test(name) ? undefined : "password";
   return TOKEN.test(word) && !CURSOR.test(word) ? "token" : undefined;
 }
 
@@ -46,7 +50,13 @@ const MIN_TOKEN = 8;
 
 export function isSecret(kind: SecretKind, value: string, written: Written): boolean {
   // The cheapest question first: most values are no secrets.
-  if (value.length < MIN || (kind === "token" && !isMixed(value)) || isReference(value, written) || isFiller(value)) return false;
+  if (
+    value.length < MIN ||
+    (kind === "token" && !isMixed(value)) ||
+    isReference(value, written) ||
+    isFiller(value)
+  )
+    return false;
   return kind === "password" ? isPassword(value, written) : isToken(value, written);
 }
 
@@ -65,29 +75,57 @@ const WORDS = new Set(
 
 /** A name of something that holds the value: a variable, a field, a call, a place in a template. */
 function isReference(value: string, { isQuoted, isLiteral, isSetting, isLast }: Written): boolean {
-  if (/^(?:\$\{|\$\(|\{\{|\{%|<|%\(|%[A-Za-z_]{2,60}%|#\{|@\{|!\w|\$[A-Za-z_]|:[a-z_]{2,60}$|\[|\{)/.test(value) || value.includes("${"))
+  if (
+    /^(?:\$\{|\$\(|\{\{|\{%|<|%\(|%[A-Za-z_]{2,60}%|#\{|@\{|!\w|\$[A-Za-z_]|:[a-z_]{2,60}$|\[|\{)/.test(
+      value,
+    ) ||
+    value.includes("${")
+  )
     return true;
   if (/^(?:https?|arn|vault|op|ssm|file|env|projects|sha\d{3}):?\/?[:/]/.test(value)) return true;
   if (
-    /^(?:process\.env|import\.meta|os\.|env\.|ENV\[|secrets\.|vars?\.|local\.|data\.|config\.|settings\.|this\.|self\.|req\.)/.test(value)
+    /^(?:process\.env|import\.meta|os\.|env\.|ENV\[|secrets\.|vars?\.|local\.|data\.|config\.|settings\.|this\.|self\.|req\.)/.test(
+      value,
+    )
   )
     return true;
   // Rules that a form is checked by.
-  if (/^(?:required|nullable|sometimes|present|string|confirmed)\|[\w:|,.]+$/.test(value)) return true;
+  if (/^(?:required|nullable|sometimes|present|string|confirmed)\|[\w:|,.]+$/.test(value))
+    return true;
   if (isQuoted) return false;
   // Code: a path of names, a call, an index; or a name that speaks of secrets itself.
-  if (/^[A-Za-z_$][\w$]*(?:(?:\??\.|::|->)[A-Za-z_$][\w$]*)+[!?]?$/.test(value)) return !isSetting && !(isLiteral && /[0-9]/.test(value));
-  if (/^[&*!]?[A-Za-z_$][\w$.:>-]*[([]/.test(value) && !isLiteral && !/[([][A-Za-z0-9]+[)\]][A-Za-z0-9]/.test(value)) return true;
-  return !isLiteral && /^[&*]?[A-Za-z_$][\w$]*[!?]?$/.test(value) && SECRET_WORD.test(value) && !(isLast && isOddWord(value));
+  if (/^[A-Za-z_$][\w$]*(?:(?:\??\.|::|->)[A-Za-z_$][\w$]*)+[!?]?$/.test(value))
+    return !isSetting && !(isLiteral && /[0-9]/.test(value));
+  if (
+    /^[&*!]?[A-Za-z_$][\w$.:>-]*[([]/.test(value) &&
+    !isLiteral &&
+    !/[([][A-Za-z0-9]+[)\]][A-Za-z0-9]/.test(value)
+  )
+    return true;
+  return (
+    !isLiteral &&
+    /^[&*]?[A-Za-z_$][\w$]*[!?]?$/.test(value) &&
+    SECRET_WORD.test(value) &&
+    !(isLast && isOddWord(value))
+  );
 }
 
-/** A word with digits that is no name of a variable: `monkey12`, and neither `password2` nor `newKey1`. */
+/**
+ * A word with digits that is no name of a variable: `monkey12`, and neither `password2` nor
+ * `newKey1`.
+ */
 const isOddWord = (value: string): boolean =>
-  /[0-9]/.test(value) && !/[a-z][A-Z]|_|^(?:pass|password|pwd|secret|token|key|auth|cred|credentials?)[0-9]+$/.test(value);
+  /[0-9]/.test(value) &&
+  !/[a-z][A-Z]|_|^(?:pass|password|pwd|secret|token|key|auth|cred|credentials?)[0-9]+$/.test(value);
 
 /** What stands where a secret is to be filled in. */
 function isFiller(value: string): boolean {
-  if (/^(?:your|my|enter|insert|replace|change|example|dummy|fake|sample|todo|placeholder)[a-z_ -]*$/i.test(value)) return true;
+  if (
+    /^(?:your|my|enter|insert|replace|change|example|dummy|fake|sample|todo|placeholder)[a-z_ -]*$/i.test(
+      value,
+    )
+  )
+    return true;
   return /^(.)\1*$|(?<![xX*.•])[xX*.•]{6,}$|\.\.\.|…/.test(value);
 }
 
@@ -109,12 +147,16 @@ const SENTENCE =
 const isPhrase = (value: string, isLiteral: boolean): boolean =>
   value.length <= 400 &&
   !SENTENCE.test(value) &&
-  (SPELT.test(value) || ((value.length >= 12 || isLiteral || /[0-9]/.test(value)) && !/[.?!:…]$/.test(value)));
+  (SPELT.test(value) ||
+    ((value.length >= 12 || isLiteral || /[0-9]/.test(value)) && !/[.?!:…]$/.test(value)));
 /** Words with digits or signs among their letters: no sentence has them. */
 const SPELT = /[A-Za-z][0-9@#$%^*][A-Za-z]/;
 
 const isMixed = (value: string): boolean =>
-  value.length >= MIN_TOKEN && /[0-9]/.test(value) && /[A-Za-z]/.test(value) && (!/\s/.test(value) || isGrouped(value));
+  value.length >= MIN_TOKEN &&
+  /[0-9]/.test(value) &&
+  /[A-Za-z]/.test(value) &&
+  (!/\s/.test(value) || isGrouped(value));
 
 /** Letters and digits in groups: `abc 123 def 456`. */
 const isGrouped = (value: string): boolean =>
@@ -126,10 +168,19 @@ const isGrouped = (value: string): boolean =>
 function isToken(value: string, { isQuoted }: Written): boolean {
   if (isGrouped(value)) return true;
   // A time, a version, a path, words with a number, a name of a secret.
-  if (/^[0-9]{4}-[0-9]{2}-[0-9]{2}|^v?[0-9]+(?:\.[0-9]+){1,3}(?:-[a-z]+[.0-9]*)?$|^(?:~|\.{1,2})?\/[a-z0-9_./-]*$/.test(value))
+  if (
+    /^[0-9]{4}-[0-9]{2}-[0-9]{2}|^v?[0-9]+(?:\.[0-9]+){1,3}(?:-[a-z]+[.0-9]*)?$|^(?:~|\.{1,2})?\/[a-z0-9_./-]*$/.test(
+      value,
+    )
+  )
     return false;
   if (/^[A-Za-z]+(?:[-_.:/ ](?:[A-Za-z]+|v?[0-9]{1,4}))+$/.test(value)) return false;
-  if (/^[a-z]+(?:[-_./][a-z0-9]+)*$/.test(value) && SECRET_WORD.test(value) && value.replace(/[^0-9]/g, "").length <= 2) return false;
+  if (
+    /^[a-z]+(?:[-_./][a-z0-9]+)*$/.test(value) &&
+    SECRET_WORD.test(value) &&
+    value.replace(/[^0-9]/g, "").length <= 2
+  )
+    return false;
   // Code: a name with a number.
   return isQuoted || !/^[A-Za-z_$]+[0-9]{1,2}$/.test(value);
 }

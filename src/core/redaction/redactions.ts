@@ -1,10 +1,13 @@
 /**
- * A ready set of redactions: keys and tokens of well-known shapes, secrets under their names, card numbers, e-mail addresses.
+ * A ready set of redactions: keys and tokens of well-known shapes, secrets under their names, card
+ * numbers, e-mail addresses.
  *
- * Q1  time is linear in the length of a text, with any content: every rule begins at something that it finds once, and looks no further than
- *     a stated length, or to the end of one word, before it fails. What it has found it passes over.
+ * Q1  time is linear in the length of a text, with any content: every rule begins at something that
+ *     it finds once, and looks no further than a stated length, or to the end of one word, before
+ *     it fails. What it has found it passes over.
  * Q2  what was put in the place of something is not found again.
- * Q3  what is found goes whole: rules that see the name or the frame of a secret come before those that see a part of it.
+ * Q3  what is found goes whole: rules that see the name or the frame of a secret come before those
+ *     that see a part of it.
  */
 import { findCards } from "./redact-cards.js";
 import { findEmails } from "./redact-emails.js";
@@ -17,7 +20,15 @@ import { findTokens } from "./redact-tokens.js";
 import { ALONE, isSecret, kindOfName } from "./redact-values.js";
 
 /** What there is to find, in the order in which it is looked for (Q3). */
-export const redactionNames = ["privateKeys", "headers", "urls", "secrets", "tokens", "cards", "emails"] as const;
+export const redactionNames = [
+  "privateKeys",
+  "headers",
+  "urls",
+  "secrets",
+  "tokens",
+  "cards",
+  "emails",
+] as const;
 
 export type RedactionName = (typeof redactionNames)[number];
 
@@ -30,9 +41,12 @@ export interface Redactions extends Redact {
   readonly everywhere: (text: string, field?: string) => string;
 }
 
-export const isReadySet = (redact: Redact): redact is Redactions => typeof (redact as Partial<Redactions>).everywhere === "function";
+export const isReadySet = (redact: Redact): redact is Redactions =>
+  typeof (redact as Partial<Redactions>).everywhere === "function";
 
-const RULES: Readonly<Record<RedactionName, { readonly find: Find; readonly placeholder: string }>> = {
+const RULES: Readonly<
+  Record<RedactionName, { readonly find: Find; readonly placeholder: string }>
+> = {
   privateKeys: { find: findPrivateKeys, placeholder: "[private key]" },
   headers: { find: findHeaders, placeholder: "[token]" },
   urls: { find: findPasswords, placeholder: "[password]" },
@@ -42,15 +56,33 @@ const RULES: Readonly<Record<RedactionName, { readonly find: Find; readonly plac
   emails: { find: findEmails, placeholder: "[email]" },
 };
 
-/** Makes the set. `args`: whether arguments of calls are gone over as well, with which tools are then run. */
+/**
+ * Makes the set. `args`: whether arguments of calls are gone over as well, with which tools are
+ * then run.
+ */
 export function makeRedactions(choices: RedactionChoices, args: boolean): Redactions {
   const rules = redactionNames.flatMap((name) => {
     const chosen = choices[name] ?? true;
-    return chosen === false ? [] : [{ find: RULES[name].find, placeholder: chosen === true ? RULES[name].placeholder : chosen }];
+    return chosen === false
+      ? []
+      : [
+          {
+            find: RULES[name].find,
+            placeholder: chosen === true ? RULES[name].placeholder : chosen,
+          },
+        ];
   });
-  const secret = choices.secrets === false ? undefined : typeof choices.secrets === "string" ? choices.secrets : RULES.secrets.placeholder;
+  const secret =
+    choices.secrets === false
+      ? undefined
+      : typeof choices.secrets === "string"
+        ? choices.secrets
+        : RULES.secrets.placeholder;
   const once = (text: string): string =>
-    rules.reduce((edited, { find, placeholder }) => replaceSpans(edited, find(edited), placeholder), text);
+    rules.reduce(
+      (edited, { find, placeholder }) => replaceSpans(edited, find(edited), placeholder),
+      text,
+    );
   const everywhere = (text: string, field?: string): string => {
     let edited = once(text);
     // What was put in the place of one may part another from what stood before it.
@@ -58,11 +90,13 @@ export function makeRedactions(choices: RedactionChoices, args: boolean): Redact
       before = edited;
       edited = once(before);
     }
-    if (secret === undefined || field === undefined || text === secret || text.length > MAX_FIELD) return edited;
+    if (secret === undefined || field === undefined || text === secret || text.length > MAX_FIELD)
+      return edited;
     const kind = kindOfName(field);
     return kind !== undefined && isSecret(kind, text, ALONE) ? secret : edited;
   };
-  const redact: Redact = (text, where) => (where.in === "arguments" && !args ? text : everywhere(text, where.field));
+  const redact: Redact = (text, where) =>
+    where.in === "arguments" && !args ? text : everywhere(text, where.field);
   return Object.assign(redact, { everywhere });
 }
 

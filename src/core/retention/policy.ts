@@ -1,12 +1,15 @@
 /**
- * Which checkpoints, and which snapshots, a retention policy keeps. Pure, and the only place that decides it. The rules below speak of
- * checkpoints along a line; the snapshots of an agent, in the order of their making, follow the same rules.
+ * Which checkpoints, and which snapshots, a retention policy keeps. Pure, and the only place that
+ * decides it. The rules below speak of checkpoints along a line; the snapshots of an agent, in the
+ * order of their making, follow the same rules.
  *
  * T1  a checkpoint stays if any rule keeps it; a policy without a rule removes nothing.
  * T2  the newest stays, whatever the policy says.
- * T3  hours, days and weeks are those of UTC in which there are checkpoints, counted back along the line: no clock is asked.
- * T4  order along the line is believed more than times. One that is yet to come is no age, and none is older than those before it were
- *     young: a clock that was wrong for a while keeps too much, not too little.
+ * T3  hours, days and weeks are those of UTC in which there are checkpoints, counted back along the
+ *     line: no clock is asked.
+ * T4  order along the line is believed more than times. One that is yet to come is no age, and none
+ *     is older than those before it were young: a clock that was wrong for a while keeps too much,
+ *     not too little.
  */
 import type { CheckpointKind } from "../journal/checkpoint.js";
 
@@ -21,7 +24,10 @@ export interface RetentionRules {
   readonly weekly?: number;
   /** Only what is older may go. */
   readonly olderThanMs?: number;
-  /** Those with a label stay. True by default, but where `keep` is all that is said: `{ keep: 3 }` means three. */
+  /**
+   * Those with a label stay. True by default, but where `keep` is all that is said: `{ keep: 3 }`
+   * means three.
+   */
   readonly labelled?: boolean;
   /** Those of these kinds stay. None by default. */
   readonly kinds?: readonly CheckpointKind[];
@@ -30,8 +36,9 @@ export interface RetentionRules {
 /** Rules for the checkpoints of sessions, and for the snapshots of an agent. */
 export interface RetentionPolicy extends RetentionRules {
   /**
-   * Rules for snapshots, for each agent by itself; without them no snapshot goes. A snapshot with a name counts as labelled, unless its kind is
-   * `recovery`: the name of such a one is Holdfast's own.
+   * Rules for snapshots, for each agent by itself; without them no snapshot goes. A snapshot with a
+   * name counts as labelled, unless its kind is `recovery`: the name of such a one is Holdfast's
+   * own.
    */
   readonly snapshots?: RetentionRules;
 }
@@ -49,7 +56,11 @@ const DAY = 24 * HOUR;
 const TO_MONDAY = 3 * DAY;
 
 /** Which of the checkpoints along a line go. Both newest first. */
-export function expired<T extends Dated>(newestFirst: readonly T[], policy: RetentionRules, now: number): T[] {
+export function expired<T extends Dated>(
+  newestFirst: readonly T[],
+  policy: RetentionRules,
+  now: number,
+): T[] {
   const { keep, hourly, daily, weekly, olderThanMs, kinds = [] } = policy;
   if ([keep, hourly, daily, weekly, olderThanMs].every((rule) => rule === undefined)) return [];
   const isYoung = youngest(newestFirst, olderThanMs, now);
@@ -63,11 +74,25 @@ export function expired<T extends Dated>(newestFirst: readonly T[], policy: Rete
     ({ kind }) => kinds.includes(kind),
   ];
   // Every rule is asked of every checkpoint: those of hours and days remember what they have seen.
-  return newestFirst.filter((checkpoint, i) => rules.map((rule) => rule(checkpoint, i)).every((keeps) => !keeps));
+  return newestFirst.filter((checkpoint, i) =>
+    rules.map((rule) => rule(checkpoint, i)).every((keeps) => !keeps),
+  );
 }
 
-function keepsLabelled({ labelled, keep, hourly, daily, weekly, olderThanMs, kinds }: RetentionRules): boolean {
-  return labelled ?? (keep === undefined || [hourly, daily, weekly, olderThanMs, kinds].some((rule) => rule !== undefined));
+function keepsLabelled({
+  labelled,
+  keep,
+  hourly,
+  daily,
+  weekly,
+  olderThanMs,
+  kinds,
+}: RetentionRules): boolean {
+  return (
+    labelled ??
+    (keep === undefined ||
+      [hourly, daily, weekly, olderThanMs, kinds].some((rule) => rule !== undefined))
+  );
 }
 
 /** Keeps the first one it meets of each stretch of time, for so many stretches (T3). */
@@ -82,7 +107,11 @@ function firstOfEach(count = 0, stretchOf: (at: number) => number): (checkpoint:
 }
 
 /** Which are not old enough to go, by their place in the list (T4). */
-function youngest(newestFirst: readonly Dated[], olderThanMs: number | undefined, now: number): (i: number) => boolean {
+function youngest(
+  newestFirst: readonly Dated[],
+  olderThanMs: number | undefined,
+  now: number,
+): (i: number) => boolean {
   if (olderThanMs === undefined) return () => false;
   const young: boolean[] = [];
   let latest = Number.NEGATIVE_INFINITY;

@@ -1,9 +1,13 @@
 /**
- * What may be dropped when checkpoints go, and how far lines are needed when sessions go. Pure, and the only place that decides it.
+ * What may be dropped when checkpoints go, and how far lines are needed when sessions go. Pure, and
+ * the only place that decides it.
  *
- * R1  loading a place reads the newest base before it, the rows of that base's live messages, and all that follows the base.
- * R2  the places that must load for ever: checkpoints that are kept, the end of every line, the origin of every line, and what is pinned.
- * R3  what a fork needs of its origin's line is what loading its origin needs, so R2 covers every descendant.
+ * R1  loading a place reads the newest base before it, the rows of that base's live messages, and
+ *     all that follows the base.
+ * R2  the places that must load for ever: checkpoints that are kept, the end of every line, the
+ *     origin of every line, and what is pinned.
+ * R3  what a fork needs of its origin's line is what loading its origin needs, so R2 covers every
+ *     descendant.
  * R4  a checkpoint at which a fork begins is kept, whatever a policy says (core/policy).
  */
 
@@ -65,8 +69,8 @@ export interface LineNode {
 }
 
 /**
- * How far each line that no session owns any more is still needed: up to the last fork from it that is needed itself. A line
- * that is not in the answer is needed by nobody.
+ * How far each line that no session owns any more is still needed: up to the last fork from it that
+ * is needed itself. A line that is not in the answer is needed by nobody.
  */
 export function reach(lines: readonly LineNode[]): ReadonlyMap<string, number> {
   const byId = new Map(lines.map((line) => [line.id, line]));

@@ -1,11 +1,13 @@
 /**
  * What of a message can be found, and how it is divided.
  *
- * Its text and reasoning; its name; names, inputs and results of tool calls (texts and numbers in their JSON); names of files, and what
- * stands in text files. Not metadata, not what providers want back, and not what is in opaque parts but for their text.
+ * Its text and reasoning; its name; names, inputs and results of tool calls (texts and numbers in
+ * their JSON); names of files, and what stands in text files. Not metadata, not what providers want
+ * back, and not what is in opaque parts but for their text.
  *
- * A long message is several passages, each found by itself. A passage ends after `PASSAGE_WORDS` words, and before any word would occur
- * more than `MOST_REPEATS` times: indexes count no further than that.
+ * A long message is several passages, each found by itself. A passage ends after `PASSAGE_WORDS`
+ * words, and before any word would occur more than `MOST_REPEATS` times: indexes count no further
+ * than that.
  */
 import { type FileData, type MessageInput, type Part, partsOf } from "../messages/message.js";
 import { clip } from "../messages/title.js";
@@ -26,7 +28,12 @@ export function textFilesIn(message: MessageInput): readonly Digest[] {
   const found: Digest[] = [];
   const look = (parts: readonly Part[]): void => {
     for (const part of parts) {
-      if (part.type === "file" && isText(part.mediaType) && "digest" in part.data && part.data.sizeBytes <= MAX_FILE_BYTES)
+      if (
+        part.type === "file" &&
+        isText(part.mediaType) &&
+        "digest" in part.data &&
+        part.data.sizeBytes <= MAX_FILE_BYTES
+      )
         found.push(part.data.digest);
       if (part.type === "tool-result" && arePart(part.output)) look(part.output);
     }
@@ -36,8 +43,12 @@ export function textFilesIn(message: MessageInput): readonly Digest[] {
 }
 
 /** `file` gives the text of those files. */
-export function textIn(message: MessageInput, file: (digest: Digest) => string | undefined): string {
-  if (typeof message.content === "string" && message.name === undefined) return clip(message.content, MAX_TEXT_CHARS);
+export function textIn(
+  message: MessageInput,
+  file: (digest: Digest) => string | undefined,
+): string {
+  if (typeof message.content === "string" && message.name === undefined)
+    return clip(message.content, MAX_TEXT_CHARS);
   const texts = new Texts();
   if (message.name !== undefined) texts.add(message.name);
   ofParts(partsOf(message), file, texts);
@@ -63,7 +74,11 @@ class Texts {
   }
 }
 
-function ofParts(parts: readonly Part[], file: (digest: Digest) => string | undefined, texts: Texts): void {
+function ofParts(
+  parts: readonly Part[],
+  file: (digest: Digest) => string | undefined,
+  texts: Texts,
+): void {
   for (const part of parts) {
     switch (part.type) {
       case "text":
@@ -90,9 +105,15 @@ function ofParts(parts: readonly Part[], file: (digest: Digest) => string | unde
   }
 }
 
-function ofFile(mediaType: string, data: FileData, file: (digest: Digest) => string | undefined, texts: Texts): void {
+function ofFile(
+  mediaType: string,
+  data: FileData,
+  file: (digest: Digest) => string | undefined,
+  texts: Texts,
+): void {
   if ("text" in data) texts.add(data.text);
-  else if ("digest" in data && isText(mediaType) && data.sizeBytes <= MAX_FILE_BYTES) texts.add(file(data.digest) ?? "");
+  else if ("digest" in data && isText(mediaType) && data.sizeBytes <= MAX_FILE_BYTES)
+    texts.add(file(data.digest) ?? "");
 }
 
 /** Texts and numbers, in their order. */
@@ -101,10 +122,14 @@ function ofJson(value: Json, texts: Texts): void {
   if (typeof value === "string") texts.add(value);
   else if (typeof value === "number") texts.add(String(value));
   else if (Array.isArray(value)) for (const item of value) ofJson(item, texts);
-  else if (typeof value === "object" && value !== null) for (const item of Object.values(value)) ofJson(item as Json, texts);
+  else if (typeof value === "object" && value !== null)
+    for (const item of Object.values(value)) ofJson(item as Json, texts);
 }
 
-/** What a tool answered may be parts, and may only look like them: then its texts are found all the same. */
+/**
+ * What a tool answered may be parts, and may only look like them: then its texts are found all the
+ * same.
+ */
 const arePart = (output: unknown): output is readonly Part[] =>
   Array.isArray(output) && output.length > 0 && output.every((part) => isPart(part));
 
@@ -112,12 +137,17 @@ function isPart(part: unknown): boolean {
   if (typeof part !== "object" || part === null) return false;
   const { type, text, mediaType, data } = part as Readonly<Record<string, unknown>>;
   if (type === "text") return typeof text === "string";
-  if (type !== "file" || typeof mediaType !== "string" || typeof data !== "object" || data === null) return false;
+  if (type !== "file" || typeof mediaType !== "string" || typeof data !== "object" || data === null)
+    return false;
   const { digest, sizeBytes, text: own } = data as Readonly<Record<string, unknown>>;
-  return (own === undefined || typeof own === "string") && (digest === undefined || (isDigest(digest) && typeof sizeBytes === "number"));
+  return (
+    (own === undefined || typeof own === "string") &&
+    (digest === undefined || (isDigest(digest) && typeof sizeBytes === "number"))
+  );
 }
 
-const isText = (mediaType: string): boolean => /^(text\/|application\/(json|xml|yaml|x-yaml|javascript|toml)\b)/i.test(mediaType);
+const isText = (mediaType: string): boolean =>
+  /^(text\/|application\/(json|xml|yaml|x-yaml|javascript|toml)\b)/i.test(mediaType);
 
 /** The passages of a text, one after another; none where it holds no words. */
 export function* passagesOf(text: string): Generator<Words> {

@@ -1,4 +1,7 @@
-/** Whether words are a query's, how often, and how much that says. What engines do in their own way is compared with this. */
+/**
+ * Whether words are a query's, how often, and how much that says. What engines do in their own way
+ * is compared with this.
+ */
 import type { Phrase, Query } from "./query.js";
 
 /** Where a phrase stands in words: the number of its first word at each place. */
@@ -20,10 +23,16 @@ function placesOf({ words: wanted, prefix }: Phrase, words: readonly string[]): 
   return places;
 }
 
-export const frequency = (phrase: Phrase, words: readonly string[]): number => placesOf(phrase, words).length;
+export const frequency = (phrase: Phrase, words: readonly string[]): number =>
+  placesOf(phrase, words).length;
 
-/** Where each of the wanted phrases stands; undefined where one does not, or one does that must not. */
-export function occurrences({ all, none }: Query, words: readonly string[]): readonly (readonly number[])[] | undefined {
+/**
+ * Where each of the wanted phrases stands; undefined where one does not, or one does that must not.
+ */
+export function occurrences(
+  { all, none }: Query,
+  words: readonly string[],
+): readonly (readonly number[])[] | undefined {
   const found: number[][] = [];
   for (const phrase of all) {
     const places = placesOf(phrase, words);
@@ -41,8 +50,9 @@ export interface Corpus {
 }
 
 /**
- * BM25 as SQLite's FTS5 computes it, so that all stores give the same: k1 is 1.2, b is 0.75, and a phrase that more than half of the
- * documents hold counts next to nothing instead of less. `counts` says how many documents hold each phrase.
+ * BM25 as SQLite's FTS5 computes it, so that all stores give the same: k1 is 1.2, b is 0.75, and a
+ * phrase that more than half of the documents hold counts next to nothing instead of less. `counts`
+ * says how many documents hold each phrase.
  */
 export class Scoring {
   readonly #weights: readonly number[];
@@ -62,7 +72,11 @@ export class Scoring {
 }
 
 /** `length` is that of the text, measured by the one that is usual. */
-function scored(frequencies: readonly number[], length: number, weights?: readonly number[]): number {
+function scored(
+  frequencies: readonly number[],
+  length: number,
+  weights?: readonly number[],
+): number {
   const much = K1 * (1 - B + B * length);
   let sum = 0;
   for (let i = 0; i < frequencies.length; i++) {
@@ -75,10 +89,12 @@ function scored(frequencies: readonly number[], length: number, weights?: readon
 const USUAL_WORDS = 64;
 
 /**
- * The score of a text that is looked for in the sessions of one agent, or in one session. It takes nothing but the text: how rare a word is,
- * and how long texts are, would tell of the texts of others.
+ * The score of a text that is looked for in the sessions of one agent, or in one session. It takes
+ * nothing but the text: how rare a word is, and how long texts are, would tell of the texts of
+ * others.
  */
-export const ownScore = (frequencies: readonly number[], words: number): number => scored(frequencies, words / USUAL_WORDS);
+export const ownScore = (frequencies: readonly number[], words: number): number =>
+  scored(frequencies, words / USUAL_WORDS);
 
 const K1 = 1.2;
 const B = 0.75;

@@ -20,7 +20,12 @@ interface Hit {
 }
 
 /** `occurrences` says where each phrase stands. */
-export function snippetOf(text: string, { starts, ends }: Words, { all }: Query, occurrences: readonly (readonly number[])[]): Snippet {
+export function snippetOf(
+  text: string,
+  { starts, ends }: Words,
+  { all }: Query,
+  occurrences: readonly (readonly number[])[],
+): Snippet {
   const hits: Hit[] = [];
   for (let phrase = 0; phrase < all.length; phrase++) {
     const last = (all[phrase] as Phrase).words.length - 1;
@@ -30,7 +35,12 @@ export function snippetOf(text: string, { starts, ends }: Words, { all }: Query,
   if (hits.length > 1) hits.sort((a, b) => a.start - b.start || b.end - a.end);
   const first = best(hits);
   const from = cutFrom(text, first?.start ?? 0, starts, ends);
-  const to = cutTo(text, Math.max(from + SNIPPET_CHARS, Math.min(first?.end ?? 0, from + 2 * SNIPPET_CHARS)), from, ends);
+  const to = cutTo(
+    text,
+    Math.max(from + SNIPPET_CHARS, Math.min(first?.end ?? 0, from + 2 * SNIPPET_CHARS)),
+    from,
+    ends,
+  );
   const lead = from > 0 ? "…" : "";
   // One space for each: places stay what they are.
   const shown = lead + text.slice(from, to).replace(UNSEEN, " ") + (to < text.length ? "…" : "");
@@ -56,7 +66,11 @@ function best(hits: readonly Hit[]): Hit | undefined {
   let end = 0;
   const near = new Map<number, number>();
   for (const hit of hits) {
-    for (; end < hits.length && (hits[end] as Hit).end <= hit.start + SNIPPET_CHARS - BEFORE; end++) {
+    for (
+      ;
+      end < hits.length && (hits[end] as Hit).end <= hit.start + SNIPPET_CHARS - BEFORE;
+      end++
+    ) {
       const { phrase } = hits[end] as Hit;
       near.set(phrase, (near.get(phrase) ?? 0) + 1);
     }
@@ -72,12 +86,18 @@ function best(hits: readonly Hit[]): Hit | undefined {
 }
 
 /** A place at or before the first hit where a word begins. */
-function cutFrom(text: string, hit: number, starts: readonly number[], ends: readonly number[]): number {
+function cutFrom(
+  text: string,
+  hit: number,
+  starts: readonly number[],
+  ends: readonly number[],
+): number {
   if (hit <= BEFORE) return 0;
   const least = hit - BEFORE;
   const i = indexFrom(starts, least);
   const start = starts[i] ?? hit;
-  // Nothing but what is no word stands before: cut among that, between characters as a reader sees them.
+  // Nothing but what is no word stands before: cut among that, between characters as a reader sees
+  // them.
   if (start < hit || (ends[i - 1] ?? 0) > least) return start;
   return boundaryFrom(text, least, hit);
 }
@@ -106,7 +126,8 @@ const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
 
 function boundaryFrom(text: string, least: number, hit: number): number {
   const begin = Math.max(0, least - SNIPPET_CHARS);
-  for (const { index } of graphemes.segment(text.slice(begin, hit))) if (begin + index >= least) return begin + index;
+  for (const { index } of graphemes.segment(text.slice(begin, hit)))
+    if (begin + index >= least) return begin + index;
   return hit;
 }
 

@@ -1,11 +1,14 @@
 /**
- * Text as words. Every store is given the words that are found here and nothing else, so that all of them find the same.
+ * Text as words. Every store is given the words that are found here and nothing else, so that all
+ * of them find the same.
  *
- * W1  letters and numbers make words, and the marks that stand on them; all else, emoji too, stands between words.
- * W2  words are compared without case, compatibility forms and accents: `Café`, `CAFE` and `ｃａｆé` are one word. Marks that make another
- *     letter stay: vowel signs of Indian scripts, the voicing marks of kana.
- * W3  scripts that are written without spaces (Han, kana, Thai, Lao, Khmer, Burmese and others) give a word for each character, so that
- *     any part of a text is found as a phrase.
+ * W1  letters and numbers make words, and the marks that stand on them; all else, emoji too, stands
+ *     between words.
+ * W2  words are compared without case, compatibility forms and accents: `Café`, `CAFE` and `ｃａｆé`
+ *     are one word. Marks that make another letter stay: vowel signs of Indian scripts, the voicing
+ *     marks of kana.
+ * W3  scripts that are written without spaces (Han, kana, Thai, Lao, Khmer, Burmese and others)
+ *     give a word for each character, so that any part of a text is found as a phrase.
  * W4  of a word that is longer than `MAX_WORD` only its beginning counts.
  * W5  a word holds letters, numbers and marks alone: no syntax of any engine can be made of it.
  */
@@ -35,7 +38,10 @@ const RUNS = /[\p{L}\p{N}][\p{L}\p{N}\p{M}]*/gu;
 /** Some accents are said to belong to such scripts too; on a Latin letter they do not. */
 const UNSPACED =
   /(?!\p{M})[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Bopo}\p{scx=Yiii}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Mymr}\p{scx=Tale}\p{scx=Talu}\p{scx=Lana}\p{scx=Tavt}\p{scx=Java}\p{scx=Bali}]/u;
-/** A character of such a script with the marks behind it; half-width kana have voicing marks of their own. */
+/**
+ * A character of such a script with the marks behind it; half-width kana have voicing marks of
+ * their own.
+ */
 const CLUSTER = /[^\p{M}][\p{M}\uff9e\uff9f]*/gu;
 /** Accents and points. Not the voicing marks of kana, which make another letter. */
 const ACCENTS = /(?![\u3099\u309a])(?=\p{M})[\p{sc=Zinh}\p{sc=Hebr}]/gu;
@@ -46,11 +52,16 @@ const ASCII = Uint8Array.from({ length: 128 }, (_, code) => {
   return (code >= 48 && code <= 57) || (code >= 97 && code <= 122) ? 1 : 0;
 });
 
-/** Finds words one after another. What it has found so far is a passage's, until `take` is called. */
+/**
+ * Finds words one after another. What it has found so far is a passage's, until `take` is called.
+ */
 export class Splitter {
   readonly #text: string;
   #at = 0;
-  /** Up to here letters of ASCII go on, and then comes what is not ASCII: known once, and not looked for again with each bounded run. */
+  /**
+   * Up to here letters of ASCII go on, and then comes what is not ASCII: known once, and not looked
+   * for again with each bounded run.
+   */
   #foreignAt = 0;
   #found: Found = { words: [], starts: [], ends: [] };
 
@@ -58,7 +69,10 @@ export class Splitter {
     this.#text = text;
   }
 
-  /** Goes on until there are so many words or some more, or the text ends. Answers whether there may be more. */
+  /**
+   * Goes on until there are so many words or some more, or the text ends. Answers whether there may
+   * be more.
+   */
   upTo(count: number): boolean {
     const text = this.#text;
     const end = text.length;
@@ -83,7 +97,11 @@ export class Splitter {
       this.#found = { words: [], starts: [], ends: [] };
       return { words, starts, ends };
     }
-    return { words: words.splice(0, count), starts: starts.splice(0, count), ends: ends.splice(0, count) };
+    return {
+      words: words.splice(0, count),
+      starts: starts.splice(0, count),
+      ends: ends.splice(0, count),
+    };
   }
 
   get words(): readonly string[] {
@@ -156,7 +174,14 @@ export class Splitter {
 
 /** To capitals first: only there are ß and SS, or the three sigmas, one letter. */
 function fold(raw: string): string {
-  return raw.normalize("NFKD").toUpperCase().toLowerCase().normalize("NFKD").replace(ACCENTS, "").replaceAll("ς", "σ").normalize("NFKC");
+  return raw
+    .normalize("NFKD")
+    .toUpperCase()
+    .toLowerCase()
+    .normalize("NFKD")
+    .replace(ACCENTS, "")
+    .replaceAll("ς", "σ")
+    .normalize("NFKC");
 }
 
 export function split(text: string): Words {

@@ -1,6 +1,7 @@
 /**
- * Whether what comes in can be loaded: the little that a load depends on, followed record by record. A journal that was sealed by another
- * hand may change a list that is not there, or keep a checkpoint and leave out what it needs.
+ * Whether what comes in can be loaded: the little that a load depends on, followed record by
+ * record. A journal that was sealed by another hand may change a list that is not there, or keep a
+ * checkpoint and leave out what it needs.
  */
 import type { KnownBlob } from "../journal/blob-body.js";
 import type { Base, JournalRecord } from "../journal/record.js";
@@ -28,8 +29,14 @@ export function outlineAfter(
   records: readonly JournalRecord[],
   known: (name: Digest) => KnownBlob | undefined,
 ): Outline | undefined {
-  const lacks = isGap(save) || (save.nItems > 0 && save.items === null) || (save.nState > 0 && save.state === null);
-  const lost = save.nMessages > 0 && save.items === null ? joined(before.lost, [firstSeq(save), save.seq]) : before.lost;
+  const lacks =
+    isGap(save) ||
+    (save.nItems > 0 && save.items === null) ||
+    (save.nState > 0 && save.state === null);
+  const lost =
+    save.nMessages > 0 && save.items === null
+      ? joined(before.lost, [firstSeq(save), save.seq])
+      : before.lost;
   let isWhole = before.isWhole && !lacks;
   let { lists } = before;
   const has = (key: string, isList: boolean) => {
@@ -39,7 +46,8 @@ export function outlineAfter(
     else next.delete(key);
     lists = next;
   };
-  const isList = (value: unknown, blob: Digest | undefined) => (blob === undefined ? Array.isArray(value) : known(blob)?.is === "list");
+  const isList = (value: unknown, blob: Digest | undefined) =>
+    blob === undefined ? Array.isArray(value) : known(blob)?.is === "list";
   for (const { set, unset, list, value, blob, base } of records) {
     if (set !== undefined) has(set, isList(value, blob));
     else if (unset !== undefined) has(unset, false);
@@ -55,7 +63,9 @@ export function outlineAfter(
 
 function joined(ranges: readonly Range[], [from, to]: Range): readonly Range[] {
   const last = ranges.at(-1);
-  return last !== undefined && last[1] + 1 === from ? [...ranges.slice(0, -1), [last[0], to]] : [...ranges, [from, to]];
+  return last !== undefined && last[1] + 1 === from
+    ? [...ranges.slice(0, -1), [last[0], to]]
+    : [...ranges, [from, to]];
 }
 
 /** Whether ranges that are apart from one another meet ranges in their order. */

@@ -1,24 +1,38 @@
 /**
  * The stream of an export: JSON text, one row for each thing, each sealed to the row before it.
  *
- * T1  a row ends with a check over its text and the check before it: one that was changed, lost, doubled or moved is seen there.
- * T2  the first row says the format, and every version of it is framed like this; the last row says how many there were.
- * T3  a line comes after the line it begins on, its saves in their order, and a blob before the first save that refers to it. Each comes
- *     once, but where a session was begun again.
- * T4  what belongs to a session stands together and ends with the session's own row: what comes after needs nothing that comes later.
+ * T1  a row ends with a check over its text and the check before it: one that was changed, lost,
+ *     doubled or moved is seen there.
+ * T2  the first row says the format, and every version of it is framed like this; the last row says
+ *     how many there were.
+ * T3  a line comes after the line it begins on, its saves in their order, and a blob before the
+ *     first save that refers to it. Each comes once, but where a session was begun again.
+ * T4  what belongs to a session stands together and ends with the session's own row: what comes
+ *     after needs nothing that comes later.
  * T5  agents' records come before the sessions, and need nothing of them.
- * T6  no row is longer than a stated limit: what is long comes in parts before the row it belongs to.
+ * T6  no row is longer than a stated limit: what is long comes in parts before the row it belongs
+ *     to.
  */
 import { firstSeq, type Save } from "../journal/save.js";
 import { CHECK_CHARS } from "../journal/save-digest.js";
 import { type Digest, digest, isDigest } from "../values/digest.js";
 import { type ErrorCode, errorTable, HoldfastError, quote } from "../values/errors.js";
-import { isLineId, isPlace, type LineId, MAX_SEQ, type Place, type SessionId, sessionId } from "../values/ids.js";
+import {
+  isLineId,
+  isPlace,
+  type LineId,
+  MAX_SEQ,
+  type Place,
+  type SessionId,
+  sessionId,
+} from "../values/ids.js";
 import { fields, type Is, isCount, isObject, isText, isTime, oneOf } from "../values/shapes.js";
 
 /** 2: agents come along, and sections that were rewritten. */
 const FORMAT = 2;
-/** The longest row that is taken in, in characters. Those of an export are a few million at most. */
+/**
+ * The longest row that is taken in, in characters. Those of an export are a few million at most.
+ */
 const MAX_ROW_CHARS = 64 * 1024 * 1024;
 /** Longer texts and blobs come in parts of this size. */
 const PART_CHARS = 1024 * 1024;
@@ -42,7 +56,10 @@ export interface LineText {
   readonly text: string;
 }
 
-/** A piece of what the next blob or save says: its bytes, or the text of one of its sections, begin with it. */
+/**
+ * A piece of what the next blob or save says: its bytes, or the text of one of its sections, begin
+ * with it.
+ */
 interface PartRow {
   readonly part: "blob" | "items" | "state";
   readonly text: string;
@@ -101,7 +118,9 @@ export type TransferRow =
   | { readonly save: Save }
   | SessionText
   | AgentText
-  /** What came since the last session is void: it was changed while it was read, and comes again. */
+  /**
+   * What came since the last session is void: it was changed while it was read, and comes again.
+   */
   | { readonly again: SessionId }
   /** What came since the last session is void: the session could not be exported. */
   | { readonly left: SessionId; readonly code: ErrorCode; readonly message: string }
@@ -109,7 +128,11 @@ export type TransferRow =
 
 // ---- writing
 
-export const firstRow = (sessions: number): FirstRow => ({ holdfast: "export", version: FORMAT, sessions });
+export const firstRow = (sessions: number): FirstRow => ({
+  holdfast: "export",
+  version: FORMAT,
+  sessions,
+});
 
 export class RowWriter {
   #before = "";
@@ -117,8 +140,12 @@ export class RowWriter {
   bytes = 0;
 
   write(row: TransferRow): string {
-    // A terminal takes these for controls. As escapes they are read back equal, so what is stored keeps its digests.
-    const body = JSON.stringify(row).replace(/[\u007f-\u009f]/g, (c) => `\\u00${c.charCodeAt(0).toString(16)}`);
+    // A terminal takes these for controls. As escapes they are read back equal, so what is stored
+    // keeps its digests.
+    const body = JSON.stringify(row).replace(
+      /[\u007f-\u009f]/g,
+      (c) => `\\u00${c.charCodeAt(0).toString(16)}`,
+    );
     this.#before = checkOf(this.#before, body);
     this.rows += 1;
     const text = `${body.slice(0, -1)}${CHECK_KEY}${this.#before}"}\n`;
@@ -130,7 +157,8 @@ export class RowWriter {
 const CHECK_KEY = ',"check":"';
 const SEAL_CHARS = CHECK_KEY.length + CHECK_CHARS + '"}'.length;
 const SEAL = /^,"check":"([A-Za-z0-9_-]{16})"\}$/;
-const checkOf = (before: string, body: string): string => digest(before + body).slice(0, CHECK_CHARS);
+const checkOf = (before: string, body: string): string =>
+  digest(before + body).slice(0, CHECK_CHARS);
 
 /** The rows of a save: its long sections in parts, then itself with the rest. */
 export function* saveRows(save: Save): Generator<TransferRow> {
@@ -153,11 +181,13 @@ const PART_BYTES = (PART_CHARS / 4) * 3;
 
 export function* blobRows(name: Digest, bytes: Uint8Array): Generator<TransferRow> {
   let at = 0;
-  for (; bytes.length - at > PART_BYTES; at += PART_BYTES) yield { part: "blob", text: base64(bytes.subarray(at, at + PART_BYTES)) };
+  for (; bytes.length - at > PART_BYTES; at += PART_BYTES)
+    yield { part: "blob", text: base64(bytes.subarray(at, at + PART_BYTES)) };
   yield { blob: name, base64: base64(bytes.subarray(at)) };
 }
 
-const base64 = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("base64");
+const base64 = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("base64");
 
 // ---- reading
 
@@ -194,7 +224,9 @@ export class RowSplitter {
 
   #decode(bytes?: Uint8Array): string {
     try {
-      return bytes === undefined ? this.#decoder.decode() : this.#decoder.decode(bytes, { stream: true });
+      return bytes === undefined
+        ? this.#decoder.decode()
+        : this.#decoder.decode(bytes, { stream: true });
     } catch {
       throw badRow(this.#rows + 1, "is not UTF-8 text");
     }
@@ -202,10 +234,14 @@ export class RowSplitter {
 
   #grow(by: number): void {
     if (this.#rest.length + by <= MAX_ROW_CHARS) return;
-    throw new HoldfastError("TOO_LARGE", `Row ${this.#rows + 1} is longer than ${MAX_ROW_CHARS} characters: no export has such rows.`, {
-      row: this.#rows + 1,
-      limit: MAX_ROW_CHARS,
-    });
+    throw new HoldfastError(
+      "TOO_LARGE",
+      `Row ${this.#rows + 1} is longer than ${MAX_ROW_CHARS} characters: no export has such rows.`,
+      {
+        row: this.#rows + 1,
+        limit: MAX_ROW_CHARS,
+      },
+    );
   }
 }
 
@@ -222,9 +258,13 @@ export class RowReader {
     if (this.ended) throw badRow(row, "comes behind the last one");
     const body = `${text.slice(0, -SEAL_CHARS)}}`;
     if (seal === null || checkOf(this.#before, body) !== seal[1] || !text.isWellFormed())
-      throw badRow(row, "does not match its check: it was changed, or a row before it is missing, doubled or out of order");
+      throw badRow(
+        row,
+        "does not match its check: it was changed, or a row before it is missing, doubled or out of order",
+      );
     const read = rowOf(body, row);
-    if (row === 1 ? !("holdfast" in read) : "holdfast" in read) throw badRow(row, "is not where it belongs");
+    if (row === 1 ? !("holdfast" in read) : "holdfast" in read)
+      throw badRow(row, "is not where it belongs");
     if ("holdfast" in read && read.version > FORMAT) throw newerFormat(read.version);
     if ("end" in read) {
       if (read.end.rows !== row) throw badRow(row, `says that there are ${read.end.rows} rows`);
@@ -252,7 +292,10 @@ export function badRow(row: number, why: string, cause?: unknown): HoldfastError
 }
 
 export function notAnExport(): HoldfastError {
-  return new HoldfastError("NOT_A_STORE", "This is not an export of Holdfast. Nothing was imported.");
+  return new HoldfastError(
+    "NOT_A_STORE",
+    "This is not an export of Holdfast. Nothing was imported.",
+  );
 }
 
 export function endedEarly(rows: number): HoldfastError {
@@ -278,11 +321,20 @@ type Fields = Readonly<Record<string, unknown>>;
 const SHAPES: Readonly<Record<string, (row: Fields) => boolean>> = {
   // Of another version nothing else is known.
   holdfast: ({ holdfast, version, sessions }) =>
-    holdfast === "export" && isCount(version) && version > 0 && (version > FORMAT || isCount(sessions)),
+    holdfast === "export" &&
+    isCount(version) &&
+    version > 0 &&
+    (version > FORMAT || isCount(sessions)),
   line: ({ line, of, origin, after, text }) =>
-    isLineId(line) && (of === null || isSession(of)) && (origin === null || isPlace(origin)) && isSeq(after) && isText(text),
-  part: ({ part, text }) => (part === "blob" || part === "items" || part === "state") && isText(text),
-  blob: ({ blob, base64: text }) => isDigest(blob) && typeof text === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(text),
+    isLineId(line) &&
+    (of === null || isSession(of)) &&
+    (origin === null || isPlace(origin)) &&
+    isSeq(after) &&
+    isText(text),
+  part: ({ part, text }) =>
+    (part === "blob" || part === "items" || part === "state") && isText(text),
+  blob: ({ blob, base64: text }) =>
+    isDigest(blob) && typeof text === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(text),
   save: ({ save }) => isSave(save),
   session: ({ session, on, lines, head, label, goneOn, letters = [] }) =>
     isSession(session) &&
@@ -293,11 +345,17 @@ const SHAPES: Readonly<Record<string, (row: Fields) => boolean>> = {
     isText(label) &&
     (goneOn === undefined || goneOn === true) &&
     Array.isArray(letters) &&
-    letters.every((letter) => isObject(letter) && isSession(letter["id"]) && isText(letter["text"])),
+    letters.every(
+      (letter) => isObject(letter) && isSession(letter["id"]) && isText(letter["text"]),
+    ),
   agent: ({ agent, text }) => isSession(agent) && isText(text),
   again: ({ again }) => isSession(again),
   left: ({ left, code, message }) =>
-    isSession(left) && typeof code === "string" && Object.hasOwn(errorTable, code) && isText(message) && message.length <= 10_000,
+    isSession(left) &&
+    typeof code === "string" &&
+    Object.hasOwn(errorTable, code) &&
+    isText(message) &&
+    message.length <= 10_000,
   end: ({ end }) => isObject(end) && isCount(end["rows"]) && isCount(end["sessions"]),
 };
 
@@ -310,7 +368,8 @@ function rowOf(body: string, no: number): TransferRow {
   }
   const kind = isObject(row) ? Object.keys(row)[0] : undefined;
   const shape = kind !== undefined && Object.hasOwn(SHAPES, kind) ? SHAPES[kind] : undefined;
-  if (shape?.(row as Fields) !== true) throw badRow(no, `holds what no export does (${quote(kind ?? typeof row)})`);
+  if (shape?.(row as Fields) !== true)
+    throw badRow(no, `holds what no export does (${quote(kind ?? typeof row)})`);
   return row as TransferRow;
 }
 
@@ -341,7 +400,12 @@ function isSave(value: unknown): value is Save {
   const save = value as Save;
   const first = firstSeq(save);
   // A gap points where its last save did, which may be into itself.
-  return first >= 1 && first <= save.seq && save.prior < (save.note === null ? first : save.seq) && save.base <= save.seq;
+  return (
+    first >= 1 &&
+    first <= save.seq &&
+    save.prior < (save.note === null ? first : save.seq) &&
+    save.base <= save.seq
+  );
 }
 
 const isSeq = (value: unknown): value is number => isCount(value) && value <= MAX_SEQ;
@@ -368,9 +432,13 @@ export class Parts {
   add({ part, text }: PartRow): void {
     this.#chars += text.length;
     if (this.#chars > MAX_WHOLE_CHARS) {
-      throw new HoldfastError("TOO_LARGE", `A value in the export is longer than ${MAX_WHOLE_CHARS} characters.`, {
-        limit: MAX_WHOLE_CHARS,
-      });
+      throw new HoldfastError(
+        "TOO_LARGE",
+        `A value in the export is longer than ${MAX_WHOLE_CHARS} characters.`,
+        {
+          limit: MAX_WHOLE_CHARS,
+        },
+      );
     }
     this.#texts[part].push(text);
   }

@@ -19,7 +19,10 @@ export function closest(word: string, known: Iterable<string>): string | undefin
   return best?.word;
 }
 
-/** How many letters must be changed, added, removed or exchanged with the next; more than `most` is not counted to its end. */
+/**
+ * How many letters must be changed, added, removed or exchanged with the next; more than `most` is
+ * not counted to its end.
+ */
 function distance(a: string, b: string, most: number): number {
   if (Math.abs(a.length - b.length) > most) return most + 1;
   let before: number[] = [];
@@ -28,8 +31,13 @@ function distance(a: string, b: string, most: number): number {
     const next = [i];
     for (let j = 1; j <= b.length; j++) {
       const same = a[i - 1] === b[j - 1] ? 0 : 1;
-      let least = Math.min((row[j] as number) + 1, (next[j - 1] as number) + 1, (row[j - 1] as number) + same);
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) least = Math.min(least, (before[j - 2] as number) + 1);
+      let least = Math.min(
+        (row[j] as number) + 1,
+        (next[j - 1] as number) + 1,
+        (row[j - 1] as number) + same,
+      );
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        least = Math.min(least, (before[j - 2] as number) + 1);
       next.push(least);
     }
     if (Math.min(...next) > most) return most + 1;

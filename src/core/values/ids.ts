@@ -1,8 +1,9 @@
 /**
  * Ids, branded so that one cannot stand where another is meant.
  *
- * A place is a line and a number on it. The id of a checkpoint, and of a message that was given none, is its place:
- * `<line>-<number>`. Line ids are random and never used again, so a place names the same record in every store.
+ * A place is a line and a number on it. The id of a checkpoint, and of a message that was given
+ * none, is its place: `<line>-<number>`. Line ids are random and never used again, so a place names
+ * the same record in every store.
  */
 import { digest } from "./digest.js";
 import { HoldfastError, quote } from "./errors.js";
@@ -26,23 +27,43 @@ export const MAX_SEQ = 2 ** 32 - 1;
 
 const CONTROL = /\p{Cc}/u;
 
-/** The rule for every name a caller gives: 1 to 200 bytes of well-formed text without control characters. */
+/**
+ * The rule for every name a caller gives: 1 to 200 bytes of well-formed text without control
+ * characters.
+ */
 export function checkName(value: unknown, what: string): string {
-  if (typeof value !== "string") throw new HoldfastError("INVALID_ID", `${what} must be a string, not ${typeName(value)}.`, { path: what });
-  if (value.length === 0) throw new HoldfastError("INVALID_ID", `${what} is empty.`, { path: what });
+  if (typeof value !== "string")
+    throw new HoldfastError("INVALID_ID", `${what} must be a string, not ${typeName(value)}.`, {
+      path: what,
+    });
+  if (value.length === 0)
+    throw new HoldfastError("INVALID_ID", `${what} is empty.`, { path: what });
   // One UTF-16 unit takes one to three bytes: only in between does a text have to be measured.
-  if (value.length > MAX_ID_BYTES || (value.length * 3 > MAX_ID_BYTES && Buffer.byteLength(value) > MAX_ID_BYTES)) {
-    throw new HoldfastError("INVALID_ID", `${what} is longer than ${MAX_ID_BYTES} bytes.`, { path: what, limit: MAX_ID_BYTES });
+  if (
+    value.length > MAX_ID_BYTES ||
+    (value.length * 3 > MAX_ID_BYTES && Buffer.byteLength(value) > MAX_ID_BYTES)
+  ) {
+    throw new HoldfastError("INVALID_ID", `${what} is longer than ${MAX_ID_BYTES} bytes.`, {
+      path: what,
+      limit: MAX_ID_BYTES,
+    });
   }
-  if (!value.isWellFormed()) throw new HoldfastError("INVALID_ID", `${what} holds half a character (a lone surrogate).`, { path: what });
-  if (CONTROL.test(value)) throw new HoldfastError("INVALID_ID", `${what} ${quote(value)} holds a control character.`, { path: what });
+  if (!value.isWellFormed())
+    throw new HoldfastError("INVALID_ID", `${what} holds half a character (a lone surrogate).`, {
+      path: what,
+    });
+  if (CONTROL.test(value))
+    throw new HoldfastError("INVALID_ID", `${what} ${quote(value)} holds a control character.`, {
+      path: what,
+    });
   return value;
 }
 
 export const sessionId = (value: unknown): SessionId => checkName(value, "session id") as SessionId;
 
 const PLACE = /^([0-9a-hjkmnp-tv-z]{16})-([1-9][0-9]{0,9})$/;
-export const isLineId = (value: unknown): value is LineId => typeof value === "string" && /^[0-9a-hjkmnp-tv-z]{16}$/.test(value);
+export const isLineId = (value: unknown): value is LineId =>
+  typeof value === "string" && /^[0-9a-hjkmnp-tv-z]{16}$/.test(value);
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 
 /** A line id from ten random bytes. */
@@ -64,7 +85,11 @@ const TIME_CHARS = 10;
 /** A session's id from a time in milliseconds and ten random bytes. Ids sort by their times. */
 export function drawnSessionId(ms: number, random: Uint8Array): SessionId {
   let time = "";
-  for (let rest = Math.min(Math.max(ms, 0), 32 ** TIME_CHARS - 1); time.length < TIME_CHARS; rest = Math.floor(rest / 32))
+  for (
+    let rest = Math.min(Math.max(ms, 0), 32 ** TIME_CHARS - 1);
+    time.length < TIME_CHARS;
+    rest = Math.floor(rest / 32)
+  )
     time = (ALPHABET[rest % 32] as string) + time;
   return (time + lineId(random)) as string as SessionId;
 }
@@ -75,7 +100,8 @@ export function keyedSessionId(call: string, key: string): SessionId {
   return (lineId(bytes) + lineId(bytes.subarray(10))) as string as SessionId;
 }
 
-export const placeId = (line: LineId, seq: number): CheckpointId => `${line}-${seq}` as CheckpointId;
+export const placeId = (line: LineId, seq: number): CheckpointId =>
+  `${line}-${seq}` as CheckpointId;
 
 /** The place a checkpoint id names, or undefined for text that names none. */
 export function parsePlace(value: string): Place | undefined {
@@ -85,14 +111,23 @@ export function parsePlace(value: string): Place | undefined {
   return seq > MAX_SEQ ? undefined : { line: found[1] as LineId, seq };
 }
 
-/** Like {@link parsePlace}, for a caller's argument: anything that is not a string is refused, unknown text is not found. */
+/**
+ * Like {@link parsePlace}, for a caller's argument: anything that is not a string is refused,
+ * unknown text is not found.
+ */
 export function checkpointPlace(value: unknown): Place | undefined {
   return parsePlace(checkName(value, "checkpoint id"));
 }
 
-export const isPlace: Is = fields<Place>({ line: isLineId, seq: (seq) => isCount(seq) && seq >= 1 && seq <= MAX_SEQ });
+export const isPlace: Is = fields<Place>({
+  line: isLineId,
+  seq: (seq) => isCount(seq) && seq >= 1 && seq <= MAX_SEQ,
+});
 
-/** What people call it. `constructor` may be the caller's own text, and a proxy may throw: only a class with a plain name is named. */
+/**
+ * What people call it. `constructor` may be the caller's own text, and a proxy may throw: only a
+ * class with a plain name is named.
+ */
 export function typeName(value: unknown): string {
   if (value === null) return "null";
   if (typeof value !== "object") return typeof value;

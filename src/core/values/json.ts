@@ -1,21 +1,40 @@
 /**
- * Values. What goes in is JSON and comes out equal, or is refused with the path of the offender; never silently changed.
+ * Values. What goes in is JSON and comes out equal, or is refused with the path of the offender;
+ * never silently changed.
  *
  * V1  undefined properties are absent, -0 is 0, key order is kept.
- * V2  each property is read once: a getter cannot show one value to the check and another to the encoder.
+ * V2  each property is read once: a getter cannot show one value to the check and another to the
+ *     encoder.
  * V3  what is returned is a frozen copy; nothing the caller does later reaches it.
  * V4  `__proto__` and its like are ordinary keys.
  */
 import { HoldfastError, pathTo } from "./errors.js";
 import { typeName } from "./ids.js";
 
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+export type Json =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly Json[]
+  | { readonly [key: string]: Json };
 export type JsonObject = { readonly [key: string]: Json };
 
-/** T itself where JSON can hold it; `never` at the offending leaf. Interfaces and optional properties pass. */
+/**
+ * T itself where JSON can hold it; `never` at the offending leaf. Interfaces and optional
+ * properties pass.
+ */
 export type Storable<T> = T extends null | boolean | number | string | undefined
   ? T
-  : T extends bigint | symbol | Date | Map<never, never> | Set<never> | RegExp | Promise<never> | ((...a: never[]) => unknown)
+  : T extends
+        | bigint
+        | symbol
+        | Date
+        | Map<never, never>
+        | Set<never>
+        | RegExp
+        | Promise<never>
+        | ((...a: never[]) => unknown)
     ? never
     : T extends object
       ? { [K in keyof T]: Storable<T[K]> }
@@ -32,7 +51,10 @@ export interface Encoded<T = Json> {
   readonly bytes: number;
 }
 
-/** Checks, copies, freezes and encodes, in that order and in one walk. `path` names the root in errors. */
+/**
+ * Checks, copies, freezes and encodes, in that order and in one walk. `path` names the root in
+ * errors.
+ */
 export function encode(value: unknown, path: string, limit = MAX_VALUE_BYTES): Encoded {
   // Much of what is encoded is one text: there is nothing to walk.
   if (typeof value === "string" && value.length < limit / 8 && value.isWellFormed()) {
@@ -58,8 +80,8 @@ export function freeze(value: unknown, path: string, limit = MAX_VALUE_BYTES): J
 }
 
 /**
- * From this size on, bytes are counted as JSON writes them, and what was copied is remembered with its size. Before, a lower bound is
- * enough, and a part that is shared is cheap to copy again.
+ * From this size on, bytes are counted as JSON writes them, and what was copied is remembered with
+ * its size. Before, a lower bound is enough, and a part that is shared is cheap to copy again.
  */
 const EXACT_FROM = 64 * 1024;
 
@@ -75,7 +97,10 @@ class Walk {
   /** Where the walk is; left as it is by an error, which is how the error is told its path. */
   readonly #keys: (string | number)[] = [];
   readonly #limit: number;
-  /** No more than the bytes of the text so far: each item has a comma or bracket beside itself, but for the root. */
+  /**
+   * No more than the bytes of the text so far: each item has a comma or bracket beside itself, but
+   * for the root.
+   */
   #size = -1;
   #copied: Map<object, Copied> | undefined;
 
@@ -110,7 +135,10 @@ class Walk {
     }
   }
 
-  /** Thirty small objects can have a billion paths: one that was copied is not walked again, but counts each time. */
+  /**
+   * Thirty small objects can have a billion paths: one that was copied is not walked again, but
+   * counts each time.
+   */
   #container(value: object): Json {
     const depth = this.#keys.length;
     if (depth >= MAX_DEPTH) throw this.#refuse(TOO_DEEP);
@@ -175,7 +203,9 @@ class Walk {
   path(): string {
     // A path of hundreds of levels helps nobody: the first and the last few tell where it is.
     if (this.#keys.length <= 24) return this.#keys.reduce<string>(pathTo, this.#root);
-    return this.#keys.slice(-8).reduce<string>(pathTo, `${this.#keys.slice(0, 12).reduce<string>(pathTo, this.#root)}…`);
+    return this.#keys
+      .slice(-8)
+      .reduce<string>(pathTo, `${this.#keys.slice(0, 12).reduce<string>(pathTo, this.#root)}…`);
   }
 
   #refuse(why: string): HoldfastError {
@@ -206,7 +236,8 @@ function escapedBytes(text: string): number {
 const SHORT_ESCAPES: ReadonlySet<number> = new Set([8, 9, 10, 12, 13]);
 
 /** How long a number is in JSON. */
-const digits = (value: number): number => (value >= 0 && value < 10 && Number.isInteger(value) ? 1 : String(value).length);
+const digits = (value: number): number =>
+  value >= 0 && value < 10 && Number.isInteger(value) ? 1 : String(value).length;
 
 export const TOO_DEEP = `nested deeper than ${MAX_DEPTH} levels, or in a circle`;
 const HALF_A_CHARACTER = "the text holds half a character (a lone surrogate)";
@@ -217,7 +248,10 @@ const OF_TEXT = [TOO_DEEP, HALF_A_CHARACTER, BIGINT, "Infinity is not JSON"];
 export const isOfText = ({ code, message }: HoldfastError): boolean =>
   code === "TOO_LARGE" || OF_TEXT.some((why) => message.endsWith(`${why}.`));
 
-/** The own properties of an object that must be plain, each read once. One that is undefined is still there. */
+/**
+ * The own properties of an object that must be plain, each read once. One that is undefined is
+ * still there.
+ */
 export function fieldsOf(value: object, path: string): Record<string, unknown> {
   const fields: Record<string, unknown> = {};
   let reading: string | undefined;
@@ -271,7 +305,10 @@ export function isList(value: unknown): value is readonly unknown[] {
   }
 }
 
-/** Whether an object has no fields but its own, and hides nothing: not a Map, a Date, a Promise, or an instance of a class. */
+/**
+ * Whether an object has no fields but its own, and hides nothing: not a Map, a Date, a Promise, or
+ * an instance of a class.
+ */
 export function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null || isForeignPlain(prototype);
@@ -293,7 +330,8 @@ const SYMBOL_KEY = "a symbol as a key is not JSON";
 /** A proxy may say anything of its length. */
 function lengthOf(value: readonly unknown[]): number {
   const length: unknown = value.length;
-  if (typeof length !== "number" || !Number.isSafeInteger(length)) throw new TypeError("The length of the array is not a whole number.");
+  if (typeof length !== "number" || !Number.isSafeInteger(length))
+    throw new TypeError("The length of the array is not a whole number.");
   return length;
 }
 
@@ -306,24 +344,39 @@ function unreadable(path: string, cause: unknown): HoldfastError {
 }
 
 function tooLarge(path: string, limit: number): HoldfastError {
-  return new HoldfastError("TOO_LARGE", `${path}: larger than ${limit / 1024 / 1024} MiB.`, { path, limit });
+  return new HoldfastError("TOO_LARGE", `${path}: larger than ${limit / 1024 / 1024} MiB.`, {
+    path,
+    limit,
+  });
 }
 
 /** The root prototype of another realm (a vm context, an iframe): plain there, so plain here. */
 function isForeignPlain(prototype: unknown): boolean {
-  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, "hasOwnProperty");
+  return (
+    Object.getPrototypeOf(prototype) === null &&
+    Object.hasOwn(prototype as object, "hasOwnProperty")
+  );
 }
 
 /** Assignment that treats `__proto__` as the ordinary key it is in JSON. */
 export function put<T>(into: Record<string, T>, key: string, value: T): void {
-  if (key === "__proto__") Object.defineProperty(into, key, { value, enumerable: true, configurable: true, writable: true });
+  if (key === "__proto__")
+    Object.defineProperty(into, key, {
+      value,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    });
   else into[key] = value;
 }
 
 /** Where stored values stand in a section: in a base, a list of effects, an effect, a body. */
 const FRAME_DEPTH = 16;
 
-/** Parse text that was stored. Another hand may have sealed it, so that it is no JSON, or nested so deep that walking it ends the stack. */
+/**
+ * Parse text that was stored. Another hand may have sealed it, so that it is no JSON, or nested so
+ * deep that walking it ends the stack.
+ */
 export function parseStored(text: string, damage: (cause?: unknown) => HoldfastError): unknown {
   let value: unknown;
   try {
@@ -339,7 +392,8 @@ export function parseStored(text: string, damage: (cause?: unknown) => HoldfastE
 export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (levels === 0) return true;
-  if (Array.isArray(value)) return value.some((item) => typeof item === "object" && isDeeper(item, levels - 1));
+  if (Array.isArray(value))
+    return value.some((item) => typeof item === "object" && isDeeper(item, levels - 1));
   for (const key in value) {
     const item = (value as Record<string, unknown>)[key];
     if (typeof item === "object" && isDeeper(item, levels - 1)) return true;
@@ -347,8 +401,12 @@ export function isDeeper(value: unknown, levels: number): boolean {
   return false;
 }
 
-/** Tell whether JSON text holds half a character. `JSON.stringify` writes that as an escape, and nothing else that begins like it. */
-export const holdsHalf = (text: string): boolean => text.includes("\\ud") && /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(text);
+/**
+ * Tell whether JSON text holds half a character. `JSON.stringify` writes that as an escape, and
+ * nothing else that begins like it.
+ */
+export const holdsHalf = (text: string): boolean =>
+  text.includes("\\ud") && /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(text);
 
 /** Freezes what `parseStored` made. */
 export function deepFreeze<T>(value: T): T {
@@ -364,12 +422,20 @@ export function equal(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true;
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
   if (Array.isArray(a) || Array.isArray(b)) {
-    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((item, i) => equal(item, b[i]));
+    return (
+      Array.isArray(a) &&
+      Array.isArray(b) &&
+      a.length === b.length &&
+      a.every((item, i) => equal(item, b[i]))
+    );
   }
   const left = a as JsonObject;
   const right = b as JsonObject;
   const keys = Object.keys(left);
-  return keys.length === Object.keys(right).length && keys.every((key) => Object.hasOwn(right, key) && equal(left[key], right[key]));
+  return (
+    keys.length === Object.keys(right).length &&
+    keys.every((key) => Object.hasOwn(right, key) && equal(left[key], right[key]))
+  );
 }
 
 /** The value's text with the keys of every object in order: the same for values that are equal. */
@@ -383,4 +449,5 @@ export function sortedText(value: Json): string {
 
 /** The size of a value's text, and of a text that may not be there. */
 export const jsonBytes = (value: Json): number => Buffer.byteLength(JSON.stringify(value));
-export const textBytes = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text));
+export const textBytes = (text: string | null): number =>
+  text === null ? 0 : Buffer.byteLength(text);

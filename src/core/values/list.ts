@@ -1,8 +1,9 @@
 /**
- * A persistent list in chunks: appending, and copying the whole list for a fork, cost the same at any length.
+ * A persistent list in chunks: appending, and copying the whole list for a fork, cost the same at
+ * any length.
  *
- * Chunks are shared between copies. A copy appends to the last chunk in place only while it is the one that filled it last;
- * otherwise it takes a copy of that one chunk first.
+ * Chunks are shared between copies. A copy appends to the last chunk in place only while it is the
+ * one that filled it last; otherwise it takes a copy of that one chunk first.
  */
 const CHUNK = 512;
 
@@ -54,8 +55,8 @@ export class List<T> {
   }
 
   /**
-   * A splice of any number of items: some hundred thousand do not fit on the stack as arguments. Rare next to push, so it may cost as
-   * much as the list is long. Answers what it removed.
+   * A splice of any number of items: some hundred thousand do not fit on the stack as arguments.
+   * Rare next to push, so it may cost as much as the list is long. Answers what it removed.
    */
   replace(start: number, remove: number, items: readonly T[]): readonly T[] {
     const all = this.toArray();

@@ -1,10 +1,11 @@
 /**
  * JSON that other programs wrote, read without loss.
  *
- * N1  a whole number that a double cannot tell from its neighbours, however it is spelled, and one that overflows it, become text with the same
- *     characters.
+ * N1  a whole number that a double cannot tell from its neighbours, however it is spelled, and one
+ *     that overflows it, become text with the same characters.
  * N2  what is not JSON is refused, also where it would be after N1.
- * N3  the time taken is linear in the text; nesting is bounded, so that whoever walks the value may do so by recursion.
+ * N3  the time taken is linear in the text; nesting is bounded, so that whoever walks the value may
+ *     do so by recursion.
  */
 import { HoldfastError, pathTo } from "./errors.js";
 import type { Json } from "./json.js";
@@ -32,11 +33,15 @@ export function parseJson(text: string): Parsed {
   return { value, texts: { count: numbers.length, paths }, spans };
 }
 
-/** Which numbers became text, and what to do about it, in words for their author; undefined where none did. */
+/**
+ * Which numbers became text, and what to do about it, in words for their author; undefined where
+ * none did.
+ */
 export function lossIn({ texts: { count, paths } }: Parsed): string | undefined {
   if (count === 0) return undefined;
   const named = paths.map((path) => (path === "" ? "the root" : path)).join(", ");
-  if (count === 1) return `the number at ${named} is past 2^53 and cannot be kept exactly; send it as a string`;
+  if (count === 1)
+    return `the number at ${named} is past 2^53 and cannot be kept exactly; send it as a string`;
   const more = count > paths.length ? ` and ${count - paths.length} more places` : "";
   return `the numbers at ${named}${more} are past 2^53 and cannot be kept exactly; send them as strings`;
 }
@@ -45,7 +50,12 @@ function parsePlain(text: string): Json {
   try {
     return JSON.parse(text) as Json;
   } catch (cause) {
-    throw new HoldfastError("INVALID_VALUE", text.trim() === "" ? "It is empty." : "It is torn, or not JSON.", {}, cause);
+    throw new HoldfastError(
+      "INVALID_VALUE",
+      text.trim() === "" ? "It is empty." : "It is torn, or not JSON.",
+      {},
+      cause,
+    );
   }
 }
 
@@ -61,8 +71,8 @@ function withTexts(text: string, numbers: readonly Span[]): string {
 }
 
 /**
- * Tell whether a text, be it JSON or not, says more values than a limit. Stops there, and costs much less than to parse it. An empty list or
- * object counts as two.
+ * Tell whether a text, be it JSON or not, says more values than a limit. Stops there, and costs
+ * much less than to parse it. An empty list or object counts as two.
  */
 export function hasMoreValues(text: string, most: number): boolean {
   let values = 1;
@@ -76,7 +86,10 @@ export function hasMoreValues(text: string, most: number): boolean {
 
 interface Frame {
   readonly isObject: boolean;
-  /** Of an object: the key whose value is read, as it stands in the text; undefined where the next string is a key. */
+  /**
+   * Of an object: the key whose value is read, as it stands in the text; undefined where the next
+   * string is a key.
+   */
   key: Span | undefined;
   index: number;
 }
@@ -90,7 +103,8 @@ function scan(text: string): { numbers: Span[]; paths: string[]; spans: Map<stri
   let member = 0;
   const endMember = (end: number): void => {
     const [frame] = frames;
-    if (frames.length === 1 && frame?.key !== undefined) spans.set(keyText(text, frame.key), [member, end]);
+    if (frames.length === 1 && frame?.key !== undefined)
+      spans.set(keyText(text, frame.key), [member, end]);
   };
   for (let i = 0; i < text.length; ) {
     const frame = frames[frames.length - 1];
@@ -107,7 +121,11 @@ function scan(text: string): { numbers: Span[]; paths: string[]; spans: Map<stri
       case OPEN_OBJECT:
       case OPEN_LIST:
         if (frames.length === MAX_NESTING)
-          throw new HoldfastError("INVALID_VALUE", `It is nested deeper than ${MAX_NESTING} levels.`, { limit: MAX_NESTING });
+          throw new HoldfastError(
+            "INVALID_VALUE",
+            `It is nested deeper than ${MAX_NESTING} levels.`,
+            { limit: MAX_NESTING },
+          );
         frames.push({ isObject: text.charCodeAt(i) === OPEN_OBJECT, key: undefined, index: 0 });
         break;
       case CLOSE_OBJECT:
@@ -147,7 +165,10 @@ const CLOSE_LIST = 93;
 const OPEN_OBJECT = 123;
 const CLOSE_OBJECT = 125;
 
-/** After the string that begins at `start`, or after the text. A quote is its end where an even number of backslashes stands before it. */
+/**
+ * After the string that begins at `start`, or after the text. A quote is its end where an even
+ * number of backslashes stands before it.
+ */
 function stringEnd(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); ; at = text.indexOf('"', at + 1)) {
     if (at === -1) return text.length;
@@ -176,24 +197,34 @@ function isPastDouble(text: string, start: number, end: number): boolean {
   const number = Number(literal);
   if (/^-?\d+$/.test(literal)) return !Number.isSafeInteger(number);
   if (!Number.isFinite(number)) return true;
-  // A whole number in another spelling (`9007199254740993.0`). From 1e21 on such a literal is a rounded number.
+  // A whole number in another spelling (`9007199254740993.0`). From 1e21 on such a literal is a
+  // rounded number.
   const isLarge = Math.abs(number) > Number.MAX_SAFE_INTEGER && Math.abs(number) < 1e21;
   return isLarge && wholeNumber(literal) !== BigInt(number);
 }
 
-/** The whole number that a literal with a fraction or an exponent stands for; undefined where it stands for none. */
+/**
+ * The whole number that a literal with a fraction or an exponent stands for; undefined where it
+ * stands for none.
+ */
 function wholeNumber(literal: string): bigint | undefined {
-  const [, sign = "", whole = "", fraction = "", exponent = "0"] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(literal) ?? [];
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(literal) ?? [];
   const digits = whole + fraction;
   const zeros = Number(exponent) - fraction.length;
   if (zeros >= 0) return BigInt(`${sign}${digits}${"0".repeat(Math.min(zeros, 400))}`);
-  return /^0*$/.test(digits.slice(zeros)) ? BigInt(`${sign}${digits.slice(0, zeros) || "0"}`) : undefined;
+  return /^0*$/.test(digits.slice(zeros))
+    ? BigInt(`${sign}${digits.slice(0, zeros) || "0"}`)
+    : undefined;
 }
 
-const keyText = (text: string, [start, end]: Span): string => JSON.parse(text.slice(start, end)) as string;
+const keyText = (text: string, [start, end]: Span): string =>
+  JSON.parse(text.slice(start, end)) as string;
 
 function pathOf(text: string, frames: readonly Frame[]): string {
-  const keys = frames.map(({ isObject, key, index }) => (isObject && key !== undefined ? keyText(text, key) : index));
+  const keys = frames.map(({ isObject, key, index }) =>
+    isObject && key !== undefined ? keyText(text, key) : index,
+  );
   const path = keys.reduce<string>(pathTo, "");
   return path.startsWith(".") ? path.slice(1) : path;
 }

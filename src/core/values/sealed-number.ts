@@ -1,6 +1,6 @@
 /**
- * Numbers that are given out and taken back, and that say nothing meanwhile: sessions and documents of all tenants are counted together, and
- * a tenant's cursor would tell how many there are.
+ * Numbers that are given out and taken back, and that say nothing meanwhile: sessions and documents
+ * of all tenants are counted together, and a tenant's cursor would tell how many there are.
  */
 import { createCipheriv, createDecipheriv, createHash } from "node:crypto";
 
@@ -9,9 +9,12 @@ const CIPHER = "aes-128-ecb";
 const SEALED_CHARS = 22;
 const SEALED = new RegExp(`^[A-Za-z0-9_-]{${SEALED_CHARS}}$`);
 
-const keyOf = (key: string): Buffer => createHash("sha256").update(`sealed number\0${key}`).digest().subarray(0, 16);
+const keyOf = (key: string): Buffer =>
+  createHash("sha256").update(`sealed number\0${key}`).digest().subarray(0, 16);
 
-/** Seal a number. `list` tells apart what is sealed for one list from what is sealed for another. */
+/**
+ * Seal a number. `list` tells apart what is sealed for one list from what is sealed for another.
+ */
 export function sealNumber(no: number, list: string, key: string): string {
   const block = Buffer.alloc(16);
   block.writeBigUInt64BE(BigInt(no));

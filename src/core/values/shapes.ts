@@ -3,21 +3,30 @@
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-export const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+export const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0;
 
 /** A place in time that can be shown. */
-export const isTime = (value: unknown): value is number => Number.isSafeInteger(value) && Math.abs(value as number) <= 8.64e15;
+export const isTime = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && Math.abs(value as number) <= 8.64e15;
 
-export const isText = (value: unknown): value is string => typeof value === "string" && value.isWellFormed();
+export const isText = (value: unknown): value is string =>
+  typeof value === "string" && value.isWellFormed();
 
 // ---- shapes of objects, by their types
 
 export type Is = (value: unknown) => boolean;
 
-/** All fields that a type has, and no others: a field that is forgotten in a shape would make sound stores unreadable. */
+/**
+ * All fields that a type has, and no others: a field that is forgotten in a shape would make sound
+ * stores unreadable.
+ */
 export type Shape<T> = { readonly [K in T extends unknown ? keyof T : never]-?: Is };
 
-/** Whether a value is an object with fields of this shape. A field that no reader knows would keep its text from a redaction. */
+/**
+ * Whether a value is an object with fields of this shape. A field that no reader knows would keep
+ * its text from a redaction.
+ */
 export const fields =
   <T>(shape: Shape<T>): Is =>
   (value) =>

@@ -3,7 +3,10 @@
 let lastSecond = Number.NaN;
 let lastText = "";
 
-/** Times close together share all but their milliseconds: making a Date of each was a tenth of a load. */
+/**
+ * Times close together share all but their milliseconds: making a Date of each was a tenth of a
+ * load.
+ */
 export function isoTime(at: number): string {
   const second = Math.floor(at / 1000);
   if (second !== lastSecond) {

@@ -1,8 +1,10 @@
 /**
- * Remember which tools acted in a past that is deleted, where a fork or a snapshot still goes back to a place before those calls.
+ * Remember which tools acted in a past that is deleted, where a fork or a snapshot still goes back
+ * to a place before those calls.
  *
- * The calls themselves go with their session. A document for each line that stays names their tools, so that a fork waits
- * for a person before it calls such a tool again. The apply that removes the session writes it.
+ * The calls themselves go with their session. A document for each line that stays names their
+ * tools, so that a fork waits for a person before it calls such a tool again. The apply that
+ * removes the session writes it.
  */
 import { type LineNode, reach } from "../../core/retention/retention.js";
 import { highest } from "../../core/values/highest.js";
@@ -43,8 +45,8 @@ export class Acted {
   }
 
   /**
-   * `own`: the lines of what is deleted. `family`: these, without an owner, and all that began on them. `goes`: the numbers of snapshots that
-   * are deleted in the same step.
+   * `own`: the lines of what is deleted. `family`: these, without an owner, and all that began on
+   * them. `goes`: the numbers of snapshots that are deleted in the same step.
    */
   static async of(
     ground: Ground,
@@ -54,24 +56,45 @@ export class Acted {
   ): Promise<Acted> {
     const kept = await unlessDamaged(() => keptOf(ground.store, own, family, goes));
     const left = kept && (await unlessDamaged(() => LeftBehind.beyond(ground, own, kept)));
-    return new Acted(ground.store, kept === undefined ? own.map(({ id }) => id) : [...kept.keys()], left);
+    return new Acted(
+      ground.store,
+      kept === undefined ? own.map(({ id }) => id) : [...kept.keys()],
+      left,
+    );
   }
 
   /** What is to be kept, read up to now; nothing where that is kept already. */
   async docs(): Promise<readonly DocChange[]> {
     if (this.#lines.length === 0) return [];
     const calls = await unlessDamaged(async () => this.#left?.all());
-    const tools = [...new Map((calls ?? []).map(({ name, id }) => [name, id]))].map(([name, call]) => ({ name, call }));
+    const tools = [...new Map((calls ?? []).map(({ name, id }) => [name, id]))].map(
+      ([name, call]) => ({ name, call }),
+    );
     if (calls !== undefined && tools.length === 0) return [];
     const changes: DocChange[] = [];
     for (const id of this.#lines) {
       const row = await this.#store.doc(ACTED, id);
       const says = { tools, ...(calls === undefined && { unreadable: true as const }) };
       const known = row && (await unlessDamaged(() => actedOf(row)));
-      if (known !== undefined && equal(says, { tools: known.tools, ...(known.unreadable && { unreadable: true }) })) continue;
+      if (
+        known !== undefined &&
+        equal(says, { tools: known.tools, ...(known.unreadable && { unreadable: true }) })
+      )
+        continue;
       const version = (row?.version ?? 0) + 1;
-      const put = { of: null, version, text: sealed({ id, version, ...says } satisfies ActedDoc), body: null, pins: [] };
-      changes.push({ kind: ACTED, id, when: row === undefined ? { absent: true } : { version: row.version }, put });
+      const put = {
+        of: null,
+        version,
+        text: sealed({ id, version, ...says } satisfies ActedDoc),
+        body: null,
+        pins: [],
+      };
+      changes.push({
+        kind: ACTED,
+        id,
+        when: row === undefined ? { absent: true } : { version: row.version },
+        put,
+      });
     }
     return changes;
   }
@@ -86,7 +109,12 @@ export class Acted {
 }
 
 /** How far each line stays. */
-async function keptOf(store: Store, own: readonly LineRow[], family: readonly LineNode[], goes: ReadonlySet<number>) {
+async function keptOf(
+  store: Store,
+  own: readonly LineRow[],
+  family: readonly LineNode[],
+  goes: ReadonlySet<number>,
+) {
   const needed = reach(family);
   const kept = new Map<LineId, number>();
   for (const { id } of own) {
@@ -109,12 +137,16 @@ export async function actedIn({ store }: Ground, past: Past): Promise<readonly A
 
 export function actedOf({ id, version, text }: Pick<DocRow, "id" | "version" | "text">): ActedDoc {
   const doc = unsealed<ActedDoc>(text, "list of tools that acted", "(deleted)");
-  if (doc.id !== id || doc.version !== version) throw damaged("list of tools that acted", "(deleted)");
+  if (doc.id !== id || doc.version !== version)
+    throw damaged("list of tools that acted", "(deleted)");
   return doc;
 }
 
 /** Forget lines that are gone. */
-export async function forgetActed({ store }: Ground, { signal }: { readonly signal: AbortSignal | undefined }): Promise<void> {
+export async function forgetActed(
+  { store }: Ground,
+  { signal }: { readonly signal: AbortSignal | undefined },
+): Promise<void> {
   const gone: string[] = [];
   for await (const { id } of documents(store, { kind: ACTED })) {
     signal?.throwIfAborted();

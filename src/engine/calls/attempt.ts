@@ -1,4 +1,7 @@
-/** One attempt at a call: run with a deadline, until it answers, throws, waits for something, runs out of time, or must stop. */
+/**
+ * One attempt at a call: run with a deadline, until it answers, throws, waits for something, runs
+ * out of time, or must stop.
+ */
 import { NotDone, type WaitsFor } from "../../core/effects/effect.js";
 import type { Ground } from "../journal/ground.js";
 import { onAbort } from "../util/aborting.js";
@@ -8,8 +11,16 @@ export type Attempted =
   | { readonly is: "answered"; readonly value: unknown }
   /** The tool says that nothing happened. */
   | { readonly is: "not-done"; readonly error: unknown }
-  /** What became of it is not known. `inside`: it may still be at it. `final`: it has answered, so that making it again finds out nothing. */
-  | { readonly is: "unknown"; readonly error: unknown; readonly inside: boolean; readonly final?: true }
+  /**
+   * What became of it is not known. `inside`: it may still be at it. `final`: it has answered, so
+   * that making it again finds out nothing.
+   */
+  | {
+      readonly is: "unknown";
+      readonly error: unknown;
+      readonly inside: boolean;
+      readonly final?: true;
+    }
   | { readonly is: "suspended"; readonly waits: WaitsFor }
   /** `begun`: what became of it is not known. */
   | { readonly is: "stopped"; readonly begun: boolean };
@@ -38,10 +49,18 @@ export interface Handle {
 /** For how long a call that was told to stop may take to end by itself. */
 const GRACE_MS = 1_000;
 
-export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: Attempting): Promise<Attempted> {
+export async function attempt(
+  ground: Ground,
+  { id, leftMs, stop, run, late }: Attempting,
+): Promise<Attempted> {
   if (stop.aborted) return { is: "stopped", begun: false };
-  // Others take it for ended by now, and may have done something about it: a process that was stopped meanwhile must not begin it.
-  if (leftMs <= 0) return { is: "not-done", error: new NotDone("The call was not made: its time was up before it could begin.") };
+  // Others take it for ended by now, and may have done something about it: a process that was
+  // stopped meanwhile must not begin it.
+  if (leftMs <= 0)
+    return {
+      is: "not-done",
+      error: new NotDone("The call was not made: its time was up before it could begin."),
+    };
   let leave: (attempted: Attempted) => void = () => {};
   const other = new Promise<Attempted>((resolve) => {
     leave = resolve;
@@ -92,7 +111,8 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
     isInside = false;
   };
   void answer.then(async (attempted) => {
-    // What it answers too late is posted before it counts as gone: whoever looks in between must not take it for unknown.
+    // What it answers too late is posted before it counts as gone: whoever looks in between must
+    // not take it for unknown.
     if (over && (attempted.is === "answered" || attempted.is === "not-done")) await late(attempted);
     goesOut();
   });
@@ -116,7 +136,10 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
   function runOn(): void {
     timer = setTimeout(
       () => {
-        const error = new DOMException(`The call took longer than it may (${Math.ceil(leftMs)} ms).`, "TimeoutError");
+        const error = new DOMException(
+          `The call took longer than it may (${Math.ceil(leftMs)} ms).`,
+          "TimeoutError",
+        );
         end(error);
         leave({ is: "unknown", error, inside: true });
       },
@@ -132,7 +155,8 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
   // It never answers, and is not to be taken for one that is still at it.
   if (gaveUp) goesOut();
   if (attempted.is === "suspended") {
-    // Nobody will take its answer: whatever it still holds on to, this is when to let go. It never goes on.
+    // Nobody will take its answer: whatever it still holds on to, this is when to let go. It never
+    // goes on.
     goesOut();
     end(new DOMException("The call waits for something, and will be begun again.", "AbortError"));
   }
@@ -146,7 +170,12 @@ async function answered(run: () => unknown): Promise<Attempted> {
   } catch (thrown) {
     const error = readable(thrown);
     if (error instanceof NotDone) return { is: "not-done", error };
-    return { is: "unknown", error, inside: false, ...(error instanceof UnreadableAnswer && { final: true }) };
+    return {
+      is: "unknown",
+      error,
+      inside: false,
+      ...(error instanceof UnreadableAnswer && { final: true }),
+    };
   }
 }
 

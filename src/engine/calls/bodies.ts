@@ -19,7 +19,10 @@ export async function valueOf({ journal }: Ground, body: Body | undefined): Prom
   return deepFreeze(jsonIn(Buffer.from(await journal.blob(body.blob)).toString("utf8"), body.blob));
 }
 
-/** The arguments of a call: its own, or those in the reply that asked for it; null where that was pruned. */
+/**
+ * The arguments of a call: its own, or those in the reply that asked for it; null where that was
+ * pruned.
+ */
 export async function argsOf(ground: Ground, past: Past, { args, call }: Effect): Promise<Json> {
   if (args !== undefined || call === undefined) return valueOf(ground, args);
   const [seq, index] = call;
@@ -28,36 +31,55 @@ export async function argsOf(ground: Ground, past: Past, { args, call }: Effect)
   return (reply && callsIn(reply)[index]?.input) ?? null;
 }
 
-/** What a call that is done answered, from its record or from the tool message that says it; undefined where that was pruned. */
-export async function answerOf(ground: Ground, { id, result, said }: Effect): Promise<Json | undefined> {
+/**
+ * What a call that is done answered, from its record or from the tool message that says it;
+ * undefined where that was pruned.
+ */
+export async function answerOf(
+  ground: Ground,
+  { id, result, said }: Effect,
+): Promise<Json | undefined> {
   if (result !== undefined || said === undefined) return valueOf(ground, result);
   const message = await messageAt(ground, lineOfEffect(id) as LineId, said);
-  return message && ((partsOf(message).find((part) => part.type === "tool-result")?.output ?? null) as Json);
+  return (
+    message &&
+    ((partsOf(message).find((part) => part.type === "tool-result")?.output ?? null) as Json)
+  );
 }
 
 /** The same of a call on the session's own past, where it must be there. */
 export async function resultOf(ground: Ground, effect: Effect): Promise<Json> {
   const answer = await answerOf(ground, effect);
   if (answer === undefined)
-    throw new HoldfastError("CORRUPT", `The message that says what the call ${effect.id} answered is missing.`, { effectId: effect.id });
+    throw new HoldfastError(
+      "CORRUPT",
+      `The message that says what the call ${effect.id} answered is missing.`,
+      { effectId: effect.id },
+    );
   return answer;
 }
 
 async function messageAt(ground: Ground, line: LineId, seq: number): Promise<Message | undefined> {
   const save = await ground.journal.saves.holding(line, seq, { items: true });
   if (save === undefined || firstSeq(save) > seq) {
-    // The end of a line that no session owns may have been freed. Of any other line it must be there.
+    // The end of a line that no session owns may have been freed. Of any other line it must be
+    // there.
     if ((await ground.journal.line(line))?.session != null) throw hole(line, seq);
     return undefined;
   }
   if (isGap(save) || save.items === null) return undefined;
   const record = open(save, { items: true }).items[seq - firstSeq(save)];
   if (record === undefined) return undefined;
-  const body = record.blob === undefined ? undefined : Buffer.from(await ground.journal.blob(record.blob)).toString("utf8");
+  const body =
+    record.blob === undefined
+      ? undefined
+      : Buffer.from(await ground.journal.blob(record.blob)).toString("utf8");
   return reviveRecord(record, body, seq, save);
 }
 
 /** The calls that a message asks for, without those that its provider makes itself. */
 export function callsIn(message: Parameters<typeof partsOf>[0]) {
-  return partsOf(message).flatMap((part) => (part.type === "tool-call" && part.by !== "provider" ? [part] : []));
+  return partsOf(message).flatMap((part) =>
+    part.type === "tool-call" && part.by !== "provider" ? [part] : [],
+  );
 }

@@ -1,13 +1,25 @@
 /**
- * Calls of a session by hand: each has a name of the caller's, or, where repeating it does no harm, a place.
+ * Calls of a session by hand: each has a name of the caller's, or, where repeating it does no harm,
+ * a place.
  *
- * PLACE-1  a recorded answer is dropped by the next save that changes messages or state (core/effects/course.ts).
- * PLACE-2  a place is the line, the number of the last message, a digest of the state, the call, and how many answers this holder was
- *          already given there. A checkpoint does not change it. A call that fails does not count.
- * PLACE-3  where a place cannot tell two calls apart, the call is made again: an answer paid for twice is better than a wrong one.
+ * PLACE-1  a recorded answer is dropped by the next save that changes messages or state
+ *          (core/effects/course.ts).
+ * PLACE-2  a place is the line, the number of the last message, a digest of the state, the call,
+ *          and how many answers this holder was already given there. A checkpoint does not change
+ *          it. A call that fails does not count.
+ * PLACE-3  where a place cannot tell two calls apart, the call is made again: an answer paid for
+ *          twice is better than a wrong one.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { acts, differs, type Effect, isFailed, keyAt, NotDone, sameOf } from "../../core/effects/effect.js";
+import {
+  acts,
+  differs,
+  type Effect,
+  isFailed,
+  keyAt,
+  NotDone,
+  sameOf,
+} from "../../core/effects/effect.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
 import { encode, type Json } from "../../core/values/json.js";
@@ -25,19 +37,29 @@ export type EffectOptions<A, R> = (
   | { readonly mode: "repeatable"; readonly key?: string; readonly check?: never }
   | {
       readonly mode: "keyed" | "once";
-      /** The caller's own name for this very act: the same name is the same act, also after a crash. */
+      /**
+       * The caller's own name for this very act: the same name is the same act, also after a crash.
+       */
       readonly key: string;
       /** Asked when nobody knows whether it happened. */
-      readonly check?: (request: Omit<CheckRequest<A>, "context">) => Promise<Settled<R>> | Settled<R>;
+      readonly check?: (
+        request: Omit<CheckRequest<A>, "context">,
+      ) => Promise<Settled<R>> | Settled<R>;
     }
 ) & { readonly timeoutMs?: number; readonly retry?: Retry; readonly keyValidMs?: number };
 
 export interface ModelOptions {
-  /** Your own name for this question: the same name is given the same answer, also after a crash. */
+  /**
+   * Your own name for this question: the same name is given the same answer, also after a crash.
+   */
   readonly key?: string;
 }
 
-type Ask = (context: { readonly key: string; readonly signal: AbortSignal; readonly messages: readonly unknown[] }) => unknown;
+type Ask = (context: {
+  readonly key: string;
+  readonly signal: AbortSignal;
+  readonly messages: readonly unknown[];
+}) => unknown;
 
 type Run = (args: Json, context: { readonly key: string; readonly signal: AbortSignal }) => unknown;
 
@@ -45,7 +67,10 @@ export class ByHand {
   readonly #held: Holding;
   readonly #caller: Caller;
   readonly #repeats: Repeats;
-  /** Keys of calls without a name that are being made, and of those whose answers this holder was given. */
+  /**
+   * Keys of calls without a name that are being made, and of those whose answers this holder was
+   * given.
+   */
   readonly #asked = new Set<string>();
   readonly #given = new Set<string>();
   #asking = 0;
@@ -57,17 +82,34 @@ export class ByHand {
     this.#repeats = new Repeats(held);
   }
 
-  async effect(name: unknown, args: unknown, given: EffectOptions<never, unknown>, run: Run): Promise<Json> {
+  async effect(
+    name: unknown,
+    args: unknown,
+    given: EffectOptions<never, unknown>,
+    run: Run,
+  ): Promise<Json> {
     this.#held.usable();
     const tool = checkName(name, "effect name");
-    const o = options(given as EffectOptions<unknown, unknown>, "effect", ["mode", "key", "check", "timeoutMs", "retry", "keyValidMs"]);
+    const o = options(given as EffectOptions<unknown, unknown>, "effect", [
+      "mode",
+      "key",
+      "check",
+      "timeoutMs",
+      "retry",
+      "keyValidMs",
+    ]);
     const checked = callOptions(o, "effect");
-    if (callback(run, "effect run") === undefined) throw invalid("effect run", "it must be a function");
+    if (callback(run, "effect run") === undefined)
+      throw invalid("effect run", "it must be a function");
     if (o.key === undefined && acts(checked))
-      throw invalid("effect.key", `a ${checked.mode} call by hand needs a key of yours, by which it is known again after a crash`);
+      throw invalid(
+        "effect.key",
+        `a ${checked.mode} call by hand needs a key of yours, by which it is known again after a crash`,
+      );
     const check = callback(o.check, "effect.check") as EffectOptions<unknown, unknown>["check"];
     const encoded = encode(args, "args");
-    const { value } = this.#held.ground.redactor?.encoded(encoded, { in: "arguments", tool }, "args") ?? encoded;
+    const { value } =
+      this.#held.ground.redactor?.encoded(encoded, { in: "arguments", tool }, "args") ?? encoded;
     const call: Call = {
       name: tool,
       args: value,
@@ -76,14 +118,18 @@ export class ByHand {
       named: o.key === undefined ? undefined : checkName(o.key, "effect.key"),
       place: undefined,
       options: checked,
-      run: ({ effect, args: given, handle }) => run(given, { key: effect.key, signal: handle.signal }),
+      run: ({ effect, args: given, handle }) =>
+        run(given, { key: effect.key, signal: handle.signal }),
       check: check && (async (request) => check(request)),
     };
     if (call.named === undefined) return this.#passing(call, run, async () => {});
     return this.#once(`${tool}\n${call.named}`, () => this.#named(call, call.named as string));
   }
 
-  /** Asks a model. What it answered is durable when this resolves, and is not asked for again after a crash. */
+  /**
+   * Asks a model. What it answered is durable when this resolves, and is not asked for again after
+   * a crash.
+   */
   async model(run: Ask, given?: ModelOptions): Promise<Json> {
     this.#held.usable();
     if (callback(run, "model") === undefined) throw invalid("model", "it must be a function");
@@ -101,12 +147,15 @@ export class ByHand {
       check: undefined,
     };
     const { named } = call;
-    const ask: Run = (_args, context) => run({ ...context, messages: this.#held.work.fold.messages });
+    const ask: Run = (_args, context) =>
+      run({ ...context, messages: this.#held.work.fold.messages });
     const commit = async () => {
       await this.#held.commit();
     };
     return this.#whileAsking(() =>
-      named === undefined ? this.#passing(call, ask, commit) : this.#once(`\n${named}`, () => this.#namedReply(call, named, ask, commit)),
+      named === undefined
+        ? this.#passing(call, ask, commit)
+        : this.#once(`\n${named}`, () => this.#namedReply(call, named, ask, commit)),
     );
   }
 
@@ -117,7 +166,8 @@ export class ByHand {
     try {
       return await ask();
     } finally {
-      // The caller appends the reply when this resolves, and it comes before what others have said meanwhile.
+      // The caller appends the reply when this resolves, and it comes before what others have said
+      // meanwhile.
       setImmediate(() => {
         this.#asking -= 1;
         if (this.#asking === 0) this.#held.inbox.isAsking = false;
@@ -126,7 +176,12 @@ export class ByHand {
   }
 
   /** The key alone decides. */
-  async #namedReply(call: Call, named: string, ask: Run, commit: () => Promise<void>): Promise<Json> {
+  async #namedReply(
+    call: Call,
+    named: string,
+    ask: Run,
+    commit: () => Promise<void>,
+  ): Promise<Json> {
     const known = this.#held.work.fold.course.reply(named);
     if (known !== undefined) {
       const answer = await resultOf(this.#held.ground, known);
@@ -182,19 +237,35 @@ export class ByHand {
     return made.body.value;
   }
 
-  /** PLACE-2. An answer that was dropped no longer counts: the next holder does not know of it either. */
+  /**
+   * PLACE-2. An answer that was dropped no longer counts: the next holder does not know of it
+   * either.
+   */
   #placeKey({ name, same, model }: Call): string {
     const { fold } = this.#held.work;
     const { course } = fold;
-    if (this.#given.size > MAX_GIVEN) for (const key of this.#given) if (course.passing(key) === undefined) this.#given.delete(key);
+    if (this.#given.size > MAX_GIVEN)
+      for (const key of this.#given) if (course.passing(key) === undefined) this.#given.delete(key);
     for (let nth = 0; ; nth++) {
-      const key = keyAt(this.#held.line, fold.lastMessage, fold.stateDigest, model ? "model" : "effect", name, same, nth);
+      const key = keyAt(
+        this.#held.line,
+        fold.lastMessage,
+        fold.stateDigest,
+        model ? "model" : "effect",
+        name,
+        same,
+        nth,
+      );
       const isGiven = this.#given.has(key) && course.passing(key) !== undefined;
       if (!isGiven && !this.#asked.has(key)) return key;
     }
   }
 
-  async #repeat({ name, options: { retry, timeoutMs }, args }: Call, key: string, run: Run): Promise<Finished> {
+  async #repeat(
+    { name, options: { retry, timeoutMs }, args }: Call,
+    key: string,
+    run: Run,
+  ): Promise<Finished> {
     const { redactor } = this.#held.ground;
     for (let tries = 1; ; tries++) {
       const attempted = await attempt(this.#held.ground, {
@@ -205,7 +276,10 @@ export class ByHand {
         late: async () => {},
       });
       if (attempted.is === "answered") {
-        const made = finished(attempted.value, redactor && ((body) => redactor.encoded(body, { in: "result", tool: name }, "result")));
+        const made = finished(
+          attempted.value,
+          redactor && ((body) => redactor.encoded(body, { in: "result", tool: name }, "result")),
+        );
         if (made.error !== undefined) throw made.error;
         return made;
       }
@@ -224,8 +298,30 @@ export class ByHand {
   ): void {
     const { work } = this.#held;
     const id = work.newEffectId();
-    work.course({ effect: { id, is: "intent", name, mode, key, ...(named !== undefined && { named }), same, ...(model && { model }) } });
-    work.course({ effect: { id, is: "done", outcome, ...(from !== undefined && { from }), ...(happened && { happened }) } }, body);
+    work.course({
+      effect: {
+        id,
+        is: "intent",
+        name,
+        mode,
+        key,
+        ...(named !== undefined && { named }),
+        same,
+        ...(model && { model }),
+      },
+    });
+    work.course(
+      {
+        effect: {
+          id,
+          is: "done",
+          outcome,
+          ...(from !== undefined && { from }),
+          ...(happened && { happened }),
+        },
+      },
+      body,
+    );
   }
 
   // ---- by name
@@ -233,7 +329,8 @@ export class ByHand {
   async #named(call: Call, named: string): Promise<Json> {
     const { ground } = this.#held;
     const known = this.#held.work.fold.course.named(call.name, named);
-    if (known !== undefined && differs(known.same, call.same) && !isFailed(known)) throw otherArguments(known, named);
+    if (known !== undefined && differs(known.same, call.same) && !isFailed(known))
+      throw otherArguments(known, named);
     if (known?.outcome === "ok") return resultOf(ground, known);
     if (known?.happened) throw notKept(known, await resultOf(ground, known));
     if (acts(known ?? call.options)) await this.#refuseStandstill();
@@ -242,7 +339,12 @@ export class ByHand {
       const key = keyAt(this.#held.id, call.name, named);
       const made = await this.#repeat(call, key, (args, context) =>
         call.run({
-          handle: { signal: context.signal, suspend: neverSuspends, stopped: neverSuspends, outOfTime: (wait) => wait() },
+          handle: {
+            signal: context.signal,
+            suspend: neverSuspends,
+            stopped: neverSuspends,
+            outOfTime: (wait) => wait(),
+          },
           effect: { key } as Effect,
           args,
           attempt: 1,
@@ -258,7 +360,11 @@ export class ByHand {
       const { replays } = repeat;
       const value = await resultOf(ground, replays);
       const { outcome = "ok", happened } = replays;
-      this.#record(call, replays.key, replays.id, { ...finished(value, undefined), outcome, ...(happened && { happened }) });
+      this.#record(call, replays.key, replays.id, {
+        ...finished(value, undefined),
+        outcome,
+        ...(happened && { happened }),
+      });
       await this.#held.commit();
       if (outcome === "ok") return value;
       throw new NotDone(String(value));
@@ -305,14 +411,27 @@ export class ByHand {
         throw waitsForPerson(effect, this.#held.id);
       case "doubt":
         if (effect.phase !== "doubt") {
-          work.course({ effect: { id, is: "doubt", ...(made.why !== undefined && { why: made.why }) } });
+          work.course({
+            effect: { id, is: "doubt", ...(made.why !== undefined && { why: made.why }) },
+          });
           restate(work);
           await this.#held.commit();
         }
         throw inDoubt(effect, this.#held.id, made.why, made.error);
       case "finished": {
         const { outcome, by, body, error, happened } = made;
-        work.course({ effect: { id, is: "done", outcome, ...(by !== undefined && { by }), ...(happened && { happened }) } }, body);
+        work.course(
+          {
+            effect: {
+              id,
+              is: "done",
+              outcome,
+              ...(by !== undefined && { by }),
+              ...(happened && { happened }),
+            },
+          },
+          body,
+        );
         restate(work);
         try {
           await this.#held.commitSurely();
@@ -330,12 +449,16 @@ export class ByHand {
     return (
       this.#held.ended ??
       this.#held.signal.reason ??
-      new HoldfastError("CLOSED", `Session ${quote(this.#held.id)} has been closed.`, { sessionId: this.#held.id })
+      new HoldfastError("CLOSED", `Session ${quote(this.#held.id)} has been closed.`, {
+        sessionId: this.#held.id,
+      })
     );
   }
 }
 
-/** How often it is looked whether a call that another may be inside of is over: somebody may say so. */
+/**
+ * How often it is looked whether a call that another may be inside of is over: somebody may say so.
+ */
 const LOOK_MS = 1_000;
 /** From so many on, keys of answers that were dropped are forgotten. */
 const MAX_GIVEN = 1_000;
@@ -359,10 +482,18 @@ function waitsForPerson({ id, name, waits }: Effect, session: string): HoldfastE
     waits?.for === "repeat" && waits.uncertain
       ? `Session ${quote(session)} has left a past in which ${quote(name)} was called, and the arguments of that call were redacted or deleted: Holdfast cannot tell whether this call is the same.`
       : `${quote(name)} was made before, in a past that session ${quote(session)} has left.`;
-  return new HoldfastError("WAITING", `${says} Approve, deny or settle ${id} to go on.`, { sessionId: session, effectId: id });
+  return new HoldfastError("WAITING", `${says} Approve, deny or settle ${id} to go on.`, {
+    sessionId: session,
+    effectId: id,
+  });
 }
 
-function inDoubt({ id, name, key }: Effect, session: string, why: string | undefined, cause: unknown): HoldfastError {
+function inDoubt(
+  { id, name, key }: Effect,
+  session: string,
+  why: string | undefined,
+  cause: unknown,
+): HoldfastError {
   const reason = why === undefined ? "" : ` ${why}`;
   return new HoldfastError(
     "IN_DOUBT",

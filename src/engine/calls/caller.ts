@@ -1,10 +1,17 @@
 /**
- * Makes the calls of one held session. What may be done about a call is decided in core/effects/effect.ts; here it is done, and nothing is begun
- * before the journal says so (E1).
+ * Makes the calls of one held session. What may be done about a call is decided in
+ * core/effects/effect.ts; here it is done, and nothing is begun before the journal says so (E1).
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { acts, type Effect, type EffectEvent, nextMove, type Outcome, type WaitsFor } from "../../core/effects/effect.js";
+import {
+  acts,
+  type Effect,
+  type EffectEvent,
+  nextMove,
+  type Outcome,
+  type WaitsFor,
+} from "../../core/effects/effect.js";
 import type { Owner } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type Encoded, encode, type Json } from "../../core/values/json.js";
@@ -29,8 +36,15 @@ export interface Call {
   readonly model?: true;
   readonly place: readonly [reply: number, index: number] | undefined;
   readonly options: CallOptions;
-  readonly run: (call: { readonly handle: Handle; readonly effect: Effect; readonly args: Json; readonly attempt: number }) => unknown;
-  readonly check: ((request: Omit<CheckRequest, "context">) => Promise<Settled<unknown>>) | undefined;
+  readonly run: (call: {
+    readonly handle: Handle;
+    readonly effect: Effect;
+    readonly args: Json;
+    readonly attempt: number;
+  }) => unknown;
+  readonly check:
+    | ((request: Omit<CheckRequest, "context">) => Promise<Settled<unknown>>)
+    | undefined;
 }
 
 /** What became of a call, and is still to be recorded. */
@@ -60,7 +74,10 @@ export type Made =
   | { readonly is: "pause"; readonly until: number }
   | { readonly is: "stopped" };
 
-/** An attempt is given so much more than its time, for its record to become durable before it begins. */
+/**
+ * An attempt is given so much more than its time, for its record to become durable before it
+ * begins.
+ */
 const COMMIT_MS = 1_000;
 /** How often `check` may send a call back to be made again, by one holder. */
 const RETRIES = 3;
@@ -80,7 +97,10 @@ export class Caller {
   }
 
   /** Stages the intent of a call: with the commit that follows it is begun, unless it waits. */
-  intend({ name, args, same, keepsArgs, named, place, options }: Call, waits: WaitsFor | undefined): Effect {
+  intend(
+    { name, args, same, keepsArgs, named, place, options }: Call,
+    waits: WaitsFor | undefined,
+  ): Effect {
     const { work } = this.#held;
     const id = work.newEffectId();
     if (waits === undefined) this.#tellHolder();
@@ -103,14 +123,23 @@ export class Caller {
   /** Who begins calls from here on, so that another process can tell whether it still lives. */
   #tellHolder(): void {
     const { self } = this.#ground.machine;
-    if (this.#held.work.fold.course.holder?.nonce !== self.nonce) this.#held.work.course({ held: self });
+    if (this.#held.work.fold.course.holder?.nonce !== self.nonce)
+      this.#held.work.course({ held: self });
   }
 
   #attempt(no: number, { timeoutMs }: CallOptions) {
-    return { no, at: this.#ground.nowAbout(), wall: this.#ground.wallMs(), forMs: timeoutMs + COMMIT_MS };
+    return {
+      no,
+      at: this.#ground.nowAbout(),
+      wall: this.#ground.wallMs(),
+      forMs: timeoutMs + COMMIT_MS,
+    };
   }
 
-  /** Makes a call, or finds out what became of it. `fresh`: its intent was committed just now, by this holder. */
+  /**
+   * Makes a call, or finds out what became of it. `fresh`: its intent was committed just now, by
+   * this holder.
+   */
   async make(id: string, call: Call, { fresh }: { readonly fresh: boolean }): Promise<Made> {
     let tries = 0;
     let rechecks = 0;
@@ -119,14 +148,19 @@ export class Caller {
     let inside = false;
     let error: unknown;
     let why: string | undefined;
-    /** Of an attempt before this one nobody knows what became: that the next did nothing is then no outcome. */
+    /**
+     * Of an attempt before this one nobody knows what became: that the next did nothing is then no
+     * outcome.
+     */
     let isOpen = !fresh && this.#held.work.fold.course.get(id)?.phase !== "ready";
     for (;;) {
       const known = this.#held.work.fold.course.get(id);
       if (known === undefined) return { is: "stopped" };
       if (this.#stop.aborted) return this.#stopped(known, isOpen);
-      // Of what does no harm the journal does not say that it was begun: without this it would be run again without end.
-      const effect: Effect = tries > 0 && known.phase === "ready" && !acts(known) ? { ...known, phase: "begun" } : known;
+      // Of what does no harm the journal does not say that it was begun: without this it would be
+      // run again without end.
+      const effect: Effect =
+        tries > 0 && known.phase === "ready" && !acts(known) ? { ...known, phase: "begun" } : known;
       const holder = tries > 0 ? "ended" : this.#holderOf(effect);
       const move =
         mustRun && effect.phase !== "done"
@@ -151,7 +185,11 @@ export class Caller {
           return { ...failed(error, this.#cleaned(call)), error };
         case "check": {
           asked = true;
-          const settled = await this.#check(effect, call, holder === "unknown" || inside ? "unknown" : "dead");
+          const settled = await this.#check(
+            effect,
+            call,
+            holder === "unknown" || inside ? "unknown" : "dead",
+          );
           if (settled.is === "finished") return settled;
           if (settled.is === "unknown") {
             ({ why } = settled);
@@ -159,7 +197,11 @@ export class Caller {
           }
           rechecks += 1;
           if (rechecks > RETRIES)
-            return { is: "doubt", error, why: `The check of ${quote(call.name)} asked for another attempt ${RETRIES} times.` };
+            return {
+              is: "doubt",
+              error,
+              why: `The check of ${quote(call.name)} asked for another attempt ${RETRIES} times.`,
+            };
           mustRun = true;
           isOpen = false;
           continue;
@@ -185,7 +227,8 @@ export class Caller {
         case "not-done":
           ({ error } = attempted);
           if (isOpen && acts(effect)) break;
-          if (tries >= call.options.retry.attempts) return { ...failed(error, this.#cleaned(call)), error };
+          if (tries >= call.options.retry.attempts)
+            return { ...failed(error, this.#cleaned(call)), error };
           // Nothing happened: whatever its mode, it may be made again.
           mustRun = true;
           break;
@@ -198,44 +241,71 @@ export class Caller {
           break;
       }
       if (tries < call.options.retry.attempts)
-        await sleep(backoff(call.options.retry, tries), undefined, { signal: this.#stop }).catch(() => {});
+        await sleep(backoff(call.options.retry, tries), undefined, { signal: this.#stop }).catch(
+          () => {},
+        );
     }
   }
 
-  /** Where nothing of a call has happened, only this process knows that: it is left as one that can be made. */
+  /**
+   * Where nothing of a call has happened, only this process knows that: it is left as one that can
+   * be made.
+   */
   async #stopped(effect: Effect, isOpen: boolean): Promise<Made> {
-    if (!isOpen && acts(effect) && (effect.phase === "begun" || effect.phase === "doubt")) await this.#sayLate(effect, { retry: true });
+    if (!isOpen && acts(effect) && (effect.phase === "begun" || effect.phase === "doubt"))
+      await this.#sayLate(effect, { retry: true });
     return { is: "stopped" };
   }
 
-  /** Asks what became of a call, and does not make it again: that it did not happen is its outcome. */
+  /**
+   * Asks what became of a call, and does not make it again: that it did not happen is its outcome.
+   */
   async ask(id: string, call: Call): Promise<Made> {
     const effect = this.#held.work.fold.course.get(id);
     if (effect === undefined || this.#stop.aborted) return { is: "stopped" };
     const holder = this.#holderOf(effect);
     const clock = { now: this.#ground.nowAbout(), wall: this.#ground.wallMs() };
-    const move = nextMove(effect, { holder, ...clock, triesLeft: false, canCheck: call.check !== undefined });
+    const move = nextMove(effect, {
+      holder,
+      ...clock,
+      triesLeft: false,
+      canCheck: call.check !== undefined,
+    });
     if (move.do === "answer") return { is: "done", effect };
     if (move.do === "pause") return { is: "pause", until: move.until };
     if (move.do !== "check") return { is: "doubt", error: undefined };
     const settled = await this.#check(effect, call, holder === "unknown" ? "unknown" : "dead");
     if (settled.is === "unknown") return { is: "doubt", error: undefined, why: settled.why };
     return settled.is === "retry"
-      ? { ...failed("It did not happen, and was not made again: its turn is over.", undefined), by: "check" }
+      ? {
+          ...failed("It did not happen, and was not made again: its turn is over.", undefined),
+          by: "check",
+        }
       : settled;
   }
 
-  /** E1: the journal says that it is begun again, before it is. Of what does no harm it need not say so. */
+  /**
+   * E1: the journal says that it is begun again, before it is. Of what does no harm it need not say
+   * so.
+   */
   async #begin(effect: Effect, { options }: Call): Promise<Effect | undefined> {
     if (acts(effect)) {
       this.#tellHolder();
-      this.#held.work.course({ effect: { id: effect.id, is: "begun", attempt: this.#attempt((effect.attempt?.no ?? 0) + 1, options) } });
+      this.#held.work.course({
+        effect: {
+          id: effect.id,
+          is: "begun",
+          attempt: this.#attempt((effect.attempt?.no ?? 0) + 1, options),
+        },
+      });
       await this.#held.commitStep();
     }
     return this.#held.work.fold.course.get(effect.id);
   }
 
-  /** What a call answered, as it is stored: whoever is given it now sees what a resumed run will. */
+  /**
+   * What a call answered, as it is stored: whoever is given it now sees what a resumed run will.
+   */
   #cleaned({ name }: Pick<Call, "name">): Cleaned {
     const { redactor } = this.#ground;
     return redactor && ((body) => redactor.encoded(body, { in: "result", tool: name }, "result"));
@@ -247,7 +317,10 @@ export class Caller {
     const no = effect.attempt?.no ?? 1;
     // Counted from what the journal says: that is when others will think that it has ended.
     const { attempt: begun } = effect;
-    const untilOver = acts(effect) && begun !== undefined ? begun.at + begun.forMs - this.#ground.nowAbout() : options.timeoutMs;
+    const untilOver =
+      acts(effect) && begun !== undefined
+        ? begun.at + begun.forMs - this.#ground.nowAbout()
+        : options.timeoutMs;
     const leftMs = Math.min(options.timeoutMs, untilOver);
     return attempt(this.#ground, {
       id,
@@ -255,27 +328,40 @@ export class Caller {
       stop: this.#stop,
       run: (handle) => run({ handle, effect, args, attempt: no }),
       late: (answered) =>
-        this.late(effect, answered.is === "answered" ? finished(answered.value, cleaned) : failed(answered.error, cleaned)),
+        this.late(
+          effect,
+          answered.is === "answered"
+            ? finished(answered.value, cleaned)
+            : failed(answered.error, cleaned),
+        ),
     });
   }
 
   /** What is known too late to be recorded here goes to whoever holds the session now, or next. */
   async late(effect: Effect, { outcome, body, happened }: Finished): Promise<void> {
     if (!acts(effect)) return;
-    const as: Settlement = outcome === "ok" ? { result: body.value } : { error: String(body.value), ...(happened && { happened }) };
+    const as: Settlement =
+      outcome === "ok"
+        ? { result: body.value }
+        : { error: String(body.value), ...(happened && { happened }) };
     await this.#sayLate(effect, as);
   }
 
   async #sayLate({ id, attempt }: Effect, as: Settlement): Promise<void> {
     const no = attempt?.no ?? 1;
-    await this.#ground.postLate(this.#held.id, { kind: "late", effect: id, attempt: no, as }, { id: lateId(id, no) });
+    await this.#ground.postLate(
+      this.#held.id,
+      { kind: "late", effect: id, attempt: no, as },
+      { id: lateId(id, no) },
+    );
   }
 
   #holderOf({ id, holder, holders = [], phase }: Effect): "dead" | "unknown" {
     if (phase !== "begun" && phase !== "doubt") return "dead";
     const { machine, store, running } = this.#ground;
     if (running.has(id) || holder === undefined) return "unknown";
-    const isGone = (owner: Owner) => owner.nonce === machine.self.nonce || machine.isDead(owner, store.traits.oneMachine);
+    const isGone = (owner: Owner) =>
+      owner.nonce === machine.self.nonce || machine.isDead(owner, store.traits.oneMachine);
     return [...holders, holder].every(isGone) ? "dead" : "unknown";
   }
 
@@ -283,7 +369,9 @@ export class Caller {
     { key, attempt: last, since }: Effect,
     { check, args, name }: Call,
     holder: "dead" | "unknown",
-  ): Promise<Finished | { readonly is: "retry" } | { readonly is: "unknown"; readonly why?: string }> {
+  ): Promise<
+    Finished | { readonly is: "retry" } | { readonly is: "unknown"; readonly why?: string }
+  > {
     let answer: unknown;
     try {
       answer = await check?.({ key, args, startedAt: isoTime(last?.wall ?? since), holder });
@@ -303,14 +391,21 @@ export class Caller {
   }
 }
 
-/** The call was made: where its result cannot be kept, that is what is said of it. It is not made again for that. */
+/**
+ * The call was made: where its result cannot be kept, that is what is said of it. It is not made
+ * again for that.
+ */
 export function finished(value: unknown, cleaned: Cleaned): Finished {
   try {
     const body = encode(value === undefined ? null : value, "result");
     return { is: "finished", outcome: "ok", body: cleaned?.(body) ?? body };
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
-    return { ...failed(`The call was made, but its result could not be kept: ${error.message}`, cleaned), error, happened: true };
+    return {
+      ...failed(`The call was made, but its result could not be kept: ${error.message}`, cleaned),
+      error,
+      happened: true,
+    };
   }
 }
 

@@ -1,4 +1,7 @@
-/** What `check` answered, read by the rule of `effects.settle`: exactly one defined field, and `retry` only as true. */
+/**
+ * What `check` answered, read by the rule of `effects.settle`: exactly one defined field, and
+ * `retry` only as true.
+ */
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { typeName } from "../../core/values/ids.js";
 import { fieldsOf } from "../../core/values/json.js";
@@ -19,20 +22,31 @@ export function readCheckAnswer(tool: string, answer: unknown): CheckAnswer {
     is: "unknown",
     why: `The check of ${quote(tool)} must answer { result }, { error }, { retry: true } or undefined. It answered ${found}.`,
   });
-  if (typeof answer !== "object") return says(typeof answer === "boolean" ? `${answer}` : `a ${typeof answer}`);
+  if (typeof answer !== "object")
+    return says(typeof answer === "boolean" ? `${answer}` : `a ${typeof answer}`);
   let fields: Record<string, unknown>;
   try {
     fields = fieldsOf(answer, "check");
   } catch (error) {
-    return says(error instanceof HoldfastError ? `${typeName(answer)} that cannot be read` : "a value that cannot be read");
+    return says(
+      error instanceof HoldfastError
+        ? `${typeName(answer)} that cannot be read`
+        : "a value that cannot be read",
+    );
   }
   const given = Object.keys(fields).filter((name) => fields[name] !== undefined);
   const [name] = given;
-  if (given.length !== 1 || !(FIELDS as readonly unknown[]).includes(name)) return says(listed(given));
+  if (given.length !== 1 || !(FIELDS as readonly unknown[]).includes(name))
+    return says(listed(given));
   if (name === "result") return { is: "result", result: fields["result"] };
-  if (name === "retry") return fields["retry"] === true ? { is: "retry" } : says("{ retry } with a value that is not true");
+  if (name === "retry")
+    return fields["retry"] === true
+      ? { is: "retry" }
+      : says("{ retry } with a value that is not true");
   const { error } = fields;
-  return typeof error === "string" ? { is: "error", error } : says("{ error } with a value that is not text");
+  return typeof error === "string"
+    ? { is: "error", error }
+    : says("{ error } with a value that is not text");
 }
 
 /** What a check that threw said: no answer, and a reason. */

@@ -1,8 +1,9 @@
 /**
  * Which decision about a call stands.
  *
- * A call may wait, or be in doubt, several times, and each time is one decision. All letters that decide it have one id, so the store says who
- * was first, also among processes. The event that a letter becomes says which time it decided (`asked`), so that everyone finds it again.
+ * A call may wait, or be in doubt, several times, and each time is one decision. All letters that
+ * decide it have one id, so the store says who was first, also among processes. The event that a
+ * letter becomes says which time it decided (`asked`), so that everyone finds it again.
  */
 import { bodyIn } from "../../core/effects/course.js";
 import { type Effect, type EffectEvent, lineOfEffect } from "../../core/effects/effect.js";
@@ -47,8 +48,15 @@ function settled(as: Settlement): Pick<Decision, "is" | "body"> {
   return "error" in as ? { is: "error", body: as.error } : { is: "retry" };
 }
 
-/** Whether a decision says what stands. Who said it does not matter. A session as a whole that may go on has a result, and no retry. */
-export function isSame(stands: Decision, said: Decision, { whole }: Pick<Effect, "whole">): boolean {
+/**
+ * Whether a decision says what stands. Who said it does not matter. A session as a whole that may
+ * go on has a result, and no retry.
+ */
+export function isSame(
+  stands: Decision,
+  said: Decision,
+  { whole }: Pick<Effect, "whole">,
+): boolean {
   if (whole && said.is === "retry") return stands.is === "retry" || stands.is === "result";
   const text = ({ body }: Decision) => body && sortedText(body);
   return stands.is === said.is && text(stands) === text(said);
@@ -58,7 +66,10 @@ export function isSame(stands: Decision, said: Decision, { whole }: Pick<Effect,
 const LOOK_BACK = 500;
 const ROWS = 25;
 
-/** The decision that the journal says was made this time; else the last thing that it says was decided about the call. */
+/**
+ * The decision that the journal says was made this time; else the last thing that it says was
+ * decided about the call.
+ */
 export async function standing(
   ground: Ground,
   effectId: string,
@@ -68,7 +79,8 @@ export async function standing(
   for await (const record of recordsOf(ground, effectId)) {
     const { effect } = record;
     if (effect === undefined || !isDecisive(effect)) continue;
-    if (asked !== undefined && effect.asked === asked) return { decision: await decisionOf(ground, record), isThisTime: true };
+    if (asked !== undefined && effect.asked === asked)
+      return { decision: await decisionOf(ground, record), isThisTime: true };
     // Times before this one are over.
     if ((effect.asked ?? asked ?? 0) >= (asked ?? 0)) last ??= record;
   }
@@ -80,7 +92,11 @@ async function* recordsOf({ journal }: Ground, effectId: string): AsyncGenerator
   const [own] = await journal.past(lineOfEffect(effectId) as LineId).downTo(MAX_SEQ);
   if (own === undefined) return;
   let looked = 0;
-  for await (const page of journal.saves.walk([own], { newestFirst: true, state: true, rows: ROWS })) {
+  for await (const page of journal.saves.walk([own], {
+    newestFirst: true,
+    state: true,
+    rows: ROWS,
+  })) {
     for (const { state } of page)
       for (const record of state.toReversed()) {
         if (record.effect?.id !== effectId) continue;
@@ -95,12 +111,17 @@ async function* recordsOf({ journal }: Ground, effectId: string): AsyncGenerator
 type Decisive = Extract<EffectEvent, { is: "approved" | "retry" | "done" }>;
 /** What an attempt says of itself, that it is to be made again, decides nothing. */
 const isDecisive = (event: EffectEvent): event is EffectEvent & Decisive =>
-  event.is === "done" || ((event.is === "approved" || event.is === "retry") && event.asked !== undefined);
+  event.is === "done" ||
+  ((event.is === "approved" || event.is === "retry") && event.asked !== undefined);
 
 async function decisionOf(ground: Ground, record: JournalRecord): Promise<Decision> {
   const event = record.effect as Decisive;
   const body = bodyIn(record);
-  const said = { by: event.by, body: body && (await valueOf(ground, body)), isSaid: event.asked !== undefined };
+  const said = {
+    by: event.by,
+    body: body && (await valueOf(ground, body)),
+    isSaid: event.asked !== undefined,
+  };
   if (event.is !== "done") return { is: event.is, ...said };
   return { is: event.outcome === "ok" ? "result" : event.outcome, ...said };
 }
@@ -108,7 +129,8 @@ async function decisionOf(ground: Ground, record: JournalRecord): Promise<Decisi
 /** A decision in words: "denied by ana: too much". */
 export function inWords({ is, by, body, isSaid }: Decision): string {
   const who = by === undefined ? "" : ` by ${quote(by)}`;
-  const what = body === undefined ? "" : typeof body === "string" ? quote(body) : cut(JSON.stringify(body));
+  const what =
+    body === undefined ? "" : typeof body === "string" ? quote(body) : cut(JSON.stringify(body));
   switch (is) {
     case "approved":
       return `approved${who}${what === "" ? "" : `, with the arguments ${what}`}`;

@@ -1,6 +1,7 @@
 /**
- * What was done in pasts that a session has left: by rewinding or adopting another line, or, where it is a fork, by the sessions it comes
- * from, however far back. A call on the new line that equals one of those is not made without asking.
+ * What was done in pasts that a session has left: by rewinding or adopting another line, or, where
+ * it is a fork, by the sessions it comes from, however far back. A call on the new line that equals
+ * one of those is not made without asking.
  */
 import { bodyIn } from "../../core/effects/course.js";
 import { acts, applyEvent, type Effect, likeness } from "../../core/effects/effect.js";
@@ -9,7 +10,10 @@ import type { LineRow } from "../../store/port/rows.js";
 import type { Ground } from "../journal/ground.js";
 import type { Past, Segment } from "../journal/past.js";
 
-/** A stretch of a line, read as far as it goes, and the calls that were made on it or were open where it begins. */
+/**
+ * A stretch of a line, read as far as it goes, and the calls that were made on it or were open
+ * where it begins.
+ */
 interface Stretch {
   readonly line: LineId;
   readonly to: number;
@@ -31,11 +35,19 @@ export class LeftBehind {
   }
 
   /** All that this session, and those it comes from, did on other lines than its own past. */
-  static async of(ground: Ground, session: SessionId, origin: string | undefined, from: Past): Promise<LeftBehind> {
+  static async of(
+    ground: Ground,
+    session: SessionId,
+    origin: string | undefined,
+    from: Past,
+  ): Promise<LeftBehind> {
     const past = await from.all();
     const stretches: Stretch[] = [];
-    for (const segment of past) if (segment.to !== MAX_SEQ) stretches.push(await after(ground, segment, segment.to));
-    const owners = [session, origin, ...past.map((segment) => segment.session)].flatMap((owner) => owner ?? []);
+    for (const segment of past)
+      if (segment.to !== MAX_SEQ) stretches.push(await after(ground, segment, segment.to));
+    const owners = [session, origin, ...past.map((segment) => segment.session)].flatMap(
+      (owner) => owner ?? [],
+    );
     for (const owner of new Set<string>(owners)) {
       for (const { id, origin: begins } of await ground.store.lines({ session: owner }))
         if (!past.some(({ line }) => line === id)) stretches.push(whole(id, begins, owner));
@@ -44,11 +56,19 @@ export class LeftBehind {
   }
 
   /** What was done on lines behind the places up to which they are kept; on others, all. */
-  static async beyond(ground: Ground, lines: readonly LineRow[], kept: ReadonlyMap<LineId, number>): Promise<LeftBehind> {
+  static async beyond(
+    ground: Ground,
+    lines: readonly LineRow[],
+    kept: ReadonlyMap<LineId, number>,
+  ): Promise<LeftBehind> {
     const stretches: Stretch[] = [];
     for (const { id, origin, session } of lines) {
       const last = kept.get(id);
-      stretches.push(last === undefined ? whole(id, origin, session) : await after(ground, { line: id, session }, last));
+      stretches.push(
+        last === undefined
+          ? whole(id, origin, session)
+          : await after(ground, { line: id, session }, last),
+      );
     }
     return new LeftBehind(ground, stretches);
   }
@@ -68,10 +88,15 @@ export class LeftBehind {
   /** Calls that act and were begun, oldest first; read up to now at every call. */
   async all(): Promise<readonly Effect[]> {
     for (const stretch of this.#stretches) await this.#read(stretch);
-    return this.#stretches.flatMap(({ calls }) => [...calls.values()].filter(({ first }) => first !== undefined));
+    return this.#stretches.flatMap(({ calls }) =>
+      [...calls.values()].filter(({ first }) => first !== undefined),
+    );
   }
 
-  /** One that is the same as a call, preferably one that nothing was answered from yet; and one that cannot be compared with it. */
+  /**
+   * One that is the same as a call, preferably one that nothing was answered from yet; and one that
+   * cannot be compared with it.
+   */
   async find(
     call: Pick<Effect, "name" | "same" | "named">,
     isUsed: (id: string) => boolean,
@@ -87,14 +112,21 @@ export class LeftBehind {
   async #read(stretch: Stretch): Promise<void> {
     const { line, next: from, to, session, calls } = stretch;
     if (from > to) return;
-    for await (const page of this.#ground.journal.saves.walk([{ line, from, to, session }], { state: true, rows: ROWS })) {
+    for await (const page of this.#ground.journal.saves.walk([{ line, from, to, session }], {
+      state: true,
+      rows: ROWS,
+    })) {
       for (const { save, state } of page) {
         stretch.next = save.seq + 1;
         // Of what was pruned, no checkpoint is left before it to go back to.
         for (const record of state) {
           const { effect: event } = record;
           if (event === undefined) continue;
-          const about = { at: save.at - (record.ago ?? 0), holder: undefined, body: bodyIn(record) };
+          const about = {
+            at: save.at - (record.ago ?? 0),
+            holder: undefined,
+            body: bodyIn(record),
+          };
           const effect = applyEvent(calls.get(event.id), event, about);
           if (effect !== undefined && acts(effect)) calls.set(effect.id, effect);
         }
@@ -112,7 +144,11 @@ const whole = (line: LineId, origin: Place | null, session: string | null): Stre
 });
 
 /** What follows a place on its line: also what becomes of the calls that are open there. */
-async function after({ journal, loader }: Ground, { line, session }: Pick<Segment, "line" | "session">, seq: number): Promise<Stretch> {
+async function after(
+  { journal, loader }: Ground,
+  { line, session }: Pick<Segment, "line" | "session">,
+  seq: number,
+): Promise<Stretch> {
   const found = await journal.saveAt({ line, seq });
   const course = found && (await loader.course(found));
   const open = (course?.open ?? []).filter(acts);

@@ -26,7 +26,12 @@ export interface Passed extends Omit<Pending, "status" | "waitsFor" | "why"> {
   readonly outcome: "ok" | "error" | "denied" | "unknown";
 }
 
-export async function pendingOf(ground: Ground, sessionId: string, past: Past, effect: Effect): Promise<Pending> {
+export async function pendingOf(
+  ground: Ground,
+  sessionId: string,
+  past: Past,
+  effect: Effect,
+): Promise<Pending> {
   const { phase, waits, why } = effect;
   return {
     ...(await told(ground, sessionId, past, effect)),
@@ -36,13 +41,26 @@ export async function pendingOf(ground: Ground, sessionId: string, past: Past, e
   };
 }
 
-export async function passedOf(ground: Ground, sessionId: string, past: Past, effect: Effect): Promise<Passed> {
+export async function passedOf(
+  ground: Ground,
+  sessionId: string,
+  past: Past,
+  effect: Effect,
+): Promise<Passed> {
   return { ...(await told(ground, sessionId, past, effect)), outcome: effect.outcome ?? "unknown" };
 }
 
 async function told(ground: Ground, sessionId: string, past: Past, effect: Effect) {
   const { id, name, mode, key, since } = effect;
-  return { effectId: id, sessionId, tool: name, args: await argsOf(ground, past, effect), since: isoTime(since), mode, key };
+  return {
+    effectId: id,
+    sessionId,
+    tool: name,
+    args: await argsOf(ground, past, effect),
+    since: isoTime(since),
+    mode,
+    key,
+  };
 }
 
 /** Calls that going to another line would leave in the air. */

@@ -1,4 +1,7 @@
-/** Whether a call was made before in a past that the session has left, and what is to become of it then. */
+/**
+ * Whether a call was made before in a past that the session has left, and what is to become of it
+ * then.
+ */
 import type { Effect, WaitsFor } from "../../core/effects/effect.js";
 import type { LineId } from "../../core/values/ids.js";
 import type { Holding } from "../session/holding.js";
@@ -17,7 +20,10 @@ export interface Repeat {
   readonly replays: Effect | undefined;
 }
 
-/** What was read of the line that the session is on, as far as it was needed: what could not be read is asked for again. */
+/**
+ * What was read of the line that the session is on, as far as it was needed: what could not be read
+ * is asked for again.
+ */
 interface Known {
   readonly line: LineId;
   policy?: EffectPolicy;
@@ -39,7 +45,12 @@ export class Repeats {
     const known = this.#known;
     const policy = (known.policy ??= (await ground.journal.line(line))?.doc.effects ?? "ask");
     if (policy === "live") return undefined;
-    const left = (known.left ??= await LeftBehind.of(ground, id, work.head.origin?.sessionId, work.past));
+    const left = (known.left ??= await LeftBehind.of(
+      ground,
+      id,
+      work.head.origin?.sessionId,
+      work.past,
+    ));
     const { replayed } = work.fold.course;
     const { same, unknown } = await left.find(call, (made) => replayed.includes(made));
     if (same !== undefined) {
@@ -48,8 +59,11 @@ export class Repeats {
       return { waits: { for: "repeat", of: same.id }, replays };
     }
     // Holdfast cannot compare those with this call. Their answers are no answer to it.
-    const of = unknown?.id ?? callIn((known.deleted ??= await actedIn(ground, work.past)), call.name);
-    return of === undefined ? undefined : { waits: { for: "repeat", of, uncertain: true }, replays: undefined };
+    const of =
+      unknown?.id ?? callIn((known.deleted ??= await actedIn(ground, work.past)), call.name);
+    return of === undefined
+      ? undefined
+      : { waits: { for: "repeat", of, uncertain: true }, replays: undefined };
   }
 }
 

@@ -1,13 +1,16 @@
 /**
- * Sessions that came with a copy: of a store that was restored from a backup, or brought in from another one. The original may have gone on
- * with them. Calls that are open here may have been made there, and others besides, of which nobody here can know.
+ * Sessions that came with a copy: of a store that was restored from a backup, or brought in from
+ * another one. The original may have gone on with them. Calls that are open here may have been made
+ * there, and others besides, of which nobody here can know.
  *
- * R1  what was under way in the copy is in doubt once it is opened, and nothing of it goes on before somebody has said that it may. That is
- *     one save, made once, whoever opens it and is killed meanwhile.
- * R2  what was completed or cancelled opens as it is, and so does a turn that is begun here. What failed or was halted opens as it is, too,
- *     but whoever goes on with it, or acts by hand, is asked first. A turn that waited in the inbox is begun, and then in doubt.
- * R3  calls that were begun and may not be made twice are in doubt themselves. Those under a key that keeps are not: in either store they
- *     are made under the same one.
+ * R1  what was under way in the copy is in doubt once it is opened, and nothing of it goes on
+ *     before somebody has said that it may. That is one save, made once, whoever opens it and is
+ *     killed meanwhile.
+ * R2  what was completed or cancelled opens as it is, and so does a turn that is begun here. What
+ *     failed or was halted opens as it is, too, but whoever goes on with it, or acts by hand, is
+ *     asked first. A turn that waited in the inbox is begun, and then in doubt.
+ * R3  calls that were begun and may not be made twice are in doubt themselves. Those under a key
+ *     that keeps are not: in either store they are made under the same one.
  */
 import { randomUUID } from "node:crypto";
 import { acts, type Effect, isUnknownInCopy, sameOf } from "../../core/effects/effect.js";
@@ -20,23 +23,43 @@ import type { Holding } from "../session/holding.js";
 import { restate } from "../session/settle-calls.js";
 import type { Workspace } from "../session/workspace.js";
 
-/** What stands in the head of a session that came from another store: no incarnation of any has this name. */
+/**
+ * What stands in the head of a session that came from another store: no incarnation of any has this
+ * name.
+ */
 export const IMPORTED = "(imported)";
 const RESTORED = "(restored)";
 
 /** R1: called by whoever opens a session, before anything else is done with it. */
 export async function leaveToSomebody(held: Holding): Promise<void> {
   const { fold, isOfBefore } = held.work;
-  // One that is being cancelled does not go on; and where nothing was ever saved, nothing is under way.
-  if (isOfBefore && isUnderWay(fold.status) && !fold.isCancelling && fold.seq > 0 && !isOnlyKept(held.work)) await doubt(held);
+  // One that is being cancelled does not go on; and where nothing was ever saved, nothing is under
+  // way.
+  if (
+    isOfBefore &&
+    isUnderWay(fold.status) &&
+    !fold.isCancelling &&
+    fold.seq > 0 &&
+    !isOnlyKept(held.work)
+  )
+    await doubt(held);
 }
 
-/** Brought in, with neither a turn nor a call that is open: a transcript that somebody keeps by hand. It is asked about once it acts. */
+/**
+ * Brought in, with neither a turn nor a call that is open: a transcript that somebody keeps by
+ * hand. It is asked about once it acts.
+ */
 const isOnlyKept = ({ head, fold: { course } }: Workspace): boolean =>
   head.incarnation === IMPORTED && course.turn === undefined && !course.open.some(acts);
 
-/** R2: for whoever is about to go on with the last turn, or to act by hand. Answers what it waits for, if it does. */
-export async function standstillOf(held: Holding, to: "go on" | "act"): Promise<Effect | undefined> {
+/**
+ * R2: for whoever is about to go on with the last turn, or to act by hand. Answers what it waits
+ * for, if it does.
+ */
+export async function standstillOf(
+  held: Holding,
+  to: "go on" | "act",
+): Promise<Effect | undefined> {
   const { isOfBefore, fold } = held.work;
   const isNew = to === "act" && (fold.status === "completed" || fold.status === "cancelled");
   if (isOfBefore && fold.seq > 0 && !isNew) await doubt(held);
@@ -49,7 +72,10 @@ async function doubt(held: Holding): Promise<void> {
   const isImported = work.head.incarnation === IMPORTED;
   if (!isUnderWay(status) || work.fold.isCancelling) work.event("work");
   for (const effect of work.fold.course.open)
-    if (isUnknownInCopy(effect)) work.course({ effect: { id: effect.id, is: "doubt", ...(effect.phase === "begun" && { inside: true }) } });
+    if (isUnknownInCopy(effect))
+      work.course({
+        effect: { id: effect.id, is: "doubt", ...(effect.phase === "begun" && { inside: true }) },
+      });
   stop(work, isImported ? IMPORTED : RESTORED, {
     says: isImported
       ? "This session was brought in from another store, and may go on there. Look there, and where its calls act, before it goes on here."
@@ -71,23 +97,41 @@ export function doubtTurn(work: Workspace, turn: string): void {
   restate(work);
 }
 
-/** Not a call of any tool, and so nothing that a model or a loop sees; but listed, and settled, like one. */
+/**
+ * Not a call of any tool, and so nothing that a model or a loop sees; but listed, and settled, like
+ * one.
+ */
 function stop(work: Workspace, name: string, args: JsonObject): void {
   if (work.fold.course.standstill !== undefined) return;
   const id = work.newEffectId();
   work.course(
-    { effect: { id, is: "intent", name, mode: "once", key: randomUUID(), same: sameOf(args), whole: true } },
+    {
+      effect: {
+        id,
+        is: "intent",
+        name,
+        mode: "once",
+        key: randomUUID(),
+        same: sameOf(args),
+        whole: true,
+      },
+    },
     encode(args, "args"),
   );
   work.course({ effect: { id, is: "doubt" } });
 }
 
-/** The id that the letter of a turn is posted under: it says in which incarnation of the store that was. */
+/**
+ * The id that the letter of a turn is posted under: it says in which incarnation of the store that
+ * was.
+ */
 export async function turnMailId(ground: Ground, turn: string): Promise<string> {
   return `${mailOf(await ground.learnIncarnation())}${keyOf(turn)}`;
 }
 
 /** Whether the letter of a turn was there when the store was copied. */
-export const isMailOfBefore = ({ incarnation }: Ground, id: string): boolean => !id.startsWith(mailOf(incarnation));
+export const isMailOfBefore = ({ incarnation }: Ground, id: string): boolean =>
+  !id.startsWith(mailOf(incarnation));
 
-const mailOf = (incarnation: string): string => (incarnation === "" ? TURN_MAIL : `${TURN_MAIL}${incarnation}:`);
+const mailOf = (incarnation: string): string =>
+  incarnation === "" ? TURN_MAIL : `${TURN_MAIL}${incarnation}:`;

@@ -10,7 +10,11 @@ export interface Retry {
 }
 
 /** Asked when nobody knows whether a call happened. undefined: still unknown. */
-export type Settled<R> = { readonly result: R } | { readonly error: string } | { readonly retry: true } | undefined;
+export type Settled<R> =
+  | { readonly result: R }
+  | { readonly error: string }
+  | { readonly retry: true }
+  | undefined;
 
 export interface CheckRequest<A = unknown, C = unknown> {
   readonly key: string;
@@ -41,15 +45,26 @@ interface Given {
   readonly keyValidMs?: unknown;
 }
 
-export function callOptions({ mode, timeoutMs, retry, keyValidMs }: Given, path: string): CallOptions {
+export function callOptions(
+  { mode, timeoutMs, retry, keyValidMs }: Given,
+  path: string,
+): CallOptions {
   const checked = oneOf(mode, `${path}.mode`, MODES);
   if (checked === undefined) throw invalid(`${path}.mode`, `it must be one of ${MODES.join(", ")}`);
-  if (keyValidMs !== undefined && checked !== "keyed") throw invalid(`${path}.keyValidMs`, "only a keyed call has it");
-  const validMs = keyValidMs === undefined ? KEY_VALID_MS : wholeNumber(keyValidMs, `${path}.keyValidMs`, 1, Number.MAX_SAFE_INTEGER);
-  // An attempt must end while its key is known: otherwise it could never be made again without asking.
-  const most = checked === "keyed" ? Math.min(TIMEOUT_MS, Math.max(1, Math.floor(validMs / 3))) : TIMEOUT_MS;
-  const timeout = timeoutMs === undefined ? most : wholeNumber(timeoutMs, `${path}.timeoutMs`, 1, MAX_TIMEOUT_MS);
-  if (checked === "keyed" && timeout >= validMs) throw invalid(`${path}.timeoutMs`, "it must be shorter than keyValidMs");
+  if (keyValidMs !== undefined && checked !== "keyed")
+    throw invalid(`${path}.keyValidMs`, "only a keyed call has it");
+  const validMs =
+    keyValidMs === undefined
+      ? KEY_VALID_MS
+      : wholeNumber(keyValidMs, `${path}.keyValidMs`, 1, Number.MAX_SAFE_INTEGER);
+  // An attempt must end while its key is known: otherwise it could never be made again without
+  // asking.
+  const most =
+    checked === "keyed" ? Math.min(TIMEOUT_MS, Math.max(1, Math.floor(validMs / 3))) : TIMEOUT_MS;
+  const timeout =
+    timeoutMs === undefined ? most : wholeNumber(timeoutMs, `${path}.timeoutMs`, 1, MAX_TIMEOUT_MS);
+  if (checked === "keyed" && timeout >= validMs)
+    throw invalid(`${path}.timeoutMs`, "it must be shorter than keyValidMs");
   return {
     mode: checked,
     timeoutMs: timeout,
@@ -59,10 +74,17 @@ export function callOptions({ mode, timeoutMs, retry, keyValidMs }: Given, path:
 }
 
 export function retryOf(given: unknown, path: string, tries: number): Required<Retry> {
-  const { attempts, backoffMs } = options(given as Retry | undefined, `${path}.retry`, ["attempts", "backoffMs"]);
+  const { attempts, backoffMs } = options(given as Retry | undefined, `${path}.retry`, [
+    "attempts",
+    "backoffMs",
+  ]);
   return {
-    attempts: attempts === undefined ? tries : wholeNumber(attempts, `${path}.retry.attempts`, 1, 1_000),
-    backoffMs: backoffMs === undefined ? BACKOFF_MS : wholeNumber(backoffMs, `${path}.retry.backoffMs`, 0, 3_600_000),
+    attempts:
+      attempts === undefined ? tries : wholeNumber(attempts, `${path}.retry.attempts`, 1, 1_000),
+    backoffMs:
+      backoffMs === undefined
+        ? BACKOFF_MS
+        : wholeNumber(backoffMs, `${path}.retry.backoffMs`, 0, 3_600_000),
   };
 }
 

@@ -2,10 +2,26 @@
 import type { Checkpoint } from "../../core/journal/checkpoint.js";
 import { digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { checkName, type LineId, MAX_SEQ, type Place, parsePlace, placeId } from "../../core/values/ids.js";
+import {
+  checkName,
+  type LineId,
+  MAX_SEQ,
+  type Place,
+  parsePlace,
+  placeId,
+} from "../../core/values/ids.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import { type HeadDoc, headOf } from "../records/rows.js";
-import { cursorAt, type Damaged, invalid, limitOf, numberOf, oneOf, options, type Page } from "../util/options.js";
+import {
+  cursorAt,
+  type Damaged,
+  invalid,
+  limitOf,
+  numberOf,
+  oneOf,
+  options,
+  type Page,
+} from "../util/options.js";
 import type { Ground } from "./ground.js";
 import { Heirs } from "./heirs.js";
 import type { OwnedOptions } from "./journal.js";
@@ -13,7 +29,9 @@ import type { OwnedOptions } from "./journal.js";
 export interface CheckpointListOptions {
   readonly limit?: number;
   readonly cursor?: string;
-  /** `all`: also checkpoints on lines that a session has left by rewinding. `current` by default. */
+  /**
+   * `all`: also checkpoints on lines that a session has left by rewinding. `current` by default.
+   */
   readonly lines?: "current" | "all";
 }
 
@@ -23,7 +41,10 @@ export interface CheckpointFilter extends CheckpointListOptions {
 }
 
 export interface CheckpointPage extends Page<Checkpoint> {
-  /** Sessions of this page whose checkpoints cannot all be shown; absent where there are none. `verify` says more. */
+  /**
+   * Sessions of this page whose checkpoints cannot all be shown; absent where there are none.
+   * `verify` says more.
+   */
   readonly damaged?: readonly Damaged[];
 }
 
@@ -39,13 +60,21 @@ const SESSIONS = 1_000;
 const SESSIONS_AT_ONCE = 50;
 
 /** Lists the checkpoints of one session, newest first. */
-export async function listOfSession(ground: Ground, head: HeadDoc, o: CheckpointListOptions | undefined): Promise<Page<Checkpoint>> {
+export async function listOfSession(
+  ground: Ground,
+  head: HeadDoc,
+  o: CheckpointListOptions | undefined,
+): Promise<Page<Checkpoint>> {
   const { limit, cursor, lines } = options(o, "checkpoints.list", ["limit", "cursor", "lines"]);
   const most = limitOf(limit, "limit");
   const all = isAll(lines);
   const from = cursor === undefined ? undefined : placeIn(cursor);
   const items: Checkpoint[] = [];
-  for await (const checkpoint of checkpointsOf(ground, head, { all, from, atOnce: all ? 100 : most + 1 })) {
+  for await (const checkpoint of checkpointsOf(ground, head, {
+    all,
+    from,
+    atOnce: all ? 100 : most + 1,
+  })) {
     if (items.length === most) return { items, next: checkpoint.id };
     items.push(checkpoint);
   }
@@ -55,11 +84,16 @@ export async function listOfSession(ground: Ground, head: HeadDoc, o: Checkpoint
 const isAll = (lines: unknown): boolean => oneOf(lines, "lines", ["current", "all"]) === "all";
 
 /**
- * Lists the checkpoints of many sessions: the sessions in the order of `sessions.list`, and newest first within each. Each checkpoint comes
- * once, with the session that owns it.
+ * Lists the checkpoints of many sessions: the sessions in the order of `sessions.list`, and newest
+ * first within each. Each checkpoint comes once, with the session that owns it.
  */
 export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promise<CheckpointPage> {
-  const { agent, limit, cursor, lines } = options(filter, "checkpoints.list", ["agent", "limit", "cursor", "lines"]);
+  const { agent, limit, cursor, lines } = options(filter, "checkpoints.list", [
+    "agent",
+    "limit",
+    "cursor",
+    "lines",
+  ]);
   const most = limitOf(limit, "limit");
   const all = isAll(lines);
   const of = agent === undefined ? {} : { agent: checkName(agent, "agent") };
@@ -80,21 +114,30 @@ export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promi
     looked += 1;
     try {
       const from = row.no === start?.no ? start.place : undefined;
-      for await (const checkpoint of ownedBy(ground, headOf(row), heirs, { all, from, atOnce: most + 1 - items.length })) {
+      for await (const checkpoint of ownedBy(ground, headOf(row), heirs, {
+        all,
+        from,
+        atOnce: most + 1 - items.length,
+      })) {
         if (items.length === most) return page({ no: row.no, place: parsePlace(checkpoint.id) });
         items.push(checkpoint);
       }
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
       // The session may have been deleted a moment ago.
-      if ((await ground.store.session(row.id)) !== undefined) damaged.push({ id: row.id, message: error.message });
+      if ((await ground.store.session(row.id)) !== undefined)
+        damaged.push({ id: row.id, message: error.message });
     }
   }
   return page();
 }
 
 /** Sessions from a number on, newest first. */
-async function* sessionsFrom({ store }: Ground, of: { readonly agent?: string }, no: number | undefined): AsyncGenerator<SessionRow> {
+async function* sessionsFrom(
+  { store }: Ground,
+  of: { readonly agent?: string },
+  no: number | undefined,
+): AsyncGenerator<SessionRow> {
   for (let before = no === undefined ? undefined : no + 1; ; ) {
     const rows: readonly SessionRow[] = await store.sessions({
       ...of,
@@ -108,19 +151,36 @@ async function* sessionsFrom({ store }: Ground, of: { readonly agent?: string },
 }
 
 /** Yields the checkpoints of a session that belong to it (ARCHITECTURE, "Owner"). */
-export async function* ownedBy(ground: Ground, head: HeadDoc, heirs: Heirs, { from, ...walk }: Walk): AsyncGenerator<Checkpoint> {
-  // The session may have left the line of the cursor since: then all is gone over, and what came before the cursor is passed over.
+export async function* ownedBy(
+  ground: Ground,
+  head: HeadDoc,
+  heirs: Heirs,
+  { from, ...walk }: Walk,
+): AsyncGenerator<Checkpoint> {
+  // The session may have left the line of the cursor since: then all is gone over, and what came
+  // before the cursor is passed over.
   const isThere = from !== undefined && (await isOn(ground, head, from, walk.all));
   const begins = isThere ? from : undefined;
-  for await (const checkpoint of checkpointsOf(ground, head, { ...walk, from: begins, heirs, own: true })) {
+  for await (const checkpoint of checkpointsOf(ground, head, {
+    ...walk,
+    from: begins,
+    heirs,
+    own: true,
+  })) {
     // On a past that is shared, all that is older belongs to others too.
     if (checkpoint.sessionId !== head.id) return;
     if (isThere || from === undefined || checkpoint.seq <= from.seq) yield checkpoint;
   }
 }
 
-async function isOn(ground: Ground, { id, line }: HeadDoc, place: Place, all: boolean): Promise<boolean> {
-  if (all) return (await lineWith(ground, await ground.store.lines({ session: id }), place)) !== undefined;
+async function isOn(
+  ground: Ground,
+  { id, line }: HeadDoc,
+  place: Place,
+  all: boolean,
+): Promise<boolean> {
+  if (all)
+    return (await lineWith(ground, await ground.store.lines({ session: id }), place)) !== undefined;
   return isAlong(ground, line, place);
 }
 
@@ -135,23 +195,38 @@ function checkpointsOf(ground: Ground, head: HeadDoc, walk: Walking): AsyncGener
   return walk.all ? onAllLines(ground, head, walk) : onPast(ground, head, walk);
 }
 
-async function* onPast({ journal }: Ground, { id, line }: HeadDoc, { from, atOnce, ...owned }: Walking): AsyncGenerator<Checkpoint> {
+async function* onPast(
+  { journal }: Ground,
+  { id, line }: HeadDoc,
+  { from, atOnce, ...owned }: Walking,
+): AsyncGenerator<Checkpoint> {
   const past = journal.past(line);
   if (from !== undefined && (await past.lineAt(from.seq)) !== from.line) throw strange(from);
   yield* journal.checkpoints(past, id, from?.seq ?? MAX_SEQ, atOnce, owned);
 }
 
-async function* onAllLines(ground: Ground, { id: session }: HeadDoc, { from, atOnce, ...owned }: Walking): AsyncGenerator<Checkpoint> {
+async function* onAllLines(
+  ground: Ground,
+  { id: session }: HeadDoc,
+  { from, atOnce, ...owned }: Walking,
+): AsyncGenerator<Checkpoint> {
   const { journal, store } = ground;
   const own = await store.lines({ session });
   const last = own.at(-1);
   if (last === undefined) return;
-  // The oldest line goes on into the past it shares with others, if it is a fork's; of the others only their own part is shown.
+  // The oldest line goes on into the past it shares with others, if it is a fork's; of the others
+  // only their own part is shown.
   const start = from === undefined ? 0 : await lineWith(ground, own, from);
   if (start === undefined) throw strange(from as Place);
   for (const [i, { id }] of own.slice(start).entries()) {
     const upTo = (i === 0 ? from?.seq : undefined) ?? MAX_SEQ;
-    for await (const checkpoint of journal.checkpoints(journal.past(id), session, upTo, atOnce, owned)) {
+    for await (const checkpoint of journal.checkpoints(
+      journal.past(id),
+      session,
+      upTo,
+      atOnce,
+      owned,
+    )) {
       if (id !== last.id && parsePlace(checkpoint.id)?.line !== id) break;
       yield checkpoint;
     }
@@ -159,7 +234,11 @@ async function* onAllLines(ground: Ground, { id: session }: HeadDoc, { from, atO
 }
 
 /** Which of a session's lines shows a place. */
-async function lineWith(ground: Ground, own: readonly LineRow[], place: Place): Promise<number | undefined> {
+async function lineWith(
+  ground: Ground,
+  own: readonly LineRow[],
+  place: Place,
+): Promise<number | undefined> {
   const at = own.findIndex(({ id, origin }) => id === place.line && place.seq > (origin?.seq ?? 0));
   if (at !== -1) return at;
   const oldest = own.length - 1;
@@ -183,12 +262,18 @@ interface Start {
 
 /** A cursor that was changed, or that comes from a list with another filter, has another check. */
 function cursorOf({ no, place }: Start, list: string, key: string | undefined): string {
-  const text = [cursorAt(no, "c", key), ...(place === undefined ? [] : [placeId(place.line, place.seq)])].join(".");
+  const text = [
+    cursorAt(no, "c", key),
+    ...(place === undefined ? [] : [placeId(place.line, place.seq)]),
+  ].join(".");
   return `${text}.${digest(`${text}\n${list}`).slice(0, 12)}`;
 }
 
 function startOf(cursor: unknown, list: string, key: string | undefined): Start {
-  const found = typeof cursor === "string" ? /^(c[A-Za-z0-9_-]+)(?:\.([^.]+))?\.[A-Za-z0-9_-]{12}$/.exec(cursor) : null;
+  const found =
+    typeof cursor === "string"
+      ? /^(c[A-Za-z0-9_-]+)(?:\.([^.]+))?\.[A-Za-z0-9_-]{12}$/.exec(cursor)
+      : null;
   if (found === null) throw foreign(cursor);
   const start = { no: numberOf(found[1], "c", key), place: parsePlace(found[2] ?? "") };
   if (cursor !== cursorOf(start, list, key)) throw foreign(cursor);
@@ -196,5 +281,8 @@ function startOf(cursor: unknown, list: string, key: string | undefined): Start 
 }
 
 const foreign = (cursor: unknown): HoldfastError =>
-  invalid("cursor", `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`);
+  invalid(
+    "cursor",
+    `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`,
+  );
 const strange = ({ line, seq }: Place): HoldfastError => foreign(placeId(line, seq));

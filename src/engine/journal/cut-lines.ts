@@ -10,10 +10,15 @@ export interface CutOptions {
   readonly dryRun: boolean;
   readonly signal?: AbortSignal | undefined;
   readonly idle?: boolean;
-  readonly onCut?: ((freed: { readonly count: number; readonly bytes: number }) => void) | undefined;
+  readonly onCut?:
+    | ((freed: { readonly count: number; readonly bytes: number }) => void)
+    | undefined;
 }
 
-/** Frees what nobody needs of lines whose session is gone. `family` holds these lines and all that began on them. */
+/**
+ * Frees what nobody needs of lines whose session is gone. `family` holds these lines and all that
+ * began on them.
+ */
 export async function cutLines(
   { store }: Ground,
   lines: readonly LineNode[],
@@ -26,10 +31,17 @@ export async function cutLines(
   for (const { id } of lines) {
     const after = needed.get(id) ?? -1;
     const cut = async (limit: number): Promise<boolean> => {
-      const freed = await store.cut(id as LineId, after, dryRun ? Number.MAX_SAFE_INTEGER : limit, dryRun);
+      const freed = await store.cut(
+        id as LineId,
+        after,
+        dryRun ? Number.MAX_SAFE_INTEGER : limit,
+        dryRun,
+      );
       if (freed.count > 0) onCut?.(freed);
       // Some stores take fewer, so as not to tear what was written together.
-      return !dryRun && (freed.count === limit || (store.traits.inBulk === true && freed.count > 0));
+      return (
+        !dryRun && (freed.count === limit || (store.traits.inBulk === true && freed.count > 0))
+      );
     };
     while (await pace.step(cut));
   }

@@ -4,7 +4,10 @@ import type { LineRow } from "../../store/port/rows.js";
 import type { Ground } from "./ground.js";
 
 /** Lines and all that began on them, however far. */
-export async function descendants({ store }: Ground, lines: readonly LineRow[]): Promise<readonly LineRow[]> {
+export async function descendants(
+  { store }: Ground,
+  lines: readonly LineRow[],
+): Promise<readonly LineRow[]> {
   const found = new Map(lines.map((line) => [line.id as string, line]));
   const todo = [...lines];
   for (const line of todo) {
@@ -25,8 +28,14 @@ interface Along {
 
 const ROWS = 256;
 
-/** Find the lines of a session and those they go back to. Each is read once, however many lines go back to it. */
-export async function pastOfSession({ store }: Ground, session: SessionId): Promise<ReadonlyMap<LineId, Readonly<Along>>> {
+/**
+ * Find the lines of a session and those they go back to. Each is read once, however many lines go
+ * back to it.
+ */
+export async function pastOfSession(
+  { store }: Ground,
+  session: SessionId,
+): Promise<ReadonlyMap<LineId, Readonly<Along>>> {
   const own = await store.lines({ session });
   const rows = new Map<string, LineRow>(own.map((row) => [row.id, row]));
   const found = new Map<LineId, Along>();
@@ -39,7 +48,8 @@ export async function pastOfSession({ store }: Ground, session: SessionId): Prom
       // The rest of its past was gone over before.
       if (known !== undefined || row.origin === null) break;
       const { line, seq }: Place = row.origin;
-      if (!rows.has(line)) for (const older of await store.past(line, ROWS)) rows.set(older.id, older);
+      if (!rows.has(line))
+        for (const older of await store.past(line, ROWS)) rows.set(older.id, older);
       row = rows.get(line);
       to = seq;
     }

@@ -42,15 +42,26 @@ export class Ground {
   readonly watchers: Watchers;
   /** Reads of those who follow sessions. */
   readonly reads = new SharedReads();
-  /** Lines that are just being brought in here, by each import: they belong to nobody yet, and are not to be freed. */
+  /**
+   * Lines that are just being brought in here, by each import: they belong to nobody yet, and are
+   * not to be freed.
+   */
   readonly imports = new Set<ReadonlySet<string>>();
   /** Agents whose record is known to be there. */
   readonly knownAgents = new Set<string>();
-  /** Calls that are under way here, by their id, and how many attempts at each: one whose time is up may still be at it. */
+  /**
+   * Calls that are under way here, by their id, and how many attempts at each: one whose time is up
+   * may still be at it.
+   */
   readonly running = new Map<string, number>();
-  /** Called when a session was let go of here, with the letters that were left there: another may have come to it at the last moment. */
+  /**
+   * Called when a session was let go of here, with the letters that were left there: another may
+   * have come to it at the last moment.
+   */
   released: (session: SessionId, left?: ReadonlySet<string>) => Promise<void> = async () => {};
-  /** Takes in what was posted from here and waits for a moment, before sessions are read as a whole. */
+  /**
+   * Takes in what was posted from here and waits for a moment, before sessions are read as a whole.
+   */
   takeInPosted: () => Promise<void> = async () => {};
   readonly #clock: Clock;
   readonly #posting = new Set<Promise<void>>();
@@ -58,7 +69,14 @@ export class Ground {
   #incarnation: string | undefined;
   #isClosed = false;
 
-  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry, redactor?: Redactor) {
+  constructor(
+    store: Store,
+    machine: Machine,
+    clock: Clock,
+    leaseMs: number,
+    telemetry?: Telemetry,
+    redactor?: Redactor,
+  ) {
     this.store = store;
     this.machine = machine;
     this.#clock = clock;
@@ -80,10 +98,14 @@ export class Ground {
 
   /** Throw CLOSED in a closed store. For public calls that may answer without asking the store. */
   usable(): void {
-    if (this.#isClosed) throw new HoldfastError("CLOSED", "The store has been closed. Open it again.");
+    if (this.#isClosed)
+      throw new HoldfastError("CLOSED", "The store has been closed. Open it again.");
   }
 
-  /** The store's files are gone. Open sessions end. Followers are woken, and find it out; a worker has no call that fails, so we warn. */
+  /**
+   * The store's files are gone. Open sessions end. Followers are woken, and find it out; a worker
+   * has no call that fails, so we warn.
+   */
   #lost(error: HoldfastError): void {
     process.emitWarning(error.message, "HoldfastWarning");
     this.keeper.endAll(error);
@@ -98,14 +120,22 @@ export class Ground {
   }
 
   /** The same, and answers where something else was posted under its id before. */
-  async tryPost(session: SessionId, doc: MailDoc, o?: PostOptions): Promise<"posted" | "known" | "conflict"> {
+  async tryPost(
+    session: SessionId,
+    doc: MailDoc,
+    o?: PostOptions,
+  ): Promise<"posted" | "known" | "conflict"> {
     const posted = await tryPost(this.store, session, this.redactor?.mail(doc) ?? doc, o);
-    for (const holder of this.keeper.holders) if (holder.id === session) holder.takeMailSoon(doc.kind);
+    for (const holder of this.keeper.holders)
+      if (holder.id === session) holder.takeMailSoon(doc.kind);
     this.watchers.changed(session);
     return posted;
   }
 
-  /** Posts what nobody waits for. A store that is closing waits for it; where it is away, what was to be said stays unknown. */
+  /**
+   * Posts what nobody waits for. A store that is closing waits for it; where it is away, what was
+   * to be said stays unknown.
+   */
   postLate(session: SessionId, doc: MailDoc, o: PostOptions): Promise<void> {
     const posting = this.post(session, doc, o).then(
       // Whoever was to hear of it may have let go before.
@@ -134,7 +164,10 @@ export class Ground {
     this.#storeClock = { at: performance.now(), now };
   }
 
-  /** The same, from the last time it was asked and what has passed since: whoever holds a session has asked. */
+  /**
+   * The same, from the last time it was asked and what has passed since: whoever holds a session
+   * has asked.
+   */
   nowAbout(): number {
     const { at, now } = this.#storeClock ?? { at: performance.now(), now: 0 };
     return Math.floor(now + performance.now() - at);
@@ -159,7 +192,9 @@ export class Ground {
   wallMs(): number {
     const now: unknown = this.#clock.now();
     if (typeof now !== "number" || !(Math.abs(now) <= 8.64e15)) {
-      throw new HoldfastError("INVALID_OPTION", "clock: now() gave what is no time.", { path: "clock" });
+      throw new HoldfastError("INVALID_OPTION", "clock: now() gave what is no time.", {
+        path: "clock",
+      });
     }
     return Math.floor(now);
   }

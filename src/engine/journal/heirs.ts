@@ -1,6 +1,7 @@
 /**
- * Whose a record is that stands on a line which no session owns: its session was deleted, or the line came with a fork. It belongs to the
- * session of the oldest line that goes on from it. Where there is none, it belongs to no session.
+ * Whose a record is that stands on a line which no session owns: its session was deleted, or the
+ * line came with a fork. It belongs to the session of the oldest line that goes on from it. Where
+ * there is none, it belongs to no session.
  */
 import type { Store } from "../../store/port.js";
 
@@ -14,7 +15,10 @@ interface Known {
   isWhole: boolean;
 }
 
-/** Looks at the lines that go on from another, oldest first, and at no more of them than the answer takes. Made anew for each question. */
+/**
+ * Looks at the lines that go on from another, oldest first, and at no more of them than the answer
+ * takes. Made anew for each question.
+ */
 export class Heirs {
   readonly #store: Store;
   readonly #without: ReadonlySet<string>;

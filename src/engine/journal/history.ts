@@ -1,4 +1,7 @@
-/** Every message of a past up to a record that is there, newest first, whether it is still in the transcript or not. */
+/**
+ * Every message of a past up to a record that is there, newest first, whether it is still in the
+ * transcript or not.
+ */
 import { reviveRecord } from "../../core/journal/revive.js";
 import { firstSeq } from "../../core/journal/save.js";
 import type { Message } from "../../core/messages/message.js";
@@ -8,16 +11,30 @@ import type { Past } from "./past.js";
 
 const ROWS = 200;
 
-export async function historyOf({ journal }: Ground, past: Past, upTo: number, limit: number): Promise<Page<Message>> {
+export async function historyOf(
+  { journal }: Ground,
+  past: Past,
+  upTo: number,
+  limit: number,
+): Promise<Page<Message>> {
   const found: Message[] = [];
-  for await (const page of journal.saves.walk(past, { to: upTo, newestFirst: true, items: true, rows: ROWS })) {
+  for await (const page of journal.saves.walk(past, {
+    to: upTo,
+    newestFirst: true,
+    items: true,
+    rows: ROWS,
+  })) {
     // What retention has dropped is no damage here: history shows what is left.
     for (const { save, items } of page) {
       for (const [i, record] of [...items.entries()].toReversed()) {
         const seq = firstSeq(save) + i;
         if (seq > upTo || (record.append === undefined && record.item === undefined)) continue;
-        if (found.length === limit) return { items: found, next: `m${(found.at(-1) as Message).seq}` };
-        const body = record.blob === undefined ? undefined : Buffer.from(await journal.blob(record.blob)).toString("utf8");
+        if (found.length === limit)
+          return { items: found, next: `m${(found.at(-1) as Message).seq}` };
+        const body =
+          record.blob === undefined
+            ? undefined
+            : Buffer.from(await journal.blob(record.blob)).toString("utf8");
         found.push(reviveRecord(record, body, seq, save));
       }
     }

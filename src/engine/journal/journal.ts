@@ -1,5 +1,6 @@
 /**
- * Reading journals: which lines a line goes back to, its end, and its checkpoints. Everything that is handed on has been verified.
+ * Reading journals: which lines a line goes back to, its end, and its checkpoints. Everything that
+ * is handed on has been verified.
  */
 import { type Checkpoint, checkpointOf } from "../../core/journal/checkpoint.js";
 import { open } from "../../core/journal/open-save.js";
@@ -63,7 +64,9 @@ export class Journal {
   // ---- lines
 
   /** A line and who owns it now, or undefined. */
-  async line(id: LineId): Promise<{ readonly doc: LineDoc; readonly session: string | null } | undefined> {
+  async line(
+    id: LineId,
+  ): Promise<{ readonly doc: LineDoc; readonly session: string | null } | undefined> {
     const row = await this.#store.line(id);
     return row && { doc: this.#remember(lineOf(row)), session: row.session };
   }
@@ -85,7 +88,10 @@ export class Journal {
     return new Past(this.#lines, origin, { known: [own] });
   }
 
-  /** Most lines begin nowhere else, and that never changes: then there is only their owner to look for. */
+  /**
+   * Most lines begin nowhere else, and that never changes: then there is only their owner to look
+   * for.
+   */
   async #pastRows(line: LineId, limit: number): Promise<readonly LineRow[]> {
     if (this.#docs.get(line)?.origin !== null) return this.#store.past(line, limit);
     const row = await this.#store.line(line);
@@ -114,7 +120,10 @@ export class Journal {
     return save && read(save);
   }
 
-  /** Where lines ended when their anchors were written. Read before the ends themselves: those only move on. */
+  /**
+   * Where lines ended when their anchors were written. Read before the ends themselves: those only
+   * move on.
+   */
   #knownEnds(): Witnesses | Promise<Witnesses> {
     this.#anchors ??= this.#store.anchors().then(
       (anchors) => {
@@ -134,11 +143,16 @@ export class Journal {
     return ((await this.#knownEnds()).of(line)?.seq ?? 0) > seq;
   }
 
-  /** The same for a few lines, for whoever lists once: all there are need not be kept in mind for that. */
+  /**
+   * The same for a few lines, for whoever lists once: all there are need not be kept in mind for
+   * that.
+   */
   async endsOf(lines: readonly LineId[]): Promise<Witnesses> {
     const isFirst = !this.#hasListed;
     this.#hasListed = true;
-    return isFirst && this.#anchors === undefined ? this.#store.anchors(new Set(lines)) : this.#knownEnds();
+    return isFirst && this.#anchors === undefined
+      ? this.#store.anchors(new Set(lines))
+      : this.#knownEnds();
   }
 
   /** Lines were cut, and came back another way: what was known of their ends is asked for anew. */
@@ -150,20 +164,27 @@ export class Journal {
   async saveAt({ line, seq }: Place): Promise<Read | undefined> {
     const save = await this.saves.holding(line, seq);
     if (save !== undefined && isGap(save) && firstSeq(save) <= seq) return undefined;
-    // Verified even where it is not the one: a save whose number was changed must not make another seem never to have been.
+    // Verified even where it is not the one: a save whose number was changed must not make another
+    // seem never to have been.
     const found = save && !isGap(save) ? read(save) : undefined;
     if (save === undefined || firstSeq(save) > seq) await this.checkAbsent({ line, seq });
     return save?.seq === seq ? found : undefined;
   }
 
-  /** Throws where a record that no save holds must have been there: one behind it is on the same line. */
+  /**
+   * Throws where a record that no save holds must have been there: one behind it is on the same
+   * line.
+   */
   async checkAbsent({ line, seq }: Place): Promise<void> {
     if ((await this.saves.firstFrom(line, seq)) === undefined) return;
     const origin = (await this.line(line))?.doc.origin;
     if (seq > (origin?.seq ?? 0)) throw hole(line, seq);
   }
 
-  /** The checkpoint at a place, whose it is, and the past that it stands on. What no session goes back to is not known. */
+  /**
+   * The checkpoint at a place, whose it is, and the past that it stands on. What no session goes
+   * back to is not known.
+   */
   async checkpointAt(place: Place): Promise<CheckpointRead | undefined> {
     const looking = this.saveAt(place);
     // Both at once. What is found on a line that no session shares does not matter.
@@ -175,12 +196,17 @@ export class Journal {
     // Verified before its owner is believed: damage can take that away.
     const doc = this.#remember(lineOf(row));
     if (row.session === null && row.owned)
-      throw new HoldfastError("CORRUPT", `Line ${row.id} belongs to a session that is missing.`, { line: row.id });
-    const session = (row.session ?? (await new Heirs(this.#store).of(row.id, place.seq))) as SessionId | undefined;
+      throw new HoldfastError("CORRUPT", `Line ${row.id} belongs to a session that is missing.`, {
+        line: row.id,
+      });
+    const session = (row.session ?? (await new Heirs(this.#store).of(row.id, place.seq))) as
+      | SessionId
+      | undefined;
     if (session === undefined) return undefined;
     const found = await looking;
     if (found === undefined) {
-      // It may never have been; but where an anchor knows that the line's end was lost, nobody is told so.
+      // It may never have been; but where an anchor knows that the line's end was lost, nobody is
+      // told so.
       if (row.session !== null) await this.tail(place.line);
       return undefined;
     }
@@ -188,10 +214,14 @@ export class Journal {
     return checkpoint && { ...found, checkpoint, session, past };
   }
 
-  /** Whether a checkpoint is one of a session's: its own, or on what its lines share with others. `past` is that of its line. */
+  /**
+   * Whether a checkpoint is one of a session's: its own, or on what its lines share with others.
+   * `past` is that of its line.
+   */
   async isOf(session: SessionId, { line, seq }: Place, past: Past): Promise<boolean> {
     if ((await past.lineAt(seq)) === line) return true;
-    // What a fork shares is the longest where it began: behind a rewind, the line it has left goes further.
+    // What a fork shares is the longest where it began: behind a rewind, the line it has left goes
+    // further.
     const oldest = (await this.#store.lines({ session })).at(-1);
     return oldest !== undefined && (await this.past(oldest.id).lineAt(seq)) === line;
   }
@@ -203,13 +233,16 @@ export class Journal {
     past = this.past(id),
   ): Promise<Checkpoint | undefined> {
     // Only a parent on another line has to be looked for.
-    const parent = save.prior > 0 && save.prior <= (origin?.seq ?? 0) ? await past.lineAt(save.prior) : undefined;
+    const parent =
+      save.prior > 0 && save.prior <= (origin?.seq ?? 0)
+        ? await past.lineAt(save.prior)
+        : undefined;
     return checkpointOf(save, end, session, () => parent ?? id);
   }
 
   /**
-   * Checkpoints along a past, newest first, from a record number on. Saves without a checkpoint are jumped over by the pointer every
-   * save has to the checkpoint before it.
+   * Checkpoints along a past, newest first, from a record number on. Saves without a checkpoint are
+   * jumped over by the pointer every save has to the checkpoint before it.
    */
   async *checkpoints(
     past: Past,
@@ -220,20 +253,31 @@ export class Journal {
   ): AsyncGenerator<Checkpoint> {
     let seq = from;
     while (seq > 0) {
-      const segment: Segment | undefined = (await past.downTo(seq)).find(({ from: first, to }) => seq >= first && seq <= to);
+      const segment: Segment | undefined = (await past.downTo(seq)).find(
+        ({ from: first, to }) => seq >= first && seq <= to,
+      );
       if (segment === undefined) return;
       const { line } = segment;
       if (own && (segment.session ?? (await heirs.of(line, segment.to)) ?? asker) !== asker) return;
       // A line with no saves yet goes on at its origin.
       let next = segment.from - 1;
       // One full page: the pointer of its last save leads on.
-      for await (const page of this.saves.walk([segment], { to: seq, newestFirst: true, rows: atOnce, opens: markOnly })) {
+      for await (const page of this.saves.walk([segment], {
+        to: seq,
+        newestFirst: true,
+        rows: atOnce,
+        opens: markOnly,
+      })) {
         for (const { save, digest: end } of page) {
           next = priorOf(save);
           if (end === undefined || save.seq > segment.to) continue;
           // The asker itself goes back to it. The session that inherits it may be deleted by now.
-          const owner = segment.session ?? (save.mark === null ? undefined : await heirs.of(line, save.seq)) ?? asker;
-          const parent = save.prior < segment.from && save.prior > 0 ? await past.lineAt(save.prior) : undefined;
+          const owner =
+            segment.session ??
+            (save.mark === null ? undefined : await heirs.of(line, save.seq)) ??
+            asker;
+          const parent =
+            save.prior < segment.from && save.prior > 0 ? await past.lineAt(save.prior) : undefined;
           const checkpoint = checkpointOf(save, end, owner as SessionId, () => parent ?? line);
           if (checkpoint) yield checkpoint;
         }
@@ -245,8 +289,14 @@ export class Journal {
   }
 
   /** The newest checkpoint of a line's past, from where the line ends. */
-  async latest(tail: Read | undefined, line: LineDoc, session: SessionId, past = this.past(line.id)): Promise<Checkpoint | undefined> {
-    if (tail !== undefined && tail.save.mark !== null) return this.#checkpoint(tail, session, line, past);
+  async latest(
+    tail: Read | undefined,
+    line: LineDoc,
+    session: SessionId,
+    past = this.past(line.id),
+  ): Promise<Checkpoint | undefined> {
+    if (tail !== undefined && tail.save.mark !== null)
+      return this.#checkpoint(tail, session, line, past);
     for await (const checkpoint of this.checkpoints(past, session, MAX_SEQ, 1)) return checkpoint;
     return undefined;
   }
@@ -255,7 +305,11 @@ export class Journal {
   async blob(name: Digest): Promise<Uint8Array> {
     const bytes = await this.#store.blob(name);
     if (bytes === undefined || digest(bytes) !== name) {
-      throw new HoldfastError("CORRUPT", `The blob ${name} is ${bytes === undefined ? "missing" : "damaged"}.`, { found: name });
+      throw new HoldfastError(
+        "CORRUPT",
+        `The blob ${name} is ${bytes === undefined ? "missing" : "damaged"}.`,
+        { found: name },
+      );
     }
     return bytes;
   }

@@ -1,7 +1,9 @@
 /**
- * Renews the leases this process holds, all in one tick, so that a thousand of them cost one commit.
+ * Renews the leases this process holds, all in one tick, so that a thousand of them cost one
+ * commit.
  *
- * Saves only check the lease; renewing is all that writes it. A renewal that finds another epoch tells the holder it was superseded.
+ * Saves only check the lease; renewing is all that writes it. A renewal that finds another epoch
+ * tells the holder it was superseded.
  */
 import { type Lease, renewLease } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
@@ -73,15 +75,19 @@ export class LeaseKeeper {
   async #learn(holder: Holder): Promise<void> {
     const row = await this.#store.session(holder.id);
     const lease = row && leaseOf(row);
-    if (lease?.epoch === holder.lease.epoch && lease.owner !== null && this.#holders.has(holder)) holder.lease = lease;
+    if (lease?.epoch === holder.lease.epoch && lease.owner !== null && this.#holders.has(holder))
+      holder.lease = lease;
   }
 
   async #renew(holder: Holder): Promise<void> {
     try {
       const { epoch, until } = holder.lease;
       const lease = renewLease(holder.lease, await this.#now(), holder.leaseMs);
-      // Conditional on the very lease it renews: one on its way must not bring back a lease that was let go meanwhile.
-      const applied = await this.#store.apply([{ session: holder.id, when: { epoch, until }, lease: leaseRow(holder.id, lease) }]);
+      // Conditional on the very lease it renews: one on its way must not bring back a lease that
+      // was let go meanwhile.
+      const applied = await this.#store.apply([
+        { session: holder.id, when: { epoch, until }, lease: leaseRow(holder.id, lease) },
+      ]);
       if (!this.#holders.has(holder)) return;
       if (applied.ok) {
         // What was noted on the lease meanwhile goes with the next one.
@@ -90,7 +96,8 @@ export class LeaseKeeper {
       } else if (applied.why === "until") await this.#learn(holder);
       else holder.superseded(superseded(holder.id));
     } catch {
-      // Busy or failing now: the next beat tries again, and the epoch fences whatever happens until then (L3).
+      // Busy or failing now: the next beat tries again, and the epoch fences whatever happens until
+      // then (L3).
     }
   }
 }

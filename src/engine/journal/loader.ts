@@ -1,6 +1,6 @@
 /**
- * The state at a place: the newest base before it, the live messages that base names, and all records since. What was read is verified,
- * numbered without a hole, and chained save to save.
+ * The state at a place: the newest base before it, the live messages that base names, and all
+ * records since. What was read is verified, numbered without a hole, and chained save to save.
  */
 import { bodyIn, Course } from "../../core/effects/course.js";
 import { markOf } from "../../core/journal/checkpoint.js";
@@ -32,8 +32,9 @@ export interface LoadOptions {
 
 const ROWS = 1_000;
 /**
- * How many loads are under way at once. A thousand side by side are no faster, and what each needs for a moment stays for as long as all of
- * them last: a third more memory was measured. Over a wire some must wait for answers.
+ * How many loads are under way at once. A thousand side by side are no faster, and what each needs
+ * for a moment stays for as long as all of them last: a third more memory was measured. Over a wire
+ * some must wait for answers.
  */
 const AT_ONCE = { here: 2, away: 16 };
 
@@ -47,7 +48,11 @@ export class Loader {
   }
 
   /** The state at the end of a line. Its past is looked up where the caller has not done so. */
-  async tail({ line, tail }: Pick<Standpoint, "line" | "tail">, options: LoadOptions, past?: Past): Promise<Loaded> {
+  async tail(
+    { line, tail }: Pick<Standpoint, "line" | "tail">,
+    options: LoadOptions,
+    past?: Past,
+  ): Promise<Loaded> {
     if (tail !== undefined) return this.at(tail, options, past);
     const { origin, prev } = line;
     if (origin === null) return { fold: new Fold(options), end: prev };
@@ -64,7 +69,11 @@ export class Loader {
   async #required(place: Place): Promise<Read> {
     const read = await this.#journal.saveAt(place);
     if (read !== undefined) return read;
-    throw new HoldfastError("CORRUPT", `There is no save at ${placeId(place.line, place.seq)}, and something refers to it.`, place);
+    throw new HoldfastError(
+      "CORRUPT",
+      `There is no save at ${placeId(place.line, place.seq)}, and something refers to it.`,
+      place,
+    );
   }
 
   /** The state at a save. Its past is looked up where the caller has not done so. */
@@ -72,7 +81,11 @@ export class Loader {
     return this.#gate.pass(() => this.#at(end, options, past));
   }
 
-  async #at({ save: end, digest }: Read, options: LoadOptions, past = this.#journal.past(end.line, end.seq)): Promise<Loaded> {
+  async #at(
+    { save: end, digest }: Read,
+    options: LoadOptions,
+    past = this.#journal.past(end.line, end.seq),
+  ): Promise<Loaded> {
     const fold = new Fold(options);
     if (end.base > 0) await this.#loadBase(fold, past, end.base);
     const mark = await this.#loadSince(fold, past, end);
@@ -100,7 +113,12 @@ export class Loader {
     }
     let line: LineId | undefined;
     const stretches = await since(past, end);
-    for await (const page of this.#journal.saves.walk(stretches, { from: end.base + 1, state: true, whole: true, rows: ROWS })) {
+    for await (const page of this.#journal.saves.walk(stretches, {
+      from: end.base + 1,
+      state: true,
+      whole: true,
+      rows: ROWS,
+    })) {
       for (const { save, state } of page) {
         if (save.line !== line && leavesLine(stretches, save, end)) course.leaveLine();
         line = save.line;
@@ -152,11 +170,17 @@ export class Loader {
     for (const [from, to] of base.ranges) {
       let at = from;
       for (const { line, to: last } of await past.stretches(from, to)) {
-        // Between live messages there may be saves that hold none: of those nothing is needed, and some may have been dropped.
+        // Between live messages there may be saves that hold none: of those nothing is needed, and
+        // some may have been dropped.
         const opens = (save: Save): Need => ({ items: save.nMessages > 0 });
         const stretch = { line, from: at, to: last, session: null };
-        for await (const page of this.#journal.saves.walk([stretch], { items: true, rows: ROWS, opens }))
-          for (const { save, digest, items } of page) if (digest !== undefined) fold.applyRange(items, save, from, to);
+        for await (const page of this.#journal.saves.walk([stretch], {
+          items: true,
+          rows: ROWS,
+          opens,
+        }))
+          for (const { save, digest, items } of page)
+            if (digest !== undefined) fold.applyRange(items, save, from, to);
         at = last + 1;
       }
       if (at <= to) throw hole((await past.lineAt(seq)) as LineId, at);
@@ -170,16 +194,21 @@ export class Loader {
   async base(past: Past, seq: number): Promise<{ readonly base: Base; readonly bytes: number }> {
     const line = await past.lineAt(seq);
     const save = line && (await this.#journal.saves.holding(line, seq, { state: true }));
-    const base = save && openHere(save, { state: true }).state.find((record) => record.base !== undefined)?.base;
+    const base =
+      save &&
+      openHere(save, { state: true }).state.find((record) => record.base !== undefined)?.base;
     if (save === undefined || base === undefined)
-      throw new HoldfastError("CORRUPT", `The base at ${seq} of line ${line ?? "?"} is missing.`, { seq });
+      throw new HoldfastError("CORRUPT", `The base at ${seq} of line ${line ?? "?"} is missing.`, {
+        seq,
+      });
     return { base, bytes: textBytes(save.state) };
   }
 
   async #bodies(wanted: readonly Digest[]): Promise<Bodies> {
     if (wanted.length === 0) return noBodies;
     const texts = new Map<Digest, string>();
-    for (const name of new Set(wanted)) texts.set(name, Buffer.from(await this.#journal.blob(name)).toString("utf8"));
+    for (const name of new Set(wanted))
+      texts.set(name, Buffer.from(await this.#journal.blob(name)).toString("utf8"));
     return { text: (name) => texts.get(name) as string };
   }
 }
@@ -191,7 +220,10 @@ const since = async (past: Past, { base, seq }: Save) =>
     .map((segment) => ({ ...segment, to: Math.min(segment.to, seq) }))
     .toReversed();
 
-/** Whether a save that is the first one read of its line stands behind a place where a line was left. */
+/**
+ * Whether a save that is the first one read of its line stands behind a place where a line was
+ * left.
+ */
 const leavesLine = (stretches: readonly Segment[], { line }: Save, { base }: Save): boolean =>
   stretches.some(({ line: id, from }) => id === line && from > 1 && from > base);
 
@@ -200,10 +232,14 @@ function openHere(save: Save, need: Need): Opened {
   return open(save, need);
 }
 
-/** Items of list changes are needed on the way; all other bodies only if they are still there at the end. */
+/**
+ * Items of list changes are needed on the way; all other bodies only if they are still there at the
+ * end.
+ */
 function listBlobs(records: readonly JournalRecord[]): Digest[] {
   const found: Digest[] = [];
-  for (const { list, blob } of records) if (list !== undefined && blob !== undefined) found.push(blob);
+  for (const { list, blob } of records)
+    if (list !== undefined && blob !== undefined) found.push(blob);
   return found;
 }
 

@@ -1,6 +1,7 @@
 /**
- * The past of a place: the lines it goes back to, newest first. A session that is rewound again and again has a long one. So lines are read
- * only as far back as the caller asks, and a base says on which lines its messages stand (`Base.lines`).
+ * The past of a place: the lines it goes back to, newest first. A session that is rewound again and
+ * again has a long one. So lines are read only as far back as the caller asks, and a base says on
+ * which lines its messages stand (`Base.lines`).
  */
 import type { Base } from "../../core/journal/record.js";
 import { HoldfastError } from "../../core/values/errors.js";
@@ -51,7 +52,11 @@ export class Past {
       known = [],
       named = [],
       rows = [],
-    }: { readonly known?: readonly Segment[]; readonly named?: readonly Stretch[]; readonly rows?: readonly LineRow[] } = {},
+    }: {
+      readonly known?: readonly Segment[];
+      readonly named?: readonly Stretch[];
+      readonly rows?: readonly LineRow[];
+    } = {},
   ) {
     this.#lines = lines;
     this.#segments = [...known];
@@ -65,11 +70,15 @@ export class Past {
     const to = own.from - 1;
     const [newest, ...older] = this.#segments;
     const known = newest === undefined ? [own] : [own, { ...newest, to }, ...older];
-    const next = newest === undefined && this.#next !== null ? { ...this.#next, seq: to } : this.#next;
+    const next =
+      newest === undefined && this.#next !== null ? { ...this.#next, seq: to } : this.#next;
     return new Past(this.#lines, next, { known, named: this.#named, rows: this.#rows });
   }
 
-  /** All segments down to the one that holds a record, newest first; those behind it that are known come too. */
+  /**
+   * All segments down to the one that holds a record, newest first; those behind it that are known
+   * come too.
+   */
   async downTo(seq: number): Promise<readonly Segment[]> {
     while ((this.#segments.at(-1)?.from ?? Number.POSITIVE_INFINITY) > seq && (await this.#more()));
     return this.#segments;
@@ -108,7 +117,10 @@ export class Past {
   async stretches(from: number, to: number): Promise<readonly Stretch[]> {
     const found: Stretch[] = [];
     for (let at = from; at <= to; ) {
-      const stretch = holding(this.#segments, at) ?? holding(this.#named, at) ?? holding(await this.downTo(at), at);
+      const stretch =
+        holding(this.#segments, at) ??
+        holding(this.#named, at) ??
+        holding(await this.downTo(at), at);
       if (stretch === undefined) break;
       found.push({ line: stretch.line, from: at, to: Math.min(to, stretch.to) });
       at = stretch.to + 1;
@@ -116,9 +128,14 @@ export class Past {
     return found;
   }
 
-  /** What a base on the newest line says of these messages. Undefined where all stand on that line, or a line is not known. */
+  /**
+   * What a base on the newest line says of these messages. Undefined where all stand on that line,
+   * or a line is not known.
+   */
   linesOf(ranges: Base["ranges"]): Base["lines"] {
-    const known = [...this.#segments, ...this.#named].sort((a, b) => a.from - b.from || b.to - a.to);
+    const known = [...this.#segments, ...this.#named].sort(
+      (a, b) => a.from - b.from || b.to - a.to,
+    );
     const own = this.#segments[0]?.line;
     const found = new Map<Stretch, readonly [line: LineId, from: number, to: number]>();
     for (const [from, to] of ranges) {
@@ -163,7 +180,10 @@ export class Past {
   }
 }
 
-/** The last record number that two pasts have in common. Both are read down to there, and no further. */
+/**
+ * The last record number that two pasts have in common. Both are read down to there, and no
+ * further.
+ */
 export async function sharedUpTo(a: Past, b: Past): Promise<number> {
   const [one, other] = [a[Symbol.asyncIterator](), b[Symbol.asyncIterator]()];
   let mine = await one.next();
@@ -182,7 +202,8 @@ export async function sharedUpTo(a: Past, b: Past): Promise<number> {
 const holding = <S extends Stretch>(stretches: readonly S[], seq: number): S | undefined =>
   stretches.find(({ from, to }) => seq >= from && seq <= to);
 
-const lineAt = (stretches: readonly Stretch[], seq: number): LineId | undefined => holding(stretches, seq)?.line;
+const lineAt = (stretches: readonly Stretch[], seq: number): LineId | undefined =>
+  holding(stretches, seq)?.line;
 
 /** The last of these, by rising beginnings, that begins at or before a record, if it holds it. */
 function search(rising: readonly Stretch[], seq: number): Stretch | undefined {
@@ -196,5 +217,7 @@ function search(rising: readonly Stretch[], seq: number): Stretch | undefined {
 }
 
 export function lost(line: LineId): HoldfastError {
-  return new HoldfastError("CORRUPT", `Line ${line} is missing, and others go back to it.`, { line });
+  return new HoldfastError("CORRUPT", `Line ${line} is missing, and others go back to it.`, {
+    line,
+  });
 }

@@ -20,10 +20,18 @@ export async function tryPost(
   doc: MailDoc,
   o: PostOptions = {},
 ): Promise<"posted" | "known" | "conflict"> {
-  const posted = await store.post(session, { id: o.id ?? randomUUID(), text: mailText(doc), due: o.due ?? 0 });
+  const posted = await store.post(session, {
+    id: o.id ?? randomUUID(),
+    text: mailText(doc),
+    due: o.due ?? 0,
+  });
   if (posted === "absent") throw noSession(session);
   return posted;
 }
 
 export const otherLetter = (session: SessionId, id = ""): HoldfastError =>
-  new HoldfastError("CONFLICT", `Something else was sent to session ${quote(session)} under the key ${quote(id)}.`, { sessionId: session });
+  new HoldfastError(
+    "CONFLICT",
+    `Something else was sent to session ${quote(session)} under the key ${quote(id)}.`,
+    { sessionId: session },
+  );

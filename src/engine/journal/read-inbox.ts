@@ -5,7 +5,10 @@ import type { Store } from "../../store/port.js";
 import { type Appended, BESIDE, openLetters } from "../records/letters.js";
 import { type MailDoc, mailOf } from "../records/rows.js";
 
-/** More than turns can wait, as long as few processes submit them. Where there are more, all are read: a letter behind them must be seen. */
+/**
+ * More than turns can wait, as long as few processes submit them. Where there are more, all are
+ * read: a letter behind them must be seen.
+ */
 const AT_ONCE = 2_000;
 
 export interface Letter {
@@ -21,9 +24,15 @@ interface Reader {
 }
 
 /** Letters that may be taken in by now, or by another time. */
-export async function readMail(reader: Reader, session: SessionId, dueBy = Math.max(0, reader.wallMs())): Promise<readonly Letter[]> {
+export async function readMail(
+  reader: Reader,
+  session: SessionId,
+  dueBy = Math.max(0, reader.wallMs()),
+): Promise<readonly Letter[]> {
   const mail = await allMail(reader.store, session, Math.max(dueBy, BESIDE));
-  return mail.flatMap(({ id, text, due }) => (due <= dueBy || due === BESIDE ? [{ id, doc: mailOf(text, session) }] : []));
+  return mail.flatMap(({ id, text, due }) =>
+    due <= dueBy || due === BESIDE ? [{ id, doc: mailOf(text, session) }] : [],
+  );
 }
 
 async function allMail(store: Store, session: SessionId, dueBy: number): Promise<readonly Mail[]> {
@@ -33,21 +42,32 @@ async function allMail(store: Store, session: SessionId, dueBy: number): Promise
   }
 }
 
-/** Whether a letter changes what is under way. Turns are for who runs the agent, and messages from outside set nothing going. */
-export const changesCourse = ({ doc: { kind } }: Letter): boolean => kind !== "turn" && !kind.startsWith("append");
+/**
+ * Whether a letter changes what is under way. Turns are for who runs the agent, and messages from
+ * outside set nothing going.
+ */
+export const changesCourse = ({ doc: { kind } }: Letter): boolean =>
+  kind !== "turn" && !kind.startsWith("append");
 
 /**
- * Letters that may be taken in by now, and with a cancel the turn that it takes back, though the time of that has not come. What letters of
- * messages hold is read where they can be `appended`.
+ * Letters that may be taken in by now, and with a cancel the turn that it takes back, though the
+ * time of that has not come. What letters of messages hold is read where they can be `appended`.
  */
-export async function mailFor(reader: Reader, session: SessionId, appended: () => boolean): Promise<readonly Letter[]> {
+export async function mailFor(
+  reader: Reader,
+  session: SessionId,
+  appended: () => boolean,
+): Promise<readonly Letter[]> {
   const mail = await withMessages(reader, session, await readMail(reader, session), appended);
   const dropped = turnsTakenBack(mail);
   if (dropped.size === 0) return mail;
   const later = await readMail(reader, session, BESIDE);
   return [
     ...mail,
-    ...later.filter(({ id, doc }) => doc.kind === "turn" && dropped.has(doc.turn) && !mail.some((known) => known.id === id)),
+    ...later.filter(
+      ({ id, doc }) =>
+        doc.kind === "turn" && dropped.has(doc.turn) && !mail.some((known) => known.id === id),
+    ),
   ];
 }
 
@@ -67,4 +87,6 @@ async function withMessages(
 }
 
 export const turnsTakenBack = (mail: readonly Letter[]): ReadonlySet<string> =>
-  new Set(mail.flatMap(({ doc }) => (doc.kind === "cancel" && doc.turn !== undefined ? [doc.turn] : [])));
+  new Set(
+    mail.flatMap(({ doc }) => (doc.kind === "cancel" && doc.turn !== undefined ? [doc.turn] : [])),
+  );

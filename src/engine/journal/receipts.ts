@@ -1,12 +1,15 @@
 /**
- * Calls under a key of the caller's: whoever did not hear the answer asks again, and it is done once.
+ * Calls under a key of the caller's: whoever did not hear the answer asks again, and it is done
+ * once.
  *
- * K1  what a call changes and its receipt are one apply: both are there, or neither is. Only of a checkpoint that is deleted the receipt
- *     comes first: its id never comes back, and whoever asks again ends what was begun.
- * K2  the same key for another call, or with other arguments, is a CONFLICT and changes nothing. Only of two sessions that are deleted
- *     under one key at the same moment, the one that is not may have lost those that its calls ran: they go first.
- * K3  a receipt holds no text of anybody: ids, numbers, and a digest of the arguments that nobody can guess back who does not know the
- *     key. The key itself is not in it.
+ * K1  what a call changes and its receipt are one apply: both are there, or neither is. Only of a
+ *     checkpoint that is deleted the receipt comes first: its id never comes back, and whoever asks
+ *     again ends what was begun.
+ * K2  the same key for another call, or with other arguments, is a CONFLICT and changes nothing.
+ *     Only of two sessions that are deleted under one key at the same moment, the one that is not
+ *     may have lost those that its calls ran: they go first.
+ * K3  a receipt holds no text of anybody: ids, numbers, and a digest of the arguments that nobody
+ *     can guess back who does not know the key. The key itself is not in it.
  */
 import { type Digest, digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
@@ -25,7 +28,10 @@ export const KEY_VALID_MS = 7 * DAY_MS;
 /** After which `gc` forgets it: a day later, whatever clocks say. */
 const KEPT_MS = KEY_VALID_MS + DAY_MS;
 
-/** Where the arguments were, once they are forgotten: then a key stands for its call, whatever they are. */
+/**
+ * Where the arguments were, once they are forgotten: then a key stands for its call, whatever they
+ * are.
+ */
 const FORGOTTEN = "";
 const AT_ONCE = 200;
 
@@ -45,7 +51,10 @@ export interface Receipt<A extends Json> {
   readonly isKept: boolean;
   /** They stand last. */
   docs(answer: A): readonly DocChange[];
-  /** Throws where an apply was refused for the receipt that stood last in it: the same was done by another call meanwhile. */
+  /**
+   * Throws where an apply was refused for the receipt that stood last in it: the same was done by
+   * another call meanwhile.
+   */
   check(applied: Applied, before: number): void;
 }
 
@@ -57,7 +66,10 @@ interface Call {
   readonly args: unknown;
 }
 
-/** Does what is asked for, unless that was done under the same key: then `again` answers from what was kept. */
+/**
+ * Does what is asked for, unless that was done under the same key: then `again` answers from what
+ * was kept.
+ */
 export async function once<A extends Json, R>(
   ground: Ground,
   { key, name, to, args }: Call,
@@ -78,7 +90,10 @@ export async function once<A extends Json, R>(
     if (row === undefined) return undefined;
     const doc = receiptOf(row);
     const body = bodyOf(row, doc);
-    const isSame = doc.call === name && doc.to === about.to && (doc.args === FORGOTTEN || doc.args === about.args);
+    const isSame =
+      doc.call === name &&
+      doc.to === about.to &&
+      (doc.args === FORGOTTEN || doc.args === about.args);
     if (!isSame) throw conflict(call.key);
     return { answer: JSON.parse(body) as A };
   };
@@ -90,7 +105,14 @@ export async function once<A extends Json, R>(
       docs: (answer) => {
         const body = JSON.stringify(answer);
         const doc: ReceiptDoc = { id, ...about, at: ground.wallMs(), answer: digest(body) };
-        return [{ kind: RECEIPT, id, when: { absent: true }, put: { of: to, version: 1, text: sealed(doc), body, pins: [] } }];
+        return [
+          {
+            kind: RECEIPT,
+            id,
+            when: { absent: true },
+            put: { of: to, version: 1, text: sealed(doc), body, pins: [] },
+          },
+        ];
       },
       check: (applied, place) => {
         if (!applied.ok && applied.change >= place) throw repeated(call.key);
@@ -109,8 +131,8 @@ export async function once<A extends Json, R>(
 const NONE: Receipt<Json> = { isKept: false, docs: () => [], check: () => {} };
 
 /**
- * The same for what removes something. That there is nothing to remove is an answer as well, and is kept: what is made under the name later
- * is not what was meant.
+ * The same for what removes something. That there is nothing to remove is an answer as well, and is
+ * kept: what is made under the name later is not what was meant.
  */
 export async function onceRemoved<A extends Json, R>(
   ground: Ground,
@@ -126,7 +148,8 @@ export async function onceRemoved<A extends Json, R>(
         return await act(receipt);
       } catch (error) {
         if (!(error instanceof HoldfastError) || error.code !== "NOT_FOUND") throw error;
-        if (receipt.isKept) receipt.check(await ground.store.apply([], receipt.docs({ absent: error.message })), 0);
+        if (receipt.isKept)
+          receipt.check(await ground.store.apply([], receipt.docs({ absent: error.message })), 0);
         throw error;
       }
     },
@@ -138,7 +161,8 @@ export async function onceRemoved<A extends Json, R>(
 }
 
 type Absent = { readonly absent: string };
-const isAbsent = (answer: unknown): answer is Absent => typeof answer === "object" && answer !== null && "absent" in answer;
+const isAbsent = (answer: unknown): answer is Absent =>
+  typeof answer === "object" && answer !== null && "absent" in answer;
 
 /** Whether something was done under a key. */
 export const isDone = async ({ store }: Ground, key: string): Promise<boolean> =>
@@ -147,7 +171,10 @@ export const isDone = async ({ store }: Ground, key: string): Promise<boolean> =
 const receiptId = (key: string): string => digest(`receipt ${key}`);
 
 /** Forgets keys that nobody can be told to count on any more. */
-export async function forgetReceipts(ground: Ground, { signal }: { readonly signal: AbortSignal | undefined }): Promise<void> {
+export async function forgetReceipts(
+  ground: Ground,
+  { signal }: { readonly signal: AbortSignal | undefined },
+): Promise<void> {
   const { store } = ground;
   const limit = ground.wallMs() - KEPT_MS;
   const old: string[] = [];
@@ -166,14 +193,15 @@ export async function forgetReceipts(ground: Ground, { signal }: { readonly sign
 }
 
 /**
- * Of what was said in calls that were done to something, nothing is left, not even a digest: a person who can guess the key could guess it.
- * The keys stay known, and what was done.
+ * Of what was said in calls that were done to something, nothing is left, not even a digest: a
+ * person who can guess the key could guess it. The keys stay known, and what was done.
  */
 export async function forgetArguments({ store }: Ground, of: string): Promise<void> {
   let some: DocChange[] = [];
   const write = async () => {
     // Where one of them is changed or gone meanwhile, the others are not to wait for it.
-    if (!(await store.apply([], some, "frees")).ok) for (const one of some) await store.apply([], [one], "frees");
+    if (!(await store.apply([], some, "frees")).ok)
+      for (const one of some) await store.apply([], [one], "frees");
     some = [];
   };
   for await (const { id } of documents(store, { kind: RECEIPT, of })) {
@@ -181,7 +209,13 @@ export async function forgetArguments({ store }: Ground, of: string): Promise<vo
     const doc = row && (await unlessDamaged(() => receiptOf(row)));
     if (row === undefined || doc === undefined || doc.args === FORGOTTEN) continue;
     const { version, body } = row;
-    const put = { of, version: version + 1, text: sealed({ ...doc, args: FORGOTTEN }), body, pins: [] };
+    const put = {
+      of,
+      version: version + 1,
+      text: sealed({ ...doc, args: FORGOTTEN }),
+      body,
+      pins: [],
+    };
     some.push({ kind: RECEIPT, id, when: { version }, put });
     if (some.length === AT_ONCE) await write();
   }
@@ -206,7 +240,11 @@ function receiptOf({ id, text }: Pick<DocRow, "id" | "text">): ReceiptDoc {
 }
 
 const repeated = (key: string): HoldfastError =>
-  new HoldfastError("BUSY", `The call under the key ${quote(key)} is being made by another just now. Try again.`, { found: key });
+  new HoldfastError(
+    "BUSY",
+    `The call under the key ${quote(key)} is being made by another just now. Try again.`,
+    { found: key },
+  );
 
 const conflict = (key: string): HoldfastError =>
   new HoldfastError(
@@ -216,4 +254,7 @@ const conflict = (key: string): HoldfastError =>
   );
 
 const damaged = (): HoldfastError =>
-  new HoldfastError("CORRUPT", "What is kept of a call under its key is damaged. Look at how things stand, and call under another key.");
+  new HoldfastError(
+    "CORRUPT",
+    "What is kept of a call under its key is damaged. Look at how things stand, and call under another key.",
+  );

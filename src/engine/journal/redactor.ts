@@ -1,13 +1,26 @@
 /**
- * The redaction hook: run over every text before it is staged or posted, so that a live run and a resumed one see the same, and nothing is
- * written that it did not see. What is staged may have been run through it before (a letter that is taken in, a result that was handed out):
- * it must leave its own words as they are.
+ * The redaction hook: run over every text before it is staged or posted, so that a live run and a
+ * resumed one see the same, and nothing is written that it did not see. What is staged may have
+ * been run through it before (a letter that is taken in, a result that was handed out): it must
+ * leave its own words as they are.
  */
 import type { CourseRecord } from "../../core/effects/course.js";
 import type { CheckpointOptions } from "../../core/journal/checkpoint.js";
-import { checkMetadata, checkText, MAX_DESCRIPTION, MAX_LABEL } from "../../core/journal/checkpoint.js";
+import {
+  checkMetadata,
+  checkText,
+  MAX_DESCRIPTION,
+  MAX_LABEL,
+} from "../../core/journal/checkpoint.js";
 import { type EncodedMessage, encodeMessage } from "../../core/messages/message.js";
-import { editDecision, editJson, editMessage, type Redact, type RedactionPlace, type TextEdit } from "../../core/redaction/redact-text.js";
+import {
+  editDecision,
+  editJson,
+  editMessage,
+  type Redact,
+  type RedactionPlace,
+  type TextEdit,
+} from "../../core/redaction/redact-text.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { typeName } from "../../core/values/ids.js";
 import { type Encoded, encode, type Json, type JsonObject } from "../../core/values/json.js";
@@ -58,9 +71,15 @@ export class Redactor {
     const where = (field: string) => ({ in: "checkpoint", field }) as const;
     return {
       ...given,
-      ...(label !== undefined && { label: checkText(this.text(label, where("label")), "checkpoint.label", MAX_LABEL) }),
+      ...(label !== undefined && {
+        label: checkText(this.text(label, where("label")), "checkpoint.label", MAX_LABEL),
+      }),
       ...(description !== undefined && {
-        description: checkText(this.text(description, where("description")), "checkpoint.description", MAX_DESCRIPTION),
+        description: checkText(
+          this.text(description, where("description")),
+          "checkpoint.description",
+          MAX_DESCRIPTION,
+        ),
       }),
       ...(metadata !== undefined && { metadata: this.metadata(metadata, "checkpoint") }),
     };
@@ -71,7 +90,9 @@ export class Redactor {
     return edited === metadata ? metadata : checkMetadata(edited, "metadata");
   }
 
-  /** What a record of the course carries, and the words in it. `toolOf` names the tool of a call. */
+  /**
+   * What a record of the course carries, and the words in it. `toolOf` names the tool of a call.
+   */
   course(
     record: CourseRecord,
     body: Encoded | undefined,
@@ -80,8 +101,12 @@ export class Redactor {
     const { effect } = record;
     const where = placeOf(record, toolOf);
     const edited = body && where && this.encoded(body, where, where.in);
-    if (effect === undefined || !("by" in effect || "note" in effect)) return { record, body: edited ?? body };
-    return { record: { ...record, effect: editDecision(effect, this.#edit) }, body: edited ?? body };
+    if (effect === undefined || !("by" in effect || "note" in effect))
+      return { record, body: edited ?? body };
+    return {
+      record: { ...record, effect: editDecision(effect, this.#edit) },
+      body: edited ?? body,
+    };
   }
 
   /** A letter, but for arguments: whoever posts those knows the tool they are for. */
@@ -90,7 +115,10 @@ export class Redactor {
   }
 }
 
-function placeOf({ effect, signal }: CourseRecord, toolOf: (effect: string) => string | undefined): RedactionPlace | undefined {
+function placeOf(
+  { effect, signal }: CourseRecord,
+  toolOf: (effect: string) => string | undefined,
+): RedactionPlace | undefined {
   if (signal !== undefined) return { in: "signal", name: signal };
   switch (effect?.is) {
     case "intent":
@@ -122,4 +150,9 @@ export function callRedact(hook: Redact, text: string, where: RedactionPlace): s
 }
 
 const failed = (what: string, cause?: unknown): HoldfastError =>
-  new HoldfastError("INVALID_OPTION", `redact: the function ${what}. What it was given was not stored.`, { path: "redact" }, cause);
+  new HoldfastError(
+    "INVALID_OPTION",
+    `redact: the function ${what}. What it was given was not stored.`,
+    { path: "redact" },
+    cause,
+  );

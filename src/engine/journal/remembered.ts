@@ -1,15 +1,21 @@
 /**
- * What was redacted, remembered for as long as the store lasts: also once its session is deleted and its line is freed. An export of before
- * must not bring the text back.
+ * What was redacted, remembered for as long as the store lasts: also once its session is deleted
+ * and its line is freed. An export of before must not bring the text back.
  *
- * REDACTED-1  a document for each line counts lists, which are documents as well; each names saves and their sections, as redacted, by the
- *             beginning of their digests. Those are salted: they say nothing about a text.
- * REDACTED-2  what was pruned before a redaction may have held the text: the line names those saves as well. An export that still has them is
- *             of before.
- * REDACTED-3  a list is written before the saves are replaced. After a kill in between, the list names sections that are not there, and an
- *             export of that session would be refused. The next redaction, which is needed anyway, corrects that.
+ * REDACTED-1  a document for each line counts lists, which are documents as well; each names saves
+ *             and their sections, as redacted, by the beginning of their digests. Those are salted:
+ *             they say nothing about a text.
+ * REDACTED-2  what was pruned before a redaction may have held the text: the line names those saves
+ *             as well. An export that still has them is of before.
+ * REDACTED-3  a list is written before the saves are replaced. After a kill in between, the list
+ *             names sections that are not there, and an export of that session would be refused.
+ *             The next redaction, which is needed anyway, corrects that.
  */
-import { isUnredacted, type RewrittenSections, rewrittenSections } from "../../core/journal/rewrite-save.js";
+import {
+  isUnredacted,
+  type RewrittenSections,
+  rewrittenSections,
+} from "../../core/journal/rewrite-save.js";
 import { firstSeq, type Save } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import { HoldfastError } from "../../core/values/errors.js";
@@ -24,9 +30,15 @@ interface LineRedacted {
   readonly lists: number;
   /** The version of the session's label that was redacted last: older ones may hold the text. */
   readonly label?: number;
-  /** The session's own title after a redaction, and where the line ended then: an export that ends there, or earlier, has this title or none. */
+  /**
+   * The session's own title after a redaction, and where the line ended then: an export that ends
+   * there, or earlier, has this title or none.
+   */
   readonly head?: { readonly seq: number; readonly title: string | null };
-  /** REDACTED-2: from and to which record something was pruned, and what: all, or the sections that are named. */
+  /**
+   * REDACTED-2: from and to which record something was pruned, and what: all, or the sections that
+   * are named.
+   */
   readonly absent?: readonly (readonly [from: number, to: number, sections: string])[];
 }
 
@@ -52,7 +64,9 @@ export function isStale({ saves, absent }: Remembered, save: Save): boolean {
   const there = SECTIONS.filter((section) => save[section] !== null);
   return absent.some(([from, to, sections]) => {
     if (save.seq < from || firstSeq(save) > to) return false;
-    return sections === ALL ? there.length > 0 : there.some((section) => sections.split(" ").includes(section));
+    return sections === ALL
+      ? there.length > 0
+      : there.some((section) => sections.split(" ").includes(section));
   });
 }
 
@@ -61,18 +75,27 @@ const ALL = "";
 /** So many stretches are named. If there are more, one stretch stands for all of them. */
 const MOST_ABSENT = 1_000;
 
-/** What of a line is not there any more, newest first or in any order: gaps, and sections that were dropped. */
+/**
+ * What of a line is not there any more, newest first or in any order: gaps, and sections that were
+ * dropped.
+ */
 export class Absent {
   readonly #found: [from: number, to: number, sections: string][] = [];
 
   note(save: Save): void {
     const counts = { items: save.nItems, state: save.nState, mark: save.nMark };
-    const sections = isGap(save) ? ALL : SECTIONS.filter((section) => counts[section] > 0 && save[section] === null).join(" ");
+    const sections = isGap(save)
+      ? ALL
+      : SECTIONS.filter((section) => counts[section] > 0 && save[section] === null).join(" ");
     if (sections === ALL && !isGap(save)) return;
     const last = this.#found.at(-1);
     const from = firstSeq(save);
     // Those that stand next to each other are one.
-    if (last !== undefined && last[2] === sections && (last[0] === save.seq + 1 || last[1] === from - 1)) {
+    if (
+      last !== undefined &&
+      last[2] === sections &&
+      (last[0] === save.seq + 1 || last[1] === from - 1)
+    ) {
       last[0] = Math.min(last[0], from);
       last[1] = Math.max(last[1], save.seq);
     } else this.#found.push([from, save.seq, sections]);
@@ -81,7 +104,13 @@ export class Absent {
   get stretches(): readonly (readonly [from: number, to: number, sections: string])[] {
     const found = this.#found;
     if (found.length <= MOST_ABSENT) return found;
-    return [[Math.min(...found.map(([from]) => from)), Math.max(...found.map(([, to]) => to)), "items state"]];
+    return [
+      [
+        Math.min(...found.map(([from]) => from)),
+        Math.max(...found.map(([, to]) => to)),
+        "items state",
+      ],
+    ];
   }
 }
 
@@ -94,8 +123,14 @@ async function lineOf({ store }: Ground, line: LineId): Promise<LineRedacted | u
   return row && unsealedOr<LineRedacted>(row.text, () => damaged(line));
 }
 
-/** Remembers saves, of one line, that were or will be rewritten. Those that are not are passed over. */
-export async function rememberSaves(ground: Ground, line: LineId, saves: readonly Save[]): Promise<void> {
+/**
+ * Remembers saves, of one line, that were or will be rewritten. Those that are not are passed over.
+ */
+export async function rememberSaves(
+  ground: Ground,
+  line: LineId,
+  saves: readonly Save[],
+): Promise<void> {
   const redacted = saves.flatMap((save) => {
     const sections = rewrittenSections(save);
     return sections === undefined ? [] : [{ seq: save.seq, ...sections }];
@@ -104,14 +139,18 @@ export async function rememberSaves(ground: Ground, line: LineId, saves: readonl
   await change(ground, line, (known) => {
     const id = listId(line, known.lists);
     const list: ListRedacted = { id, version: 1, saves: redacted };
-    return [{ ...known, lists: known.lists + 1 }, [{ kind: REDACTED, id, when: { absent: true }, put: put(list) }]];
+    return [
+      { ...known, lists: known.lists + 1 },
+      [{ kind: REDACTED, id, when: { absent: true }, put: put(list) }],
+    ];
   });
 }
 
 /** Remembers what is absent on a line that is redacted (REDACTED-2). */
 export async function rememberAbsent(ground: Ground, line: LineId, absent: Absent): Promise<void> {
   const { stretches } = absent;
-  if (stretches.length > 0) await change(ground, line, (known) => [{ ...known, absent: stretches }, []]);
+  if (stretches.length > 0)
+    await change(ground, line, (known) => [{ ...known, absent: stretches }, []]);
 }
 
 /** Remembers the title of a session, which is on this line, after a redaction. */
@@ -123,8 +162,15 @@ export async function rememberHead(
   await change(ground, line, (known) => [{ ...known, head }, []]);
 }
 
-/** Remembers that the label of the session which has these lines was redacted, and is of this version now. */
-export async function rememberLabel(ground: Ground, lines: readonly LineId[], label: number): Promise<void> {
+/**
+ * Remembers that the label of the session which has these lines was redacted, and is of this
+ * version now.
+ */
+export async function rememberLabel(
+  ground: Ground,
+  lines: readonly LineId[],
+  label: number,
+): Promise<void> {
   for (const line of lines) await change(ground, line, (known) => [{ ...known, label }, []]);
 }
 
@@ -138,14 +184,29 @@ async function change(
     const [after, lists] = next(known ?? { id: line, version: 0, lists: 0 });
     const doc = { ...after, version: after.version + 1 };
     const when = known === undefined ? { absent: true as const } : { version: known.version };
-    const applied = await ground.store.apply([], [...lists, { kind: REDACTED, id: line, when, put: put(doc) }], "frees");
+    const applied = await ground.store.apply(
+      [],
+      [...lists, { kind: REDACTED, id: line, when, put: put(doc) }],
+      "frees",
+    );
     if (applied.ok) return;
     // Another process has remembered something of the same line: this goes behind it.
-    if (tries >= TRIES) throw new HoldfastError("BUSY", `Line ${line} is being redacted again and again by others. Try again.`, { line });
+    if (tries >= TRIES)
+      throw new HoldfastError(
+        "BUSY",
+        `Line ${line} is being redacted again and again by others. Try again.`,
+        { line },
+      );
   }
 }
 
-const put = (doc: LineRedacted | ListRedacted) => ({ of: null, version: doc.version, text: sealed(doc), body: null, pins: [] });
+const put = (doc: LineRedacted | ListRedacted) => ({
+  of: null,
+  version: doc.version,
+  text: sealed(doc),
+  body: null,
+  pins: [],
+});
 
 /** Undefined where nothing of the line was ever redacted here. */
 export async function rememberedOf(ground: Ground, line: LineId): Promise<Remembered | undefined> {
@@ -156,7 +217,8 @@ export async function rememberedOf(ground: Ground, line: LineId): Promise<Rememb
     const id = listId(line, no);
     const row = await ground.store.doc(REDACTED, id);
     if (row === undefined) throw damaged(line);
-    for (const { seq, ...sections } of unsealedOr<ListRedacted>(row.text, () => damaged(line)).saves)
+    for (const { seq, ...sections } of unsealedOr<ListRedacted>(row.text, () => damaged(line))
+      .saves)
       saves.set(seq, { ...saves.get(seq), ...sections });
   }
   return { saves, label: known.label ?? 0, head: known.head, absent: known.absent ?? [] };

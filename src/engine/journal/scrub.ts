@@ -1,4 +1,7 @@
-/** Removing text from a store's files, and from the index for search, that is not in the store any more. */
+/**
+ * Removing text from a store's files, and from the index for search, that is not in the store any
+ * more.
+ */
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 import { unlessDamaged } from "../records/damage.js";
@@ -11,8 +14,13 @@ import type { Ground } from "./ground.js";
 const LINES = 500;
 const MOST_NAMED = 20;
 
-/** `holds` says of a text that no longer counts whether it must go. Answers what is left, in words. */
-export async function scrub({ store }: Ground, holds: (text: string) => boolean): Promise<readonly string[]> {
+/**
+ * `holds` says of a text that no longer counts whether it must go. Answers what is left, in words.
+ */
+export async function scrub(
+  { store }: Ground,
+  holds: (text: string) => boolean,
+): Promise<readonly string[]> {
   const unpurged: string[] = [];
   try {
     await store.index?.purge();
@@ -24,18 +32,28 @@ export async function scrub({ store }: Ground, holds: (text: string) => boolean)
   return [...unpurged, ...left];
 }
 
-/** What deleted sessions have said and the store must keep, in words: forks go on from it, or snapshots can bring it back. */
+/**
+ * What deleted sessions have said and the store must keep, in words: forks go on from it, or
+ * snapshots can bring it back.
+ */
 export async function keptOfDeleted(ground: Ground): Promise<readonly string[]> {
   const forks = await forksOfDeleted(ground);
   const snapshots = await snapshotsOfDeleted(ground);
   return [
-    ...(forks.size > 0 ? [`pasts of deleted sessions that forks go on from: delete, or redact, ${named(forks)}, and scrub again.`] : []),
-    ...(snapshots.size > 0 ? [`what snapshots keep of deleted sessions: delete ${named(snapshots)}, and scrub again.`] : []),
+    ...(forks.size > 0
+      ? [
+          `pasts of deleted sessions that forks go on from: delete, or redact, ${named(forks)}, and scrub again.`,
+        ]
+      : []),
+    ...(snapshots.size > 0
+      ? [`what snapshots keep of deleted sessions: delete ${named(snapshots)}, and scrub again.`]
+      : []),
   ];
 }
 
 const named = (ids: ReadonlySet<string>): string =>
-  [...ids].slice(0, MOST_NAMED).map(quote).join(", ") + (ids.size > MOST_NAMED ? `, … (${ids.size} in all)` : "");
+  [...ids].slice(0, MOST_NAMED).map(quote).join(", ") +
+  (ids.size > MOST_NAMED ? `, … (${ids.size} in all)` : "");
 
 async function forksOfDeleted(ground: Ground): Promise<ReadonlySet<string>> {
   const forks = new Set<string>();
@@ -59,7 +77,8 @@ async function snapshotsOfDeleted(ground: Ground): Promise<ReadonlySet<string>> 
     await breathe();
     const row = await store.doc(SNAPSHOT, id);
     const contents = row && (await unlessDamaged(() => contentsOf(row)));
-    for (const { id: session } of contents?.sessions ?? []) if ((await store.session(session)) === undefined) snapshots.add(id);
+    for (const { id: session } of contents?.sessions ?? [])
+      if ((await store.session(session)) === undefined) snapshots.add(id);
   }
   return snapshots;
 }

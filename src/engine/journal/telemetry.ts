@@ -32,7 +32,10 @@ export type Operation =
     });
 
 /** What came of it. */
-export type Result = { readonly reply: MessageInput } | { readonly result: unknown } | { readonly status: string; readonly turnId: string };
+export type Result =
+  | { readonly reply: MessageInput }
+  | { readonly result: unknown }
+  | { readonly status: string; readonly turnId: string };
 
 /** Something that happened. */
 export type TelemetryEvent =
@@ -47,10 +50,18 @@ export type TelemetryEvent =
       readonly state: ToolState;
     })
   | (About & { readonly type: "resume"; readonly turnId: string; readonly step: number })
-  | { readonly type: "checkpoint"; readonly sessionId: string; readonly agent: string | undefined; readonly checkpoint: Checkpoint };
+  | {
+      readonly type: "checkpoint";
+      readonly sessionId: string;
+      readonly agent: string | undefined;
+      readonly checkpoint: Checkpoint;
+    };
 
 export interface Telemetry {
-  /** Called around everything that takes time. Calls `go` once, and gives what it gives; `go` is given a function to say what came of it. */
+  /**
+   * Called around everything that takes time. Calls `go` once, and gives what it gives; `go` is
+   * given a function to say what came of it.
+   */
   around?<T>(operation: Operation, go: (tell: (result: Result) => void) => Promise<T>): Promise<T>;
   event?(event: TelemetryEvent): void;
 }
@@ -62,7 +73,9 @@ export function observed<T>(
   go: (tell: (result: Result) => void) => Promise<T>,
 ): Promise<T> {
   // Where nobody listens, nothing is put around it.
-  return telemetry?.around === undefined ? go(unheard) : around(telemetry as Required<Telemetry>, operation, go);
+  return telemetry?.around === undefined
+    ? go(unheard)
+    : around(telemetry as Required<Telemetry>, operation, go);
 }
 
 const unheard = (): void => {};

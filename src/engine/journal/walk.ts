@@ -1,11 +1,14 @@
 /**
- * The one way to read saves. A walk goes along stretches of lines, a page at a time. It opens each save, and checks that nothing is missing:
+ * The one way to read saves. A walk goes along stretches of lines, a page at a time. It opens each
+ * save, and checks that nothing is missing:
  *
- * WALK-1  every record of a stretch is in a save that was answered. Otherwise the walk throws CORRUPT and names the first record that is not.
+ * WALK-1  every record of a stretch is in a save that was answered. Otherwise the walk throws
+ *         CORRUPT and names the first record that is not.
  * WALK-2  each save goes on from the one before it: its `prev` is the digest of that one.
  * WALK-3  a line that a session owns does not end before the place that its anchor knows.
  *
- * A walk answers what stands before damage, and then throws. One that its reader ends early has checked what it answered.
+ * A walk answers what stands before damage, and then throws. One that its reader ends early has
+ * checked what it answered.
  */
 
 import { type Need, open } from "../../core/journal/open-save.js";
@@ -26,7 +29,9 @@ export interface Stretch {
   readonly line: LineId;
   readonly from: number;
   readonly to: number;
-  /** The session that owns the line. Null: none does, so the end of the line may have been freed. */
+  /**
+   * The session that owns the line. Null: none does, so the end of the line may have been freed.
+   */
   readonly session: string | null;
 }
 
@@ -44,9 +49,15 @@ export interface WalkOptions extends PageOptions {
   /** Leave out records before, or behind, a number. */
   readonly from?: number;
   readonly to?: number;
-  /** Which sections of a save must be there, and are opened. Otherwise those that were read: a dropped one has no records. */
+  /**
+   * Which sections of a save must be there, and are opened. Otherwise those that were read: a
+   * dropped one has no records.
+   */
   readonly opens?: (save: Save) => Need;
-  /** Take all that retention has dropped for damage, and a save that begins before the first stretch too. */
+  /**
+   * Take all that retention has dropped for damage, and a save that begins before the first stretch
+   * too.
+   */
   readonly whole?: boolean;
 }
 
@@ -67,7 +78,10 @@ interface Link {
 }
 
 const ROWS = 500;
-/** Where saves come over a wire, some pages of so many records are on their way while one is looked at. */
+/**
+ * Where saves come over a wire, some pages of so many records are on their way while one is looked
+ * at.
+ */
 const AWAY = { records: 400, pages: 4, rows: 1_000 };
 const nothing: readonly JournalRecord[] = [];
 
@@ -81,13 +95,24 @@ export class SaveReader {
     this.#ends = ends;
   }
 
-  /** Go along stretches, in the order in which they are given, and verify. Each page has one save at least. */
-  async *walk(stretches: Iterable<Stretch> | AsyncIterable<Stretch>, o: WalkOptions = {}): AsyncGenerator<readonly Walked[]> {
+  /**
+   * Go along stretches, in the order in which they are given, and verify. Each page has one save at
+   * least.
+   */
+  async *walk(
+    stretches: Iterable<Stretch> | AsyncIterable<Stretch>,
+    o: WalkOptions = {},
+  ): AsyncGenerator<readonly Walked[]> {
     const { from: low = 1, to: high = MAX_SEQ, newestFirst = false } = o;
     const link: Link = {};
     for await (const stretch of stretches) {
-      const part = { ...stretch, from: Math.max(stretch.from, low), to: Math.min(stretch.to, high) };
-      if (part.from <= part.to) yield* newestFirst ? this.#down(part, o, link) : this.#up(part, o, link);
+      const part = {
+        ...stretch,
+        from: Math.max(stretch.from, low),
+        to: Math.min(stretch.to, high),
+      };
+      if (part.from <= part.to)
+        yield* newestFirst ? this.#down(part, o, link) : this.#up(part, o, link);
       if (newestFirst && stretch.from <= low) return;
     }
   }
@@ -101,11 +126,13 @@ export class SaveReader {
     for await (const saves of this.pages(stretch, o)) {
       yield* verified(saves, (save) => {
         const first = firstSeq(save);
-        // The first save may begin before the walk does, and a gap may have grown since the page before it was read.
+        // The first save may begin before the walk does, and a gap may have grown since the page
+        // before it was read.
         const reachesBack = first < next && (isGap(save) || (last === undefined && !o.whole));
         if ((first !== next && !reachesBack) || save.seq < next) throw hole(line, next);
         const walked = opened(save, o);
-        if (first === next && link.before !== undefined && !save.prev.startsWith(link.before)) throw broken(save);
+        if (first === next && link.before !== undefined && !save.prev.startsWith(link.before))
+          throw broken(save);
         link.before = walked.digest ?? save.check;
         next = save.seq + 1;
         last = save;
@@ -129,9 +156,15 @@ export class SaveReader {
         // The end of a line is wherever it is. Any other place must be there.
         const { after } = link;
         const reachesOn = save.seq > at && (isGap(save) || at === to);
-        if (at !== MAX_SEQ && ((save.seq !== at && !reachesOn) || firstSeq(save) > at)) throw hole(line, at);
+        if (at !== MAX_SEQ && ((save.seq !== at && !reachesOn) || firstSeq(save) > at))
+          throw hole(line, at);
         const walked = opened(save, o);
-        if (save.seq === at && after !== undefined && !after.prev.startsWith(walked.digest ?? save.check)) throw broken(after);
+        if (
+          save.seq === at &&
+          after !== undefined &&
+          !after.prev.startsWith(walked.digest ?? save.check)
+        )
+          throw broken(after);
         link.after = save;
         at = firstSeq(save) - 1;
         return walked;
@@ -142,10 +175,13 @@ export class SaveReader {
   }
 
   /**
-   * Read the saves of a stretch, a page at a time, and check nothing but that the reading moves on. For readers that name damage and go on:
-   * `verify`, an export, an index.
+   * Read the saves of a stretch, a page at a time, and check nothing but that the reading moves on.
+   * For readers that name damage and go on: `verify`, an export, an index.
    */
-  async *pages(stretch: Omit<Stretch, "session">, o: PageOptions = {}): AsyncGenerator<readonly Save[]> {
+  async *pages(
+    stretch: Omit<Stretch, "session">,
+    o: PageOptions = {},
+  ): AsyncGenerator<readonly Save[]> {
     const { line, from, to } = stretch;
     const { newestFirst = false, items = false, state = false, rows = ROWS } = o;
     const isAway = !this.#store.traits.oneMachine && to !== MAX_SEQ && typeof rows === "number";
@@ -155,13 +191,16 @@ export class SaveReader {
       if (o.shared === undefined) await breathe();
       const limit = typeof rows === "number" ? rows : rows();
       const order = newestFirst ? { newestFirst } : undefined;
-      const read = () => this.#store.saves(line, { from: low, to: high, limit, ...order, items, state });
-      const saves = await (o.shared?.share(`saves ${line} ${low} ${high} ${limit}`, read) ?? read());
+      const read = () =>
+        this.#store.saves(line, { from: low, to: high, limit, ...order, items, state });
+      const saves = await (o.shared?.share(`saves ${line} ${low} ${high} ${limit}`, read) ??
+        read());
       if (saves.length > 0) yield saves;
       const last = saves.at(-1);
       if (last === undefined || saves.length < limit) return;
       // Where damage has changed numbers, a page could be read again for ever.
-      if (newestFirst ? firstSeq(last) > high : last.seq < low) throw hole(line, newestFirst ? high : low);
+      if (newestFirst ? firstSeq(last) > high : last.seq < low)
+        throw hole(line, newestFirst ? high : low);
       if (newestFirst) high = firstSeq(last) - 1;
       else low = last.seq + 1;
     }
@@ -174,7 +213,12 @@ export class SaveReader {
     const coming: Promise<readonly Save[]>[] = [];
     for (let asked = from, seen = from - 1; seen < to; ) {
       for (; asked <= to && coming.length < pages; asked += records) {
-        const page = this.#store.saves(line, { ...query, from: asked, to: Math.min(to, asked + records - 1), limit: rows });
+        const page = this.#store.saves(line, {
+          ...query,
+          from: asked,
+          to: Math.min(to, asked + records - 1),
+          limit: rows,
+        });
         // A reader that stops in between has a reason of its own.
         page.catch(() => {});
         coming.push(page);
@@ -194,7 +238,11 @@ export class SaveReader {
   }
 
   /** The save that holds a record, as it stands in the store; or undefined. */
-  async holding(line: LineId, seq: number, sections?: Partial<Sections>): Promise<Save | undefined> {
+  async holding(
+    line: LineId,
+    seq: number,
+    sections?: Partial<Sections>,
+  ): Promise<Save | undefined> {
     return this.#one(line, { from: seq, to: seq, ...sections });
   }
 
@@ -208,14 +256,25 @@ export class SaveReader {
     return this.#one(line, { from: 1, to: MAX_SEQ, newestFirst: true, ...sections });
   }
 
-  async #one(line: LineId, query: Omit<SaveQuery, "limit" | "items" | "state"> & Partial<Sections>): Promise<Save | undefined> {
-    const [save] = await this.#store.saves(line, { items: false, state: false, ...query, limit: 1 });
+  async #one(
+    line: LineId,
+    query: Omit<SaveQuery, "limit" | "items" | "state"> & Partial<Sections>,
+  ): Promise<Save | undefined> {
+    const [save] = await this.#store.saves(line, {
+      items: false,
+      state: false,
+      ...query,
+      limit: 1,
+    });
     return save;
   }
 }
 
 /** The saves of a page, each checked. What stands before damage is answered first. */
-function* verified(saves: readonly Save[], check: (save: Save) => Walked): Generator<readonly Walked[]> {
+function* verified(
+  saves: readonly Save[],
+  check: (save: Save) => Walked,
+): Generator<readonly Walked[]> {
   const page: Walked[] = [];
   try {
     for (const save of saves) page.push(check(save));
@@ -233,15 +292,30 @@ function opened(save: Save, { items = false, state = false, opens, whole }: Walk
   }
   if (opens !== undefined) return { save, ...open(save, opens(save)) };
   if (whole) return { save, ...open(save, { items, state }) };
-  return { save, ...open(save, { items: items && save.items !== null, state: state && save.state !== null }) };
+  return {
+    save,
+    ...open(save, { items: items && save.items !== null, state: state && save.state !== null }),
+  };
 }
 
-/** Throw where a line ends before its anchor. `before`: where the line is known to go to without `last`. */
-export function checkAnchor(anchors: Witnesses, line: LineId, last: Save | undefined, before = 0): void {
+/**
+ * Throw where a line ends before its anchor. `before`: where the line is known to go to without
+ * `last`.
+ */
+export function checkAnchor(
+  anchors: Witnesses,
+  line: LineId,
+  last: Save | undefined,
+  before = 0,
+): void {
   const anchor = anchors.of(line);
   if (anchor === undefined) return;
   const end = last?.seq ?? before;
-  if (end > anchor.seq || (end === anchor.seq && (last === undefined || last.check === anchor.check))) return;
+  if (
+    end > anchor.seq ||
+    (end === anchor.seq && (last === undefined || last.check === anchor.check))
+  )
+    return;
   throw new HoldfastError(
     "CORRUPT",
     `Line ${line} was at ${anchor.seq} when its anchor was written, and now ends at ${end}: its end was lost, or an older copy was put back. Restore the newest backup, or delete the anchors file to accept what is there.`,

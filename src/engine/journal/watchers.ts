@@ -1,8 +1,9 @@
 /**
  * Tells those who follow a session that it may have changed.
  *
- * However many follow one session, the store is asked once to watch it. However many follow in all, one timer has them look now and then,
- * for changes by other processes of which the store gives no hint.
+ * However many follow one session, the store is asked once to watch it. However many follow in all,
+ * one timer has them look now and then, for changes by other processes of which the store gives no
+ * hint.
  */
 import type { Store } from "../../store/port.js";
 import { onAbort } from "../util/aborting.js";
@@ -29,7 +30,10 @@ export class Watcher {
     this.#changed = false;
   }
 
-  /** Resolves when there was a change since it last looked, at the next poll, after `ms`, or when the signal aborts. */
+  /**
+   * Resolves when there was a change since it last looked, at the next poll, after `ms`, or when
+   * the signal aborts.
+   */
   async wait(signal: AbortSignal, ms = Number.POSITIVE_INFINITY): Promise<void> {
     if (this.#changed || signal.aborted) return;
     await new Promise<void>((resolve) => {
@@ -61,7 +65,10 @@ interface Following {
 
 export class Watchers {
   readonly #store: Pick<Store, "watch">;
-  readonly #following = new Map<string, { readonly followers: Set<Watcher>; readonly unwatch: () => void }>();
+  readonly #following = new Map<
+    string,
+    { readonly followers: Set<Watcher>; readonly unwatch: () => void }
+  >();
   readonly #all = new Set<() => void>();
   readonly #asleep = new Set<Watcher>();
   #poll: NodeJS.Timeout | undefined;

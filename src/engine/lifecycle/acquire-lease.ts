@@ -12,8 +12,13 @@ import { type HeadDoc, headOf, leaseOf, leaseRow } from "../records/rows.js";
 import { noSession } from "../util/not-found.js";
 import type { Wanted } from "./session-options.js";
 
-/** What heads and leases say of the incarnation they are of; nothing in a store that never was put back. */
-export async function inThisIncarnation(ground: Ground): Promise<{ readonly incarnation?: string }> {
+/**
+ * What heads and leases say of the incarnation they are of; nothing in a store that never was put
+ * back.
+ */
+export async function inThisIncarnation(
+  ground: Ground,
+): Promise<{ readonly incarnation?: string }> {
   const incarnation = await ground.learnIncarnation();
   return incarnation === "" ? {} : { incarnation };
 }
@@ -29,20 +34,35 @@ export function refuseOtherAgent(head: HeadDoc, { id, agent }: Pick<Wanted, "id"
 }
 
 /** Takes the lease of a session that is there, to take something away from it, and nothing else. */
-export async function takeLeaseToFree(ground: Ground, id: SessionId, waitMs: number, signal: AbortSignal | undefined): Promise<Lease> {
+export async function takeLeaseToFree(
+  ground: Ground,
+  id: SessionId,
+  waitMs: number,
+  signal: AbortSignal | undefined,
+): Promise<Lease> {
   const deadline = performance.now() + waitMs;
   for (;;) {
     signal?.throwIfAborted();
     const row = await ground.store.session(id);
     if (row === undefined) throw noSession(id);
-    const lease = await take(ground, row, { id, agent: undefined, leaseMs: ground.leaseMs, how: "frees" }, deadline);
+    const lease = await take(
+      ground,
+      row,
+      { id, agent: undefined, leaseMs: ground.leaseMs, how: "frees" },
+      deadline,
+    );
     if (lease !== undefined) return lease;
   }
 }
 
 type Taking = Pick<Wanted, "id" | "agent" | "leaseMs"> & { readonly how?: "frees" };
 
-export async function take(ground: Ground, row: SessionRow, want: Taking, deadline: number): Promise<Lease | undefined> {
+export async function take(
+  ground: Ground,
+  row: SessionRow,
+  want: Taking,
+  deadline: number,
+): Promise<Lease | undefined> {
   refuseOtherAgent(headOf(row), want);
   const before = leaseOf(row);
   const { oneMachine } = ground.store.traits;
@@ -80,7 +100,10 @@ export async function take(ground: Ground, row: SessionRow, want: Taking, deadli
   return applied.ok ? granted : undefined;
 }
 
-/** Where the answer was lost, the store is asked whether it was done: a lease that nobody knows of would keep all others waiting. */
+/**
+ * Where the answer was lost, the store is asked whether it was done: a lease that nobody knows of
+ * would keep all others waiting.
+ */
 export async function orFound(
   ground: Ground,
   change: Change,
@@ -91,7 +114,8 @@ export async function orFound(
   try {
     return await ground.store.apply([change], alongside, how);
   } catch (error) {
-    if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO")) throw error;
+    if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO"))
+      throw error;
     const row = await ground.store.session(change.session).catch(() => undefined);
     if (row !== undefined && isDone(row)) return { ok: true };
     throw error;

@@ -1,4 +1,7 @@
-/** Holding a session for just one act, from outside a run. Where another holds it, that is refused (LEASE_HELD) after `waitMs`. */
+/**
+ * Holding a session for just one act, from outside a run. Where another holds it, that is refused
+ * (LEASE_HELD) after `waitMs`.
+ */
 import type { Ground } from "../journal/ground.js";
 import type { Holding } from "../session/holding.js";
 import type { KeyOption } from "../util/options.js";
@@ -18,7 +21,10 @@ interface Waiting {
   readonly signal: AbortSignal | undefined;
 }
 
-export const waitOf = (waitMs: unknown, signal: unknown): Waiting => ({ waitMs: checkWaitMs(waitMs), signal: signalOf(signal) });
+export const waitOf = (waitMs: unknown, signal: unknown): Waiting => ({
+  waitMs: checkWaitMs(waitMs),
+  signal: signalOf(signal),
+});
 
 /** Holds a session for just one act. */
 export async function briefly<R>(
@@ -27,7 +33,10 @@ export async function briefly<R>(
   { waitMs, signal }: Waiting,
   act: (held: Holding) => Promise<R>,
 ): Promise<R> {
-  const held = await openHolding(ground, session, waitMs === undefined ? undefined : { waitMs }, { make: false, signal });
+  const held = await openHolding(ground, session, waitMs === undefined ? undefined : { waitMs }, {
+    make: false,
+    signal,
+  });
   try {
     const done = await act(held);
     // The act is done. If the lease cannot be released, it runs out.

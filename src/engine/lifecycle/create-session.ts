@@ -5,12 +5,25 @@ import type { Applied } from "../../store/port/changes.js";
 import type { DocChange } from "../../store/port/documents.js";
 import type { NewLine } from "../../store/port/rows.js";
 import type { Ground } from "../journal/ground.js";
-import { type HeadDoc, headOf, headRow, type LabelDoc, labelRow, leaseRow, newLine, rootDigest } from "../records/rows.js";
+import {
+  type HeadDoc,
+  headOf,
+  headRow,
+  type LabelDoc,
+  labelRow,
+  leaseRow,
+  newLine,
+  rootDigest,
+} from "../records/rows.js";
 import { inThisIncarnation, orFound, refuseOtherAgent } from "./acquire-lease.js";
 import { type SessionOptions, type Wanted, wanted } from "./session-options.js";
 
 /** Makes a session, held by nobody, where there is none. */
-export async function ensureSession(ground: Ground, id: unknown, given: SessionOptions | undefined): Promise<SessionId> {
+export async function ensureSession(
+  ground: Ground,
+  id: unknown,
+  given: SessionOptions | undefined,
+): Promise<SessionId> {
   const want = { ...wanted(ground, id, given), parent: undefined };
   for (;;) {
     const row = await ground.store.session(want.id);
@@ -30,9 +43,17 @@ export async function makeSession(
     agent,
     label,
     alongside,
-  }: { readonly agent: string | undefined; readonly label: Partial<LabelDoc>; readonly alongside: readonly DocChange[] },
+  }: {
+    readonly agent: string | undefined;
+    readonly label: Partial<LabelDoc>;
+    readonly alongside: readonly DocChange[];
+  },
 ): Promise<Applied> {
-  const want = { ...wanted(ground, id, agent === undefined ? {} : { agent }), leaseMs: undefined, parent: undefined };
+  const want = {
+    ...wanted(ground, id, agent === undefined ? {} : { agent }),
+    leaseMs: undefined,
+    parent: undefined,
+  };
   return (await make(ground, want, { label, alongside })).applied;
 }
 
@@ -70,8 +91,9 @@ async function make(
 }
 
 /**
- * Makes a session, held by this process where it is given time for that. Its epoch goes on from one of the same name that was deleted,
- * so that late writers of that one stay fenced. Most names are new: the store says when one is not.
+ * Makes a session, held by this process where it is given time for that. Its epoch goes on from one
+ * of the same name that was deleted, so that late writers of that one stay fenced. Most names are
+ * new: the store says when one is not.
  */
 export async function begin(
   ground: Ground,
@@ -84,10 +106,19 @@ export async function begin(
   const held =
     leaseMs === undefined
       ? freeLease
-      : { owner: ground.machine.self, until: (await ground.now()) + leaseMs, ...(await inThisIncarnation(ground)) };
+      : {
+          owner: ground.machine.self,
+          until: (await ground.now()) + leaseMs,
+          ...(await inThisIncarnation(ground)),
+        };
   for (let buried = 0; ; buried = await ground.store.buriedEpoch(head.id)) {
     const lease = { ...held, epoch: buried + 1 };
-    const change = { head: headRow(head), label: labelRow(label), lease: leaseRow(head.id, lease), line };
+    const change = {
+      head: headRow(head),
+      label: labelRow(label),
+      lease: leaseRow(head.id, lease),
+      line,
+    };
     const applied = await orFound(
       ground,
       { session: head.id, when: { absent: true, buried }, ...change },

@@ -33,7 +33,12 @@ export async function approveCall(
   o: (DecidedBy & { readonly args?: Json; readonly note?: string }) | undefined,
 ): Promise<void> {
   const { by, args, note } = options(o, "effects.approve", ["by", "args", "note"]);
-  const call = await requireCall(ground, id, ["waiting"], (effect) => effect.waits?.for === "approval" || effect.waits?.for === "repeat");
+  const call = await requireCall(
+    ground,
+    id,
+    ["waiting"],
+    (effect) => effect.waits?.for === "approval" || effect.waits?.for === "repeat",
+  );
   await decide(ground, call, {
     kind: "approve",
     ...about(call),
@@ -48,7 +53,11 @@ function redactedArgs({ redactor }: Ground, args: Json, tool: string): Json {
   return redactor?.json(value, { in: "arguments", tool }) ?? value;
 }
 
-export async function denyCall(ground: Ground, id: string, o: DecidedBy & { readonly reason: string }): Promise<void> {
+export async function denyCall(
+  ground: Ground,
+  id: string,
+  o: DecidedBy & { readonly reason: string },
+): Promise<void> {
   const { by, reason } = options(o, "effects.deny", ["by", "reason"]);
   const why = checkText(reason, "reason", MAX_REASON);
   const call = await requireCall(ground, id, ["waiting"]);
@@ -56,15 +65,19 @@ export async function denyCall(ground: Ground, id: string, o: DecidedBy & { read
   await leaveChild(ground, call.effect, why);
 }
 
-export async function settleCall(ground: Ground, id: string, o: Settlement & DecidedBy): Promise<void> {
-  const given = options(o as { result?: Json; error?: string; retry?: true; by?: string }, "effects.settle", [
-    "result",
-    "error",
-    "retry",
-    "by",
-  ]);
+export async function settleCall(
+  ground: Ground,
+  id: string,
+  o: Settlement & DecidedBy,
+): Promise<void> {
+  const given = options(
+    o as { result?: Json; error?: string; retry?: true; by?: string },
+    "effects.settle",
+    ["result", "error", "retry", "by"],
+  );
   const said = (["result", "error", "retry"] as const).filter((name) => given[name] !== undefined);
-  if (said.length !== 1) throw invalid("effects.settle", "say one of result, error and retry: true");
+  if (said.length !== 1)
+    throw invalid("effects.settle", "say one of result, error and retry: true");
   const as: Settlement =
     given.result !== undefined
       ? { result: encode(given.result, "result").value }
@@ -77,7 +90,10 @@ export async function settleCall(ground: Ground, id: string, o: Settlement & Dec
   if (!("retry" in as)) await leaveChild(ground, call.effect, "The call that ran it was settled.");
 }
 
-/** A call that is over runs its child no more. The child is cancelled, so that its own calls are not asked about. */
+/**
+ * A call that is over runs its child no more. The child is cancelled, so that its own calls are not
+ * asked about.
+ */
 async function leaveChild(ground: Ground, { id, waits }: Effect, reason: string): Promise<void> {
   if (waits?.for !== "child") return;
   const now = (await findCall(ground, id))?.effect;
@@ -89,11 +105,16 @@ async function leaveChild(ground: Ground, { id, waits }: Effect, reason: string)
 }
 
 /**
- * Post a decision, and find out whether it stands. The first letter about this time that the call waits, or is in doubt, stands; another one
- * that says the same resolves too, and one that says something else is a CONFLICT. If another process holds the session, its next look takes
- * the letter in.
+ * Post a decision, and find out whether it stands. The first letter about this time that the call
+ * waits, or is in doubt, stands; another one that says the same resolves too, and one that says
+ * something else is a CONFLICT. If another process holds the session, its next look takes the
+ * letter in.
  */
-async function decide(ground: Ground, { session, effect, stands: before }: DecidableCall, doc: DecisionLetter): Promise<void> {
+async function decide(
+  ground: Ground,
+  { session, effect, stands: before }: DecidableCall,
+  doc: DecisionLetter,
+): Promise<void> {
   const said = decisionIn((ground.redactor?.mail(doc) as DecisionLetter | undefined) ?? doc);
   if (before !== undefined && isSame(before, said, effect)) return;
   if (before !== undefined) throw alreadyDecided(effect, session, before);
@@ -106,13 +127,20 @@ async function decide(ground: Ground, { session, effect, stands: before }: Decid
     if (found?.isThisTime && isOurs) return;
     const stands = inMail ?? found?.decision;
     if (stands !== undefined && isSame(stands, said, effect)) return;
-    // The letter was taken in while the session was on another line, and decided nothing: it is posted anew.
-    const isOpen = !inMail && !found?.isThisTime && isStillAsked((await findCall(ground, effect.id))?.effect, doc.asked);
+    // The letter was taken in while the session was on another line, and decided nothing: it is
+    // posted anew.
+    const isOpen =
+      !inMail &&
+      !found?.isThisTime &&
+      isStillAsked((await findCall(ground, effect.id))?.effect, doc.asked);
     if (!isOpen) throw alreadyDecided(effect, session, stands);
   }
 }
 
-/** The decision that will stand once the letter of this id is taken in; undefined if it does not wait any more. */
+/**
+ * The decision that will stand once the letter of this id is taken in; undefined if it does not
+ * wait any more.
+ */
 async function decisionInMail(
   { store }: Ground,
   session: SessionId,
@@ -120,24 +148,41 @@ async function decisionInMail(
   id: string,
 ): Promise<Decision | undefined> {
   const ids = [id, lateId(effect, attempt?.no ?? 1)];
-  const letters = (await store.inbox(session, { ids })).map((letter) => ({ ...letter, doc: mailOf(letter.text, session) }));
+  const letters = (await store.inbox(session, { ids })).map((letter) => ({
+    ...letter,
+    doc: mailOf(letter.text, session),
+  }));
   if (!letters.some((letter) => letter.id === id)) return undefined;
   // What the call itself has answered counts if it came first.
   const [first] = letters.filter(({ doc }) => doc.kind !== "late" || "result" in doc.as);
-  return first?.doc.kind === "late" ? lateDecision(first.doc.as) : decisionIn(first?.doc as DecisionLetter);
+  return first?.doc.kind === "late"
+    ? lateDecision(first.doc.as)
+    : decisionIn(first?.doc as DecisionLetter);
 }
 
 /** Which call it is about, and which time that waits or is in doubt. */
 const about = ({ effect: { id, asked = 0 } }: DecidableCall) => ({ effect: id, asked });
 
-const who = (by: unknown): { readonly by?: string } => (by === undefined ? {} : { by: checkName(by, "by") });
+const who = (by: unknown): { readonly by?: string } =>
+  by === undefined ? {} : { by: checkName(by, "by") };
 
-function alreadyDecided({ id, name }: Effect, session: SessionId, stands: Decision | undefined): HoldfastError {
-  const says = stands === undefined ? "no longer waits for this: it has gone on" : `was already ${inWords(stands)}`;
-  return new HoldfastError("CONFLICT", `The call ${quote(id)} of ${quote(name)} ${says}. This decision does not count.`, {
-    sessionId: session,
-    effectId: id,
-    ...(stands !== undefined && { decision: stands.is }),
-    ...(stands?.by !== undefined && { decidedBy: stands.by }),
-  });
+function alreadyDecided(
+  { id, name }: Effect,
+  session: SessionId,
+  stands: Decision | undefined,
+): HoldfastError {
+  const says =
+    stands === undefined
+      ? "no longer waits for this: it has gone on"
+      : `was already ${inWords(stands)}`;
+  return new HoldfastError(
+    "CONFLICT",
+    `The call ${quote(id)} of ${quote(name)} ${says}. This decision does not count.`,
+    {
+      sessionId: session,
+      effectId: id,
+      ...(stands !== undefined && { decision: stands.is }),
+      ...(stands?.by !== undefined && { decidedBy: stands.by }),
+    },
+  );
 }

@@ -1,4 +1,7 @@
-/** Find a call by its effect id, with its session, and with the decision that stands if it was decided about. */
+/**
+ * Find a call by its effect id, with its session, and with the decision that stands if it was
+ * decided about.
+ */
 import { type Effect, lineOfEffect } from "../../core/effects/effect.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName, isLineId, type SessionId } from "../../core/values/ids.js";
@@ -18,7 +21,10 @@ export async function findCall(ground: Ground, id: string): Promise<FoundCall | 
   const owner = isLineId(line) ? (await ground.journal.line(line))?.session : undefined;
   const present = owner == null ? undefined : await ground.journal.present(owner as SessionId);
   if (present === undefined) return undefined;
-  return { session: headOf(present.row).id, effect: (await ground.loader.courseAt(present)).get(id) };
+  return {
+    session: headOf(present.row).id,
+    effect: (await ground.loader.courseAt(present)).get(id),
+  };
 }
 
 export interface DecidableCall {
@@ -37,14 +43,21 @@ export async function requireCall(
 ): Promise<DecidableCall> {
   const found = await findCall(ground, id);
   if (found?.effect === undefined)
-    throw new HoldfastError("NOT_FOUND", `There is no call ${quote(id)} that is not over.`, { effectId: id });
+    throw new HoldfastError("NOT_FOUND", `There is no call ${quote(id)} that is not over.`, {
+      effectId: id,
+    });
   const { effect, session } = found;
   if (phases.includes(effect.phase) && fits(effect)) return { session, effect };
   const stands = await standing(ground, id, effect.asked);
-  if (stands !== undefined && (stands.isThisTime || effect.phase === "done")) return { session, effect, stands: stands.decision };
+  if (stands !== undefined && (stands.isThisTime || effect.phase === "done"))
+    return { session, effect, stands: stands.decision };
   const is = effect.phase === "doubt" ? "in doubt" : (effect.waits?.for ?? effect.phase);
-  throw new HoldfastError("BAD_STATUS", `The call ${quote(id)} of ${quote(effect.name)} does not wait for this: it is ${is}.`, {
-    sessionId: session,
-    effectId: id,
-  });
+  throw new HoldfastError(
+    "BAD_STATUS",
+    `The call ${quote(id)} of ${quote(effect.name)} does not wait for this: it is ${is}.`,
+    {
+      sessionId: session,
+      effectId: id,
+    },
+  );
 }

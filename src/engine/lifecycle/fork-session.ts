@@ -29,8 +29,17 @@ export async function makeFork(
   at: Place,
   id: unknown,
   effects: EffectPolicy,
-  { leaseMs, known, receipt }: { leaseMs?: number; known?: Checkpoint | undefined; receipt?: Receipt<string> | undefined },
-): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc; readonly lease: Lease; readonly latest: Checkpoint }> {
+  {
+    leaseMs,
+    known,
+    receipt,
+  }: { leaseMs?: number; known?: Checkpoint | undefined; receipt?: Receipt<string> | undefined },
+): Promise<{
+  readonly head: HeadDoc;
+  readonly label: LabelDoc;
+  readonly lease: Lease;
+  readonly latest: Checkpoint;
+}> {
   const made = sessionId(id);
   const { checkpoint, row } = await forkable(ground, at, known);
   const from = headOf(row);
@@ -39,7 +48,9 @@ export async function makeFork(
     id: made,
     line,
     status: onNewLine(checkpoint.status),
-    ...(checkpoint.reason === undefined || isUnderWay(checkpoint.status) ? undefined : { reason: checkpoint.reason }),
+    ...(checkpoint.reason === undefined || isUnderWay(checkpoint.status)
+      ? undefined
+      : { reason: checkpoint.reason }),
     ...(from.agent === undefined ? undefined : { agent: from.agent }),
     ...(from.title === undefined ? undefined : { title: from.title }),
     createdAt: ground.wallMs(),
@@ -47,25 +58,40 @@ export async function makeFork(
     ...(await inThisIncarnation(ground)),
   };
   const { title, tags, metadata } = labelOf(row);
-  const label: LabelDoc = { id: made, version: 1, ...(title === undefined ? undefined : { title }), tags, archived: false, metadata };
+  const label: LabelDoc = {
+    id: made,
+    version: 1,
+    ...(title === undefined ? undefined : { title }),
+    tags,
+    archived: false,
+    metadata,
+  };
   const policy = effects === "ask" ? undefined : { effects };
   const fork = newLine({ id: line, origin: at, prev: checkpoint.digest, ...policy });
   const { applied, lease } = await begin(ground, head, label, fork, leaseMs, receipt?.docs(made));
   receipt?.check(applied, 1);
   if (applied.ok) return { head, label, lease, latest: checkpoint };
   if (applied.why === "exists")
-    throw new HoldfastError("CONFLICT", `There is a session ${quote(made)} already. Choose another id for the fork.`, { sessionId: made });
+    throw new HoldfastError(
+      "CONFLICT",
+      `There is a session ${quote(made)} already. Choose another id for the fork.`,
+      { sessionId: made },
+    );
   throw notFound(placeId(at.line, at.seq));
 }
 
-/** What a fork begins at, and the row of its session. What a holder knows of its own end counts while the session is on that line. */
+/**
+ * What a fork begins at, and the row of its session. What a holder knows of its own end counts
+ * while the session is on that line.
+ */
 async function forkable(
   ground: Ground,
   at: Place,
   known: Checkpoint | undefined,
 ): Promise<{ readonly checkpoint: Checkpoint; readonly row: SessionRow }> {
   const row = known && (await ground.store.session(known.sessionId));
-  if (known?.id === placeId(at.line, at.seq) && row?.head.line === at.line) return { checkpoint: known, row };
+  if (known?.id === placeId(at.line, at.seq) && row?.head.line === at.line)
+    return { checkpoint: known, row };
   const checkpoint = (await ground.journal.checkpointAt(at))?.checkpoint;
   const owner = checkpoint && (await ground.store.session(checkpoint.sessionId));
   if (checkpoint === undefined || owner === undefined) throw notFound(placeId(at.line, at.seq));

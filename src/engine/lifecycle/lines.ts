@@ -1,6 +1,15 @@
-/** Going to another line of a session: back to one of its checkpoints on a new one, or over to one that it has left. */
+/**
+ * Going to another line of a session: back to one of its checkpoints on a new one, or over to one
+ * that it has left.
+ */
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { type CheckpointId, checkpointPlace, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
+import {
+  type CheckpointId,
+  checkpointPlace,
+  MAX_SEQ,
+  type Place,
+  type SessionId,
+} from "../../core/values/ids.js";
 import type { DocChange } from "../../store/port/documents.js";
 import { LeftBehind } from "../calls/left-behind.js";
 import { type Passed, passedOf, unsettled } from "../calls/pending.js";
@@ -26,10 +35,16 @@ export interface Rewound {
   readonly passed: readonly Passed[];
 }
 
-export const checkPolicy = (effects: unknown): EffectPolicy => oneOf(effects, "effects", POLICIES) ?? "ask";
+export const checkPolicy = (effects: unknown): EffectPolicy =>
+  oneOf(effects, "effects", POLICIES) ?? "ask";
 
 /** `alongside`: what else is changed in the same step. */
-export async function rewind(held: Holding, at: string, policy: EffectPolicy, alongside: readonly DocChange[] = []): Promise<Rewound> {
+export async function rewind(
+  held: Holding,
+  at: string,
+  policy: EffectPolicy,
+  alongside: readonly DocChange[] = [],
+): Promise<Rewound> {
   refuseOpenCalls(held);
   const { ground } = held;
   const { past: before, latest: last } = held.work;
@@ -42,7 +57,12 @@ export async function rewind(held: Holding, at: string, policy: EffectPolicy, al
     const { checkpoint: latest } = found;
     const here = { line, from: place.seq + 1, to: MAX_SEQ, session: held.id };
     passed = await passedSince(ground, held.id, before, found.past);
-    const begun = newLine({ id: line, origin: place, prev: end, ...(policy === "ask" ? undefined : { effects: policy }) });
+    const begun = newLine({
+      id: line,
+      origin: place,
+      prev: end,
+      ...(policy === "ask" ? undefined : { effects: policy }),
+    });
     fold.leaveLine();
     const to = { fold, end, past: past.followedBy(here), latest };
     if (!(await held.moveTo(line, to, begun, alongside))) throw notFound(at);
@@ -54,7 +74,9 @@ type There = Pick<Standing, "fold" | "end" | "past">;
 
 /** The state at a place, where the session stands there. */
 function inMemory({ line, work: { fold, end, past } }: Holding, place: Place): There | undefined {
-  return place.line === line && place.seq === fold.seq ? { fold: fold.copy(), end, past } : undefined;
+  return place.line === line && place.seq === fold.seq
+    ? { fold: fold.copy(), end, past }
+    : undefined;
 }
 
 const loaded = async ({ loader }: Ground, found: CheckpointRead): Promise<There> => ({
@@ -63,7 +85,12 @@ const loaded = async ({ loader }: Ground, found: CheckpointRead): Promise<There>
 });
 
 /** What was done on one past and is not on the other. */
-export async function passedSince(ground: Ground, session: SessionId, before: Past, now: Past): Promise<readonly Passed[]> {
+export async function passedSince(
+  ground: Ground,
+  session: SessionId,
+  before: Past,
+  now: Past,
+): Promise<readonly Passed[]> {
   const left = await LeftBehind.behind(ground, before, await sharedUpTo(before, now));
   return Promise.all(left.map((effect) => passedOf(ground, session, before, effect)));
 }
@@ -73,7 +100,8 @@ export async function adopt(held: Holding, at: string): Promise<void> {
   const { journal, loader } = held.ground;
   await move(held, at, async ({ line }) => {
     const found = await journal.line(line);
-    if (found?.session !== held.id) throw foreign(at, held.id, "only a line of the session itself can be adopted");
+    if (found?.session !== held.id)
+      throw foreign(at, held.id, "only a line of the session itself can be adopted");
     const tail = await journal.tail(line);
     const past = journal.past(line);
     const { fold, end } = await loader.tail({ line: found.doc, tail }, { sized: true }, past);
@@ -82,7 +110,11 @@ export async function adopt(held: Holding, at: string): Promise<void> {
   });
 }
 
-const move = (held: Holding, at: string, go: (place: Place, found: CheckpointRead) => Promise<void>): Promise<void> =>
+const move = (
+  held: Holding,
+  at: string,
+  go: (place: Place, found: CheckpointRead) => Promise<void>,
+): Promise<void> =>
   held.move(async () => {
     const place = checkpointPlace(at);
     const found = place && (await held.ground.journal.checkpointAt(place));
@@ -103,8 +135,12 @@ function refuseOpenCalls(held: Holding): void {
 }
 
 function foreign(at: string, session: string, advice: string): HoldfastError {
-  return new HoldfastError("CONFLICT", `Checkpoint ${quote(at)} is not in the past of session ${quote(session)}: ${advice}.`, {
-    sessionId: session,
-    checkpointId: at,
-  });
+  return new HoldfastError(
+    "CONFLICT",
+    `Checkpoint ${quote(at)} is not in the past of session ${quote(session)}: ${advice}.`,
+    {
+      sessionId: session,
+      checkpointId: at,
+    },
+  );
 }

@@ -3,7 +3,15 @@ import { checkName, type SessionId } from "../../core/values/ids.js";
 import type { SessionRow } from "../../store/port/rows.js";
 import { type Pending, pendingOf } from "../calls/pending.js";
 import type { Ground } from "../journal/ground.js";
-import { cursorAt, invalid, limitOf, numberOf, oneOf, options, type Page } from "../util/options.js";
+import {
+  cursorAt,
+  invalid,
+  limitOf,
+  numberOf,
+  oneOf,
+  options,
+  type Page,
+} from "../util/options.js";
 import { findCall } from "./find-call.js";
 
 export interface EffectFilter {
@@ -15,7 +23,12 @@ export interface EffectFilter {
 
 /** Those of the newest sessions first. */
 export async function listEffects(ground: Ground, filter: EffectFilter): Promise<Page<Pending>> {
-  const { status, agent, limit, cursor } = options(filter, "effects.list", ["status", "agent", "limit", "cursor"]);
+  const { status, agent, limit, cursor } = options(filter, "effects.list", [
+    "status",
+    "agent",
+    "limit",
+    "cursor",
+  ]);
   const wanted = oneOf(status, "status", ["waiting", "in-doubt"]);
   if (wanted === undefined) throw invalid("status", "it must be one of waiting, in-doubt");
   const most = limitOf(limit, "limit");
@@ -26,9 +39,14 @@ export async function listEffects(ground: Ground, filter: EffectFilter): Promise
     const row = await nextSession(ground, wanted, of, before);
     if (row === undefined) return { items };
     // All calls of one session stand on one page.
-    if (items.length >= most) return { items, next: cursorAt(row.no + 1, "s", ground.store.cursorKey) };
+    if (items.length >= most)
+      return { items, next: cursorAt(row.no + 1, "s", ground.store.cursorKey) };
     before = row.no;
-    items.push(...(await callsOf(ground, row.id as SessionId)).filter((pending) => pending.status === wanted));
+    items.push(
+      ...(await callsOf(ground, row.id as SessionId)).filter(
+        (pending) => pending.status === wanted,
+      ),
+    );
   }
 }
 
@@ -39,10 +57,17 @@ async function nextSession(
   agent: string | undefined,
   before: number | undefined,
 ): Promise<SessionRow | undefined> {
-  const query = { ...(agent !== undefined && { agent }), ...(before !== undefined && { before }), limit: 1 };
+  const query = {
+    ...(agent !== undefined && { agent }),
+    ...(before !== undefined && { before }),
+    limit: 1,
+  };
   const [inDoubt] = await store.sessions({ ...query, status: "in-doubt" });
-  const [waiting] = status === "waiting" ? await store.sessions({ ...query, status: "waiting" }) : [];
-  return inDoubt === undefined || (waiting !== undefined && waiting.no > inDoubt.no) ? waiting : inDoubt;
+  const [waiting] =
+    status === "waiting" ? await store.sessions({ ...query, status: "waiting" }) : [];
+  return inDoubt === undefined || (waiting !== undefined && waiting.no > inDoubt.no)
+    ? waiting
+    : inDoubt;
 }
 
 async function callsOf(ground: Ground, session: SessionId): Promise<readonly Pending[]> {
@@ -55,5 +80,7 @@ async function callsOf(ground: Ground, session: SessionId): Promise<readonly Pen
 
 export async function getEffect(ground: Ground, id: string): Promise<Pending | undefined> {
   const found = await findCall(ground, id);
-  return found === undefined ? undefined : (await callsOf(ground, found.session)).find(({ effectId }) => effectId === id);
+  return found === undefined
+    ? undefined
+    : (await callsOf(ground, found.session)).find(({ effectId }) => effectId === id);
 }

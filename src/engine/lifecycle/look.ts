@@ -20,9 +20,20 @@ export interface StateThere {
   readonly effects: readonly Pending[];
 }
 
-export async function stateThere(ground: Ground, session: SessionId, { fold, past }: Omit<Look, "present">): Promise<StateThere> {
+export async function stateThere(
+  ground: Ground,
+  session: SessionId,
+  { fold, past }: Omit<Look, "present">,
+): Promise<StateThere> {
   const { messages, state, status, course } = fold;
-  return { messages, state, status, effects: await Promise.all(course.open.map((effect) => pendingOf(ground, session, past, effect))) };
+  return {
+    messages,
+    state,
+    status,
+    effects: await Promise.all(
+      course.open.map((effect) => pendingOf(ground, session, past, effect)),
+    ),
+  };
 }
 
 interface Look {
@@ -35,15 +46,20 @@ export async function look({ journal, loader }: Ground, id: SessionId, at: unkno
   const present = await journal.present(id);
   if (present === undefined) throw noSession(id);
   const own = journal.pastOf(present);
-  if (at === undefined) return { present, fold: (await loader.tail(present, { sized: false }, own)).fold, past: own };
+  if (at === undefined)
+    return { present, fold: (await loader.tail(present, { sized: false }, own)).fold, past: own };
   const place = checkpointPlace(at);
   const found = place && (await journal.checkpointAt(place));
   if (place === undefined || found === undefined) throw notFound(String(at));
   if (found.session !== id && !(await journal.isOf(id, place, own)))
-    throw new HoldfastError("CONFLICT", `Checkpoint ${quote(String(at))} is not one of session ${quote(id)}.`, {
-      sessionId: id,
-      checkpointId: String(at),
-    });
+    throw new HoldfastError(
+      "CONFLICT",
+      `Checkpoint ${quote(String(at))} is not one of session ${quote(id)}.`,
+      {
+        sessionId: id,
+        checkpointId: String(at),
+      },
+    );
   const { past } = found;
   return { present, fold: (await loader.at(found, { sized: false }, past)).fold, past };
 }

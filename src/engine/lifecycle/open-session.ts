@@ -48,19 +48,29 @@ export async function openHolding(
     await breatheNowAndThen();
     const row = await ground.store.session(want.id);
     if (row === undefined && !makes) throw noSession(want.id);
-    const lease = row === undefined ? await madeLease(ground, want) : await take(ground, row, want, deadline);
+    const lease =
+      row === undefined ? await madeLease(ground, want) : await take(ground, row, want, deadline);
     if (lease === undefined) continue;
     return enter(ground, want.id, lease, want.leaseMs);
   }
 }
 
 /** With the lease in hand: reads the session's state. If that fails, the lease is let go again. */
-export async function enter(ground: Ground, id: SessionId, lease: Lease, leaseMs: number): Promise<Holding> {
+export async function enter(
+  ground: Ground,
+  id: SessionId,
+  lease: Lease,
+  leaseMs: number,
+): Promise<Holding> {
   let held: Holding | undefined;
   try {
     const present = await ground.journal.present(id);
     if (present === undefined)
-      throw new HoldfastError("STALE_LEASE", `Session ${quote(id)} was deleted while it was being opened.`, { sessionId: id });
+      throw new HoldfastError(
+        "STALE_LEASE",
+        `Session ${quote(id)} was deleted while it was being opened.`,
+        { sessionId: id },
+      );
     const { row, head, line, tail } = present;
     const past = ground.journal.pastOf(present);
     const { fold, end } = await ground.loader.tail(present, { sized: true }, past);
@@ -81,7 +91,13 @@ export async function enter(ground: Ground, id: SessionId, lease: Lease, leaseMs
   } catch (error) {
     if (held !== undefined) ground.keeper.remove(held);
     await ground.store
-      .apply([{ session: id, when: { epoch: lease.epoch }, lease: leaseRow(id, { ...freeLease, epoch: lease.epoch }) }])
+      .apply([
+        {
+          session: id,
+          when: { epoch: lease.epoch },
+          lease: leaseRow(id, { ...freeLease, epoch: lease.epoch }),
+        },
+      ])
       .catch(() => {});
     throw error;
   }
@@ -98,13 +114,24 @@ async function forkAndOpen(
     leaseMs: ground.leaseMs,
     known: here?.latest,
   });
-  if (here === undefined) return sessionOf(ground, await enter(ground, head.id, lease, ground.leaseMs));
+  if (here === undefined)
+    return sessionOf(ground, await enter(ground, head.id, lease, ground.leaseMs));
   // All of it is in hand: nobody else can have touched what was made this instant.
   const own = { line: head.line, from: at.seq + 1, to: MAX_SEQ, session: head.id };
   here.fold.leaveLine();
-  const opening: Opening = { ...here, head, label, lease, leaseMs: ground.leaseMs, past: here.past.followedBy(own), latest };
+  const opening: Opening = {
+    ...here,
+    head,
+    label,
+    lease,
+    leaseMs: ground.leaseMs,
+    past: here.past.followedBy(own),
+    latest,
+  };
   return sessionOf(ground, new Holding(ground, opening));
 }
 
 const sessionOf = <S extends object>(ground: Ground, held: Holding): Session<S> =>
-  new Session<S>(held, (at, forkId, effects, from) => forkAndOpen(ground, at, forkId, effects, from));
+  new Session<S>(held, (at, forkId, effects, from) =>
+    forkAndOpen(ground, at, forkId, effects, from),
+  );

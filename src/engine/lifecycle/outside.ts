@@ -8,13 +8,21 @@ import { changesCourse, readMail } from "../journal/read-inbox.js";
 import { headOf } from "../records/rows.js";
 import { openHolding } from "./open-session.js";
 
-export async function cancelSession(ground: Ground, id: SessionId, reason: string, turn?: string): Promise<void> {
+export async function cancelSession(
+  ground: Ground,
+  id: SessionId,
+  reason: string,
+  turn?: string,
+): Promise<void> {
   await ground.post(id, { kind: "cancel", reason, ...(turn !== undefined && { turn }) });
   await takeIn(ground, id);
   for (const child of await childrenOf(ground, id)) await cancelSession(ground, child, reason);
 }
 
-/** For how long a letter's sender waits until it is taken in. It is there, whoever takes it in, and when. */
+/**
+ * For how long a letter's sender waits until it is taken in. It is there, whoever takes it in, and
+ * when.
+ */
 const PATIENCE_MS = 500;
 
 /** Where nobody holds a session, what was posted to it is taken in here. */
@@ -26,14 +34,22 @@ export async function takeIn(ground: Ground, id: SessionId): Promise<void> {
 }
 
 /**
- * Between a holder's last look at its inbox and its letting go, somebody may have posted, found the session held, and left. Whoever lets
- * go looks once more. Turns may wait: they are for who runs the agent. So may messages from outside that the holder has `left` there: where
- * they could not be taken in, opening the session again and again would not help them.
+ * Between a holder's last look at its inbox and its letting go, somebody may have posted, found the
+ * session held, and left. Whoever lets go looks once more. Turns may wait: they are for who runs
+ * the agent. So may messages from outside that the holder has `left` there: where they could not be
+ * taken in, opening the session again and again would not help them.
  */
-export async function takeInWhatIsLeft(ground: Ground, id: SessionId, left?: ReadonlySet<string>): Promise<void> {
+export async function takeInWhatIsLeft(
+  ground: Ground,
+  id: SessionId,
+  left?: ReadonlySet<string>,
+): Promise<void> {
   try {
     const mail = await readMail(ground, id);
-    const isNews = mail.some((letter) => changesCourse(letter) || (letter.doc.kind === "append" && left?.has(letter.id) !== true));
+    const isNews = mail.some(
+      (letter) =>
+        changesCourse(letter) || (letter.doc.kind === "append" && left?.has(letter.id) !== true),
+    );
     if (isNews) await takeIn(ground, id);
   } catch {
     // The session may be gone, or the store away: the letter, if there is one, is still there.
@@ -45,7 +61,8 @@ async function open(ground: Ground, id: SessionId): Promise<void> {
     const held = await openHolding(ground, id, undefined, { make: false });
     await held.close({ discard: true });
   } catch (error) {
-    // Held by another, or in a store that is busy or away: whoever holds it, or opens it next, takes the letter in.
+    // Held by another, or in a store that is busy or away: whoever holds it, or opens it next,
+    // takes the letter in.
     if (!(error instanceof HoldfastError) || !error.retryable) throw error;
   }
 }
@@ -67,7 +84,10 @@ export async function childrenOf(ground: Ground, id: SessionId): Promise<readonl
   for (const { id: line } of await ground.store.lines({ session: id })) {
     const doc = (await ground.journal.line(line))?.doc;
     if (doc === undefined) continue;
-    const course = await ground.loader.courseAt({ line: doc, tail: await ground.journal.tail(line) });
+    const course = await ground.loader.courseAt({
+      line: doc,
+      tail: await ground.journal.tail(line),
+    });
     for (const child of course.children) {
       const made = await ground.store.session(child);
       if (made !== undefined && headOf(made).parent === id) found.add(child as SessionId);

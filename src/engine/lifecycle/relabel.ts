@@ -6,7 +6,12 @@ import { checkLabel } from "./session-options.js";
 
 /** Checks an update. `call` names the call in errors. */
 export function relabelBy(ground: Ground, update: SessionUpdate, call: string): Relabel {
-  const { title, archived, ...rest } = options(update, call, ["title", "tags", "archived", "metadata"]);
+  const { title, archived, ...rest } = options(update, call, [
+    "title",
+    "tags",
+    "archived",
+    "metadata",
+  ]);
   const isArchived = flag(archived, "archived");
   const change: Partial<LabelDoc> = {
     ...checkLabel(ground, title == null ? rest : { ...rest, title }),
@@ -14,6 +19,10 @@ export function relabelBy(ground: Ground, update: SessionUpdate, call: string): 
   };
   return (label) => {
     const { title: before, ...untitled } = label;
-    return { ...untitled, ...(before === undefined || title === null ? undefined : { title: before }), ...change } as typeof label;
+    return {
+      ...untitled,
+      ...(before === undefined || title === null ? undefined : { title: before }),
+      ...change,
+    } as typeof label;
   };
 }

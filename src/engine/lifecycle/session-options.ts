@@ -11,7 +11,10 @@ import { listOf, options, wholeNumber } from "../util/options.js";
 export interface SessionOptions {
   /** The agent it belongs to. Opening it under another one is a CONFLICT. */
   readonly agent?: string;
-  /** Title, tags and metadata are given to a session that is made by this call; later ones are changed with `sessions.update`. */
+  /**
+   * Title, tags and metadata are given to a session that is made by this call; later ones are
+   * changed with `sessions.update`.
+   */
   readonly title?: string;
   readonly tags?: readonly string[];
   readonly metadata?: JsonObject;
@@ -26,25 +29,39 @@ const MAX_TAGS = 100;
 
 export function checkTags(tags: unknown, path: string): readonly string[] {
   const given = listOf(tags, path, "a list of names", MAX_TAGS + 1);
-  if (given.length > MAX_TAGS) throw new HoldfastError("TOO_LARGE", `${path}: more than ${MAX_TAGS} tags.`, { path, limit: MAX_TAGS });
+  if (given.length > MAX_TAGS)
+    throw new HoldfastError("TOO_LARGE", `${path}: more than ${MAX_TAGS} tags.`, {
+      path,
+      limit: MAX_TAGS,
+    });
   return [...new Set(given.map((tag, i) => checkName(tag, `${path}[${i}]`)))];
 }
 
 /** Title, tags and metadata that are given, checked, and as they are to be stored. */
-export function checkLabel({ redactor }: Ground, given: Pick<SessionOptions, "title" | "tags" | "metadata">): Partial<LabelDoc> {
-  const title = given.title === undefined ? undefined : checkText(given.title, "title", MAX_TITLE_CHARS);
+export function checkLabel(
+  { redactor }: Ground,
+  given: Pick<SessionOptions, "title" | "tags" | "metadata">,
+): Partial<LabelDoc> {
+  const title =
+    given.title === undefined ? undefined : checkText(given.title, "title", MAX_TITLE_CHARS);
   const tags = given.tags === undefined ? undefined : checkTags(given.tags, "tags");
-  const metadata = given.metadata === undefined ? undefined : checkMetadata(given.metadata, "metadata");
-  const text = (plain: string, field: string): string => redactor?.text(plain, { in: "session", field }) ?? plain;
+  const metadata =
+    given.metadata === undefined ? undefined : checkMetadata(given.metadata, "metadata");
+  const text = (plain: string, field: string): string =>
+    redactor?.text(plain, { in: "session", field }) ?? plain;
   return {
-    ...(title !== undefined && { title: checkText(text(title, "title"), "title", MAX_TITLE_CHARS) }),
+    ...(title !== undefined && {
+      title: checkText(text(title, "title"), "title", MAX_TITLE_CHARS),
+    }),
     ...(tags !== undefined && {
       tags: checkTags(
         tags.map((tag) => text(tag, "tags")),
         "tags",
       ),
     }),
-    ...(metadata !== undefined && { metadata: redactor?.metadata(metadata, "session") ?? metadata }),
+    ...(metadata !== undefined && {
+      metadata: redactor?.metadata(metadata, "session") ?? metadata,
+    }),
   };
 }
 
@@ -59,7 +76,11 @@ export interface Wanted {
   readonly parent: SessionId | undefined;
 }
 
-export function wanted(ground: Ground, id: unknown, given: SessionOptions | undefined): Omit<Wanted, "parent"> {
+export function wanted(
+  ground: Ground,
+  id: unknown,
+  given: SessionOptions | undefined,
+): Omit<Wanted, "parent"> {
   const o = options(given, "session", ["agent", "title", "tags", "metadata", "waitMs", "leaseMs"]);
   const { title, tags = [], metadata = {} } = checkLabel(ground, o);
   return {

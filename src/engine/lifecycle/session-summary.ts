@@ -27,8 +27,14 @@ export interface SessionSummary {
   readonly parent?: string;
 }
 
-/** When something was last saved; on a line that was just begun, when that was from which it begins. */
-async function savedAt({ journal }: Ground, { line, createdAt }: HeadDoc, tail: Standpoint["tail"]): Promise<number> {
+/**
+ * When something was last saved; on a line that was just begun, when that was from which it begins.
+ */
+async function savedAt(
+  { journal }: Ground,
+  { line, createdAt }: HeadDoc,
+  tail: Standpoint["tail"],
+): Promise<number> {
   if (tail !== undefined) return tail.save.at;
   const origin = (await journal.line(line))?.doc.origin;
   const save = origin ? await journal.saveAt(origin) : undefined;
@@ -41,17 +47,32 @@ export async function getSession(ground: Ground, id: string): Promise<SessionSum
   return present && summaryAt(ground, present);
 }
 
-export async function summaryAt(ground: Ground, { row, head, tail }: Standpoint): Promise<SessionSummary> {
+export async function summaryAt(
+  ground: Ground,
+  { row, head, tail }: Standpoint,
+): Promise<SessionSummary> {
   return summaryOf(head, labelOf(row), await savedAt(ground, head, tail));
 }
 
 /** `ends`: where lines end, if that was looked up for several rows at once. */
-export async function summaryOfRow(ground: Ground, row: SessionRow, ends?: Witnesses): Promise<SessionSummary> {
+export async function summaryOfRow(
+  ground: Ground,
+  row: SessionRow,
+  ends?: Witnesses,
+): Promise<SessionSummary> {
   const head = headOf(row);
-  return summaryOf(head, labelOf(row), await savedAt(ground, head, await ground.journal.tail(head.line, ends)));
+  return summaryOf(
+    head,
+    labelOf(row),
+    await savedAt(ground, head, await ground.journal.tail(head.line, ends)),
+  );
 }
 
-export function summaryOf(head: HeadDoc, label: LabelDoc, updatedAt = head.createdAt): SessionSummary {
+export function summaryOf(
+  head: HeadDoc,
+  label: LabelDoc,
+  updatedAt = head.createdAt,
+): SessionSummary {
   const { id, status, reason, agent, title: firstWords, createdAt, origin, parent } = head;
   const { title = firstWords, tags, archived, metadata } = label;
   return Object.freeze({

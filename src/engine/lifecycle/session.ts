@@ -1,6 +1,15 @@
-/** A session by hand: operations are staged, shown at once, and durable when the next checkpoint resolves. */
+/**
+ * A session by hand: operations are staged, shown at once, and durable when the next checkpoint
+ * resolves.
+ */
 import { acts, type Effect } from "../../core/effects/effect.js";
-import { type Checkpoint, type CheckpointOptions, checkOptions, checkText, MAX_REASON } from "../../core/journal/checkpoint.js";
+import {
+  type Checkpoint,
+  type CheckpointOptions,
+  checkOptions,
+  checkText,
+  MAX_REASON,
+} from "../../core/journal/checkpoint.js";
 import type { Message, MessageInput } from "../../core/messages/message.js";
 import { placement, type Strategy } from "../../core/retention/strategy.js";
 import type { SessionStatus, StatusEvent } from "../../core/sessions/status.js";
@@ -21,12 +30,20 @@ import { adopt, checkPolicy, type RewindOptions, type Rewound, rewind } from "./
 import { idOrDrawn } from "./session-ids.js";
 
 /** Opens a fork that has just been made, in this process's hands. */
-export type ForkOpener = (at: Place, id: unknown, effects: EffectPolicy, from: Omit<Standing, "head"> | undefined) => Promise<Session>;
+export type ForkOpener = (
+  at: Place,
+  id: unknown,
+  effects: EffectPolicy,
+  from: Omit<Standing, "head"> | undefined,
+) => Promise<Session>;
 
 export interface ForkOptions {
   /** The new session's id; one is drawn where it is left out. */
   readonly id?: string;
-  /** What becomes of a call that the session it comes from has made since: wait for somebody's word (`ask`), or not. */
+  /**
+   * What becomes of a call that the session it comes from has made since: wait for somebody's word
+   * (`ask`), or not.
+   */
   readonly effects?: EffectPolicy;
 }
 
@@ -96,14 +113,20 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     return this.#held.label.metadata;
   }
 
-  /** Aborts when the lease is lost, the session cancelled or the store closed; the reason says which. */
+  /**
+   * Aborts when the lease is lost, the session cancelled or the store closed; the reason says
+   * which.
+   */
   get signal(): AbortSignal {
     return this.#held.signal;
   }
 
   // ---- staging
 
-  /** Stages messages. One whose id is known already is passed over; the same id with other content is a CONFLICT. */
+  /**
+   * Stages messages. One whose id is known already is passed over; the same id with other content
+   * is a CONFLICT.
+   */
   append(...messages: readonly MessageInput[]): void {
     this.#held.usable();
     this.#work.append(messages);
@@ -119,13 +142,24 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     this.#work.unset(key);
   }
 
-  /** Removes and puts in items of a list: the transcript under `messages`, or a list under a state key. */
-  splice(key: string, start: number, deleteCount: number, ...items: readonly (Json | MessageInput)[]): void {
+  /**
+   * Removes and puts in items of a list: the transcript under `messages`, or a list under a state
+   * key.
+   */
+  splice(
+    key: string,
+    start: number,
+    deleteCount: number,
+    ...items: readonly (Json | MessageInput)[]
+  ): void {
     this.#held.usable();
     this.#work.splice(key, start, deleteCount, items);
   }
 
-  /** Takes a whole state and stages what differs from the present one. Parts that are not given stay as they are. */
+  /**
+   * Takes a whole state and stages what differs from the present one. Parts that are not given stay
+   * as they are.
+   */
   save(whole: { readonly messages?: readonly MessageInput[]; readonly state?: Partial<S> }): void {
     this.#held.usable();
     this.#work.save(whole);
@@ -134,22 +168,32 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   // ---- calls
 
   /**
-   * Makes a call that survives: what it answered is in the journal before this resolves (with the next commit, where repeating it does no
-   * harm), and is not asked for again. One of which nobody knows what became is IN_DOUBT until somebody settles it.
+   * Makes a call that survives: what it answered is in the journal before this resolves (with the
+   * next commit, where repeating it does no harm), and is not asked for again. One of which nobody
+   * knows what became is IN_DOUBT until somebody settles it.
    */
   effect<A, R>(
     name: string,
     args: A & Storable<A>,
     o: EffectOptions<A, R>,
-    run: (args: A, context: { readonly key: string; readonly signal: AbortSignal }) => Promise<R & Storable<R>> | (R & Storable<R>),
+    run: (
+      args: A,
+      context: { readonly key: string; readonly signal: AbortSignal },
+    ) => Promise<R & Storable<R>> | (R & Storable<R>),
   ): Promise<R> {
-    return this.#byHand.effect(name, args, o as EffectOptions<never, unknown>, run as never) as Promise<R>;
+    return this.#byHand.effect(
+      name,
+      args,
+      o as EffectOptions<never, unknown>,
+      run as never,
+    ) as Promise<R>;
   }
 
   /**
-   * Asks a model. The answer is durable when this resolves. After a crash a program that asks again at the same place is given that answer.
-   * The place is the line, the last message, the state, and how many answers this holder was given there. Once a later save has changed
-   * messages or state, the model is asked again. With a `key` the key alone decides.
+   * Asks a model. The answer is durable when this resolves. After a crash a program that asks again
+   * at the same place is given that answer. The place is the line, the last message, the state, and
+   * how many answers this holder was given there. Once a later save has changed messages or state,
+   * the model is asked again. With a `key` the key alone decides.
    */
   model<R>(
     run: (context: {
@@ -166,7 +210,9 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   async unfinished(): Promise<readonly Pending[]> {
     if (this.#held.ended?.code === "CLOSED") throw this.#held.ended;
     const { fold, past } = this.#work;
-    return Promise.all(fold.course.open.map((effect) => pendingOf(this.#held.ground, this.id, past, effect)));
+    return Promise.all(
+      fold.course.open.map((effect) => pendingOf(this.#held.ground, this.id, past, effect)),
+    );
   }
 
   // ---- saving
@@ -178,8 +224,9 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   }
 
   /**
-   * Tells whether a strategy wants a checkpoint here, in a loop of your own. It answers from what came since the last checkpoint, staged
-   * work included, and so the same after a crash. Where nothing came since, it answers false.
+   * Tells whether a strategy wants a checkpoint here, in a loop of your own. It answers from what
+   * came since the last checkpoint, staged work included, and so the same after a crash. Where
+   * nothing came since, it answers false.
    *
    * @example
    * if (session.shouldCheckpoint({ everyMessages: 10 })) await session.checkpoint();
@@ -191,9 +238,13 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     return since.isAny && wanted.isDue(since);
   }
 
-  /** Ends the session's work, with a checkpoint. `at` is a label for that checkpoint, or options. */
+  /**
+   * Ends the session's work, with a checkpoint. `at` is a label for that checkpoint, or options.
+   */
   async complete(output?: Json, at?: string | CheckpointOptions): Promise<void> {
-    await this.#finish("complete", at, { output: output === undefined ? undefined : encode(output, "output").value });
+    await this.#finish("complete", at, {
+      output: output === undefined ? undefined : encode(output, "output").value,
+    });
   }
 
   async fail(reason: string, at?: string | CheckpointOptions): Promise<void> {
@@ -218,11 +269,14 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
 
   /** A session that ends must not hide a call whose outcome is unknown. */
   async #refuseOpenCalls(): Promise<void> {
-    const begun = this.#work.fold.course.open.filter((effect) => effect.phase === "begun" && acts(effect));
+    const begun = this.#work.fold.course.open.filter(
+      (effect) => effect.phase === "begun" && acts(effect),
+    );
     const [first] = begun;
     if (first === undefined) return;
     const isHere = ({ id }: Effect) => this.#held.ground.running.has(id);
-    // From here on a person can see them and settle them. A keyed call can still be made again under its key.
+    // From here on a person can see them and settle them. A keyed call can still be made again
+    // under its key.
     const lost = begun.filter((effect) => effect.mode === "once" && !isHere(effect));
     for (const { id } of lost) this.#work.course({ effect: { id, is: "doubt", inside: true } });
     if (lost.length > 0) {
@@ -234,8 +288,15 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
 
   // ---- history
 
-  /** Every message ever appended on this session's past, newest first: also those that a splice has taken out. */
-  async history(o?: { readonly before?: number; readonly limit?: number; readonly cursor?: string }): Promise<Page<Message>> {
+  /**
+   * Every message ever appended on this session's past, newest first: also those that a splice has
+   * taken out.
+   */
+  async history(o?: {
+    readonly before?: number;
+    readonly limit?: number;
+    readonly cursor?: string;
+  }): Promise<Page<Message>> {
     const { before, limit, cursor } = options(o, "history", ["before", "limit", "cursor"]);
     const upTo = Math.min(
       // What is on its way to the store is not there yet.
@@ -248,7 +309,10 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
 
   // ---- lines
 
-  /** A new session that begins at one of this session's checkpoints, or at any other. Nothing is copied. */
+  /**
+   * A new session that begins at one of this session's checkpoints, or at any other. Nothing is
+   * copied.
+   */
   async fork(at: string, o?: ForkOptions): Promise<Session<S>> {
     this.#held.usable();
     const fields = options(o, "fork", ["id", "effects"]);
@@ -265,8 +329,9 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   }
 
   /**
-   * Puts this session back to one of its checkpoints, on a new line. What came after is kept, on the old one. Answers what had been done
-   * by then: a call on the new line that equals one of these waits for somebody's word, unless `effects` says otherwise.
+   * Puts this session back to one of its checkpoints, on a new line. What came after is kept, on
+   * the old one. Answers what had been done by then: a call on the new line that equals one of
+   * these waits for somebody's word, unless `effects` says otherwise.
    */
   async rewind(at: string, o?: RewindOptions): Promise<Rewound> {
     return rewind(this.#held, at, checkPolicy(options(o, "rewind", ["effects"]).effects));
@@ -279,7 +344,9 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
 
   // ---- the end
 
-  /** Lets go of the session. Staged work that was not saved throws, unless it is to be discarded. */
+  /**
+   * Lets go of the session. Staged work that was not saved throws, unless it is to be discarded.
+   */
   async close(o?: { readonly discard?: boolean }): Promise<void> {
     const discard = flag(options(o, "close", ["discard"]).discard, "discard") ?? false;
     await this.#held.close({ discard });
@@ -292,10 +359,17 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   }
 }
 
-function stillOpen(session: string, { id, name, named = "" }: Effect, isHere: boolean): HoldfastError {
+function stillOpen(
+  session: string,
+  { id, name, named = "" }: Effect,
+  isHere: boolean,
+): HoldfastError {
   const what = `Session ${quote(session)} cannot end: its call of ${quote(name)} (${id})`;
   return isHere
-    ? new HoldfastError("BAD_STATUS", `${what} is still under way. Wait for it first.`, { sessionId: session, effectId: id })
+    ? new HoldfastError("BAD_STATUS", `${what} is still under way. Wait for it first.`, {
+        sessionId: session,
+        effectId: id,
+      })
     : new HoldfastError(
         "IN_DOUBT",
         `${what} was begun, and its outcome is unknown. Call it again under its key ${quote(named)}, or settle it, first.`,

@@ -1,8 +1,14 @@
 /**
- * Steering a session for a moment, from outside a run: a checkpoint is placed, or it goes back to one. Whoever asks holds the session for
- * just that; where somebody else does, it is refused (LEASE_HELD) after `waitMs`.
+ * Steering a session for a moment, from outside a run: a checkpoint is placed, or it goes back to
+ * one. Whoever asks holds the session for just that; where somebody else does, it is refused
+ * (LEASE_HELD) after `waitMs`.
  */
-import { type Checkpoint, type CheckpointOptions, checkOptions, MARK_OPTIONS } from "../../core/journal/checkpoint.js";
+import {
+  type Checkpoint,
+  type CheckpointOptions,
+  checkOptions,
+  MARK_OPTIONS,
+} from "../../core/journal/checkpoint.js";
 import { checkpointPlace, type LineId, sessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import type { Ground } from "../journal/ground.js";
@@ -10,7 +16,14 @@ import { once } from "../journal/receipts.js";
 import { notFound } from "../util/not-found.js";
 import { options } from "../util/options.js";
 import { briefly, type OutsideOptions, waitOf } from "./briefly.js";
-import { adopt, checkPolicy, passedSince, type RewindOptions, type Rewound, rewind } from "./lines.js";
+import {
+  adopt,
+  checkPolicy,
+  passedSince,
+  type RewindOptions,
+  type Rewound,
+  rewind,
+} from "./lines.js";
 import { requireSession } from "./require-session.js";
 
 export type { OutsideOptions } from "./briefly.js";
@@ -21,13 +34,21 @@ export async function checkpointFromOutside(
   given: (CheckpointOptions & OutsideOptions) | undefined,
 ): Promise<Checkpoint> {
   const session = sessionId(id);
-  const { key, waitMs, signal, ...mark } = options(given, "checkpoints.create", [...MARK_OPTIONS, "key", "waitMs", "signal"]);
+  const { key, waitMs, signal, ...mark } = options(given, "checkpoints.create", [
+    ...MARK_OPTIONS,
+    "key",
+    "waitMs",
+    "signal",
+  ]);
   const checked = checkOptions(mark);
   const wait = waitOf(waitMs, signal);
   return once<string, Checkpoint>(
     ground,
     { key, name: "checkpoints.create", to: session, args: checked },
-    (receipt) => briefly(ground, session, wait, (held) => held.checkpoint(checked, (made) => receipt.docs(made.id))),
+    (receipt) =>
+      briefly(ground, session, wait, (held) =>
+        held.checkpoint(checked, (made) => receipt.docs(made.id)),
+      ),
     async (made) => {
       const place = checkpointPlace(made);
       const found = place && (await ground.journal.checkpointAt(place))?.checkpoint;
@@ -49,13 +70,21 @@ export async function rewindFromOutside(
   given: (RewindOptions & OutsideOptions) | undefined,
 ): Promise<Rewound> {
   const session = sessionId(id);
-  const { key, waitMs, signal, effects } = options(given, "rewind", ["key", "waitMs", "signal", "effects"]);
+  const { key, waitMs, signal, effects } = options(given, "rewind", [
+    "key",
+    "waitMs",
+    "signal",
+    "effects",
+  ]);
   const wait = waitOf(waitMs, signal);
   const policy = checkPolicy(effects);
   return once<Kept, Rewound>(
     ground,
     { key, name: "rewind", to: session, args: { at, effects: policy } },
-    (receipt) => briefly(ground, session, wait, (held) => rewind(held, at, policy, receipt.docs({ line: held.line }))),
+    (receipt) =>
+      briefly(ground, session, wait, (held) =>
+        rewind(held, at, policy, receipt.docs({ line: held.line })),
+      ),
     async ({ line }) => {
       const { journal } = ground;
       await requireSession(ground, session);
@@ -64,13 +93,21 @@ export async function rewindFromOutside(
       // It may be gone since, and with it whoever would tell what was done there.
       if (place === undefined || left === undefined) return { passed: [] };
       const last = await journal.latest(await journal.tail(line as LineId), left.doc, session);
-      const passed = await passedSince(ground, session, journal.past(line as LineId), journal.past(place.line, place.seq));
+      const passed = await passedSince(
+        ground,
+        session,
+        journal.past(line as LineId),
+        journal.past(place.line, place.seq),
+      );
       return { ...(last !== undefined && { before: last.id }), passed };
     },
   );
 }
 
-/** Nothing is lost by it, and done twice it is done once: the second time the session is there already. */
+/**
+ * Nothing is lost by it, and done twice it is done once: the second time the session is there
+ * already.
+ */
 export async function adoptFromOutside(
   ground: Ground,
   id: string,

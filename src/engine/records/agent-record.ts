@@ -13,7 +13,10 @@ import { sealed, unsealedOr } from "./rows.js";
 /** What `agents.save` takes. What is not given stays as it is; null takes it away. */
 export interface AgentInput {
   readonly id: string;
-  /** The version that was read: where it is another by now, that is a CONFLICT. 0 for one that is to be made. */
+  /**
+   * The version that was read: where it is another by now, that is a CONFLICT. 0 for one that is to
+   * be made.
+   */
   readonly version?: number;
   readonly name?: string;
   /** What it runs on, or whatever else tells kinds of agents apart. */
@@ -23,7 +26,10 @@ export interface AgentInput {
   readonly config?: JsonObject;
   /** All of its state. To change some of its keys, give `set` and `unset` instead. */
   readonly state?: JsonObject;
-  /** Keys of its state, with the values they get. The other keys stay as another process has saved them. */
+  /**
+   * Keys of its state, with the values they get. The other keys stay as another process has saved
+   * them.
+   */
   readonly set?: JsonObject;
   /** Keys of its state that go. */
   readonly unset?: readonly string[];
@@ -58,7 +64,19 @@ const none: JsonObject = Object.freeze({});
 
 /** A record that came out of `get` may go back in: what the store has put there is left behind. */
 const ASSIGNED = ["createdAt", "updatedAt", "activeSessions"] as const;
-const FIELDS = ["id", "version", "name", "type", "system", "capabilities", "config", "state", "set", "unset", "metadata"] as const;
+const FIELDS = [
+  "id",
+  "version",
+  "name",
+  "type",
+  "system",
+  "capabilities",
+  "config",
+  "state",
+  "set",
+  "unset",
+  "metadata",
+] as const;
 
 type Fields = { -readonly [K in (typeof FIELDS)[number]]?: AgentInput[K] };
 
@@ -72,19 +90,31 @@ export interface CheckedAgent {
 }
 
 export function checkAgent(given: AgentInput): CheckedAgent {
-  const o = options(given as AgentInput & Record<(typeof ASSIGNED)[number], unknown>, "agents.save", [...FIELDS, ...ASSIGNED]) as Fields;
+  const o = options(
+    given as AgentInput & Record<(typeof ASSIGNED)[number], unknown>,
+    "agents.save",
+    [...FIELDS, ...ASSIGNED],
+  ) as Fields;
   const id = checkName(o.id, "agent id");
-  const version = o.version === undefined ? undefined : wholeNumber(o.version, "version", 0, Number.MAX_SAFE_INTEGER);
+  const version =
+    o.version === undefined
+      ? undefined
+      : wholeNumber(o.version, "version", 0, Number.MAX_SAFE_INTEGER);
   const fields = {
     ...(o.name === undefined ? undefined : { name: checkName(o.name, "name") }),
-    ...(o.capabilities === undefined ? undefined : { capabilities: checkNames(o.capabilities, "capabilities") }),
+    ...(o.capabilities === undefined
+      ? undefined
+      : { capabilities: checkNames(o.capabilities, "capabilities") }),
     ...(o.config === undefined ? undefined : { config: checkObject(o.config, "config") }),
     ...(o.state === undefined ? undefined : { state: checkObject(o.state, "state") }),
     ...(o.metadata === undefined ? undefined : { metadata: checkMetadata(o.metadata, "metadata") }),
   };
   const edit = editOf(o);
   const type = o.type === undefined || o.type === null ? o.type : checkName(o.type, "type");
-  const system = o.system === undefined || o.system === null ? o.system : checkText(o.system, "system", MAX_SYSTEM);
+  const system =
+    o.system === undefined || o.system === null
+      ? o.system
+      : checkText(o.system, "system", MAX_SYSTEM);
   const next = (before: AgentDoc | undefined, now: number): AgentDoc => {
     const { type: typeBefore, system: systemBefore, ...rest } = before ?? empty(id, now);
     const typeNow = type === undefined ? typeBefore : type;
@@ -105,7 +135,8 @@ export function checkAgent(given: AgentInput): CheckedAgent {
 /** What `set` and `unset` make of a state; undefined where neither is given. */
 function editOf({ state, set, unset }: Fields): ((before: JsonObject) => JsonObject) | undefined {
   if (set === undefined && unset === undefined) return undefined;
-  if (state !== undefined) throw invalid("state", "it replaces the whole state: give it, or `set` and `unset`");
+  if (state !== undefined)
+    throw invalid("state", "it replaces the whole state: give it, or `set` and `unset`");
   const values = set === undefined ? none : checkObject(set, "set");
   const gone = new Set(unset === undefined ? [] : checkNames(unset, "unset"));
   const both = Object.keys(values).find((key) => gone.has(key));
@@ -130,13 +161,18 @@ const empty = (id: string, now: number): AgentDoc => ({
 
 function checkNames(value: unknown, path: string): readonly string[] {
   const names = listOf(value, path, "a list of names", MAX_NAMES + 1);
-  if (names.length > MAX_NAMES) throw new HoldfastError("TOO_LARGE", `${path}: more than ${MAX_NAMES}.`, { path, limit: MAX_NAMES });
+  if (names.length > MAX_NAMES)
+    throw new HoldfastError("TOO_LARGE", `${path}: more than ${MAX_NAMES}.`, {
+      path,
+      limit: MAX_NAMES,
+    });
   return [...new Set(names.map((name, i) => checkName(name, `${path}[${i}]`)))];
 }
 
 function checkObject(value: unknown, path: string): JsonObject {
   const { value: copy } = encode(value, path, MAX_STATE_BYTES);
-  if (typeof copy !== "object" || copy === null || Array.isArray(copy)) throw invalid(path, "it must be an object");
+  if (typeof copy !== "object" || copy === null || Array.isArray(copy))
+    throw invalid(path, "it must be an object");
   return copy as JsonObject;
 }
 
@@ -169,26 +205,48 @@ export function soundAgent(row: DocRow): AgentDoc | undefined {
   }
 }
 
-/** A record that says nothing, for the next to follow one that is damaged: with its version, where that is known. */
-export const emptyAfter = (row: DocRow, now: number): AgentDoc => ({ ...empty(row.id, now), version: versionIn(row) });
+/**
+ * A record that says nothing, for the next to follow one that is damaged: with its version, where
+ * that is known.
+ */
+export const emptyAfter = (row: DocRow, now: number): AgentDoc => ({
+  ...empty(row.id, now),
+  version: versionIn(row),
+});
 
-export const versionIn = ({ version }: DocRow): number => (Number.isSafeInteger(version) && version > 0 ? version : 0);
+export const versionIn = ({ version }: DocRow): number =>
+  Number.isSafeInteger(version) && version > 0 ? version : 0;
 
 /** Puts a record in the place of the one that was read, or makes it. */
-export const putAgent = (next: AgentDoc, before: Pick<DocRow, "version"> | undefined): DocChange => ({
+export const putAgent = (
+  next: AgentDoc,
+  before: Pick<DocRow, "version"> | undefined,
+): DocChange => ({
   kind: AGENT,
   id: next.id,
   when: before === undefined ? { absent: true } : { version: before.version },
   put: { of: null, version: next.version, text: sealed(next), body: null, pins: [] },
 });
 
-/** A record that came from outside: sealed by somebody, vouched for by nobody. It is believed in nothing. */
+/**
+ * A record that came from outside: sealed by somebody, vouched for by nobody. It is believed in
+ * nothing.
+ */
 export function agentFrom(id: string, text: string): DocChange {
   const doc = unsealedOr<AgentDoc>(text, () => damagedForeign(id));
   const { version, createdAt, updatedAt, ...fields } = doc;
-  const checked = checkAgent(fields).next({ ...empty(id, createdAt), version: version - 1 }, updatedAt);
-  const isFit = Number.isSafeInteger(version) && version >= 1 && isTime(createdAt) && isTime(updatedAt);
-  if (doc.id !== id || !isFit || !equal(checked as unknown as Json, doc as unknown as Json) || sealed(doc) !== text)
+  const checked = checkAgent(fields).next(
+    { ...empty(id, createdAt), version: version - 1 },
+    updatedAt,
+  );
+  const isFit =
+    Number.isSafeInteger(version) && version >= 1 && isTime(createdAt) && isTime(updatedAt);
+  if (
+    doc.id !== id ||
+    !isFit ||
+    !equal(checked as unknown as Json, doc as unknown as Json) ||
+    sealed(doc) !== text
+  )
     throw damagedForeign(id);
   return putAgent(doc, undefined);
 }
@@ -204,6 +262,11 @@ const damagedAgent = (id: string): HoldfastError =>
   );
 
 const damagedForeign = (id: string): HoldfastError =>
-  new HoldfastError("CORRUPT", `The record of agent ${quote(id)} is damaged in what was brought here.`, { found: id });
+  new HoldfastError(
+    "CORRUPT",
+    `The record of agent ${quote(id)} is damaged in what was brought here.`,
+    { found: id },
+  );
 
-export const noAgent = (id: string): HoldfastError => new HoldfastError("NOT_FOUND", `There is no agent ${quote(id)}.`, { found: id });
+export const noAgent = (id: string): HoldfastError =>
+  new HoldfastError("NOT_FOUND", `There is no agent ${quote(id)}.`, { found: id });

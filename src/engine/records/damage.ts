@@ -2,10 +2,12 @@
 import { type ErrorCode, HoldfastError } from "../../core/values/errors.js";
 
 /** What is answered, or undefined where something damaged stands in the way. */
-export const unlessDamaged = <T>(ask: () => T | Promise<T>): Promise<T | undefined> => unless("CORRUPT", ask);
+export const unlessDamaged = <T>(ask: () => T | Promise<T>): Promise<T | undefined> =>
+  unless("CORRUPT", ask);
 
 /** The same where there is nothing any more of what it is about. */
-export const unlessGone = <T>(ask: () => T | Promise<T>): Promise<T | undefined> => unless("NOT_FOUND", ask);
+export const unlessGone = <T>(ask: () => T | Promise<T>): Promise<T | undefined> =>
+  unless("NOT_FOUND", ask);
 
 /** Tell whether something is found. Damage in its place is something, too. */
 export async function isThere(find: () => Promise<object | undefined>): Promise<boolean> {

@@ -5,9 +5,16 @@ import type { Store } from "../../store/port.js";
 const AT_ONCE = 500;
 
 /** All documents of a kind, or those of one owner, newest first; read in pages. */
-export async function* documents(store: Store, of: { readonly kind: string; readonly of?: string }): AsyncGenerator<DocRow> {
+export async function* documents(
+  store: Store,
+  of: { readonly kind: string; readonly of?: string },
+): AsyncGenerator<DocRow> {
   for (let before: number | undefined; ; ) {
-    const rows: readonly DocRow[] = await store.docs({ ...of, ...(before === undefined ? undefined : { before }), limit: AT_ONCE });
+    const rows: readonly DocRow[] = await store.docs({
+      ...of,
+      ...(before === undefined ? undefined : { before }),
+      limit: AT_ONCE,
+    });
     yield* rows;
     before = rows.at(-1)?.no;
     if (rows.length < AT_ONCE) return;

@@ -1,19 +1,30 @@
 /** Letters with their texts edited: on their way to a session, or while they wait there. */
 import type { MessageInput } from "../../core/messages/message.js";
-import { editDecision, editJson, editMessage, type TextEdit } from "../../core/redaction/redact-text.js";
+import {
+  editDecision,
+  editJson,
+  editMessage,
+  type TextEdit,
+} from "../../core/redaction/redact-text.js";
 import type { Json } from "../../core/values/json.js";
 import type { MailDoc, Settlement } from "./rows.js";
 
-/** `leavesArgs`: whether arguments of the call stay that a letter approves. The letter itself where nothing was edited. */
+/**
+ * `leavesArgs`: whether arguments of the call stay that a letter approves. The letter itself where
+ * nothing was edited.
+ */
 export function editMail(doc: MailDoc, edit: TextEdit, leavesArgs: boolean): MailDoc {
   switch (doc.kind) {
     case "cancel":
-      return doc.reason === undefined ? doc : changed(doc, { reason: edit.text(doc.reason, { in: "reason" }) });
+      return doc.reason === undefined
+        ? doc
+        : changed(doc, { reason: edit.text(doc.reason, { in: "reason" }) });
     case "deny":
       return changed(editDecision(doc, edit), { reason: edit.text(doc.reason, { in: "reason" }) });
     case "approve":
       return changed(editDecision(doc, edit), {
-        ...(doc.args !== undefined && !leavesArgs && { args: editJson(doc.args, edit, { in: "arguments", tool: "" }) }),
+        ...(doc.args !== undefined &&
+          !leavesArgs && { args: editJson(doc.args, edit, { in: "arguments", tool: "" }) }),
       });
     case "settle":
       return changed(editDecision(doc, edit), { as: editSettlement(doc.as, edit) });
@@ -22,8 +33,11 @@ export function editMail(doc: MailDoc, edit: TextEdit, leavesArgs: boolean): Mai
     case "signal":
       return changed(doc, { value: editJson(doc.value, edit, { in: "signal", name: doc.name }) });
     case "turn":
-      return changed(doc, { input: editMessage(doc.input as unknown as MessageInput, edit) as unknown as Json });
-    // Messages that are appended from outside have passed a hook before they were put into letters; redaction has a way of its own for them.
+      return changed(doc, {
+        input: editMessage(doc.input as unknown as MessageInput, edit) as unknown as Json,
+      });
+    // Messages that are appended from outside have passed a hook before they were put into letters;
+    // redaction has a way of its own for them.
     case "append":
     case "append-part":
     case "append-key":
@@ -39,6 +53,8 @@ function editSettlement(as: Settlement, edit: TextEdit): Settlement {
 }
 
 function changed<T extends object>(object: T, changes: Readonly<Record<string, unknown>>): T {
-  const differs = Object.entries(changes).some(([key, value]) => value !== (object as Readonly<Record<string, unknown>>)[key]);
+  const differs = Object.entries(changes).some(
+    ([key, value]) => value !== (object as Readonly<Record<string, unknown>>)[key],
+  );
   return differs ? { ...object, ...changes } : object;
 }

@@ -1,4 +1,7 @@
-/** List documents by pages, as callers see them. One that is damaged does not hide the others: it is named apart. */
+/**
+ * List documents by pages, as callers see them. One that is damaged does not hide the others: it is
+ * named apart.
+ */
 import { HoldfastError } from "../../core/values/errors.js";
 import type { DocRow } from "../../store/port/documents.js";
 import type { Store } from "../../store/port.js";
@@ -23,10 +26,15 @@ export async function listDocuments<T>(
   const damaged: Damaged[] = [];
   const named = () => (damaged.length === 0 ? undefined : { damaged });
   for (let before = cursor === undefined ? undefined : numberOf(cursor, "d", store.cursorKey); ; ) {
-    const rows = await store.docs({ ...of, ...(before === undefined ? undefined : { before }), limit: most + 1 });
+    const rows = await store.docs({
+      ...of,
+      ...(before === undefined ? undefined : { before }),
+      limit: most + 1,
+    });
     for (const row of rows) {
       // One more is there; whether it will be shown is seen when it is asked for.
-      if (items.length === most) return { items, ...named(), next: cursorAt(before ?? row.no + 1, "d", store.cursorKey) };
+      if (items.length === most)
+        return { items, ...named(), next: cursorAt(before ?? row.no + 1, "d", store.cursorKey) };
       before = row.no;
       try {
         const shown = show(row);

@@ -1,8 +1,16 @@
 /**
- * What a letter in an inbox may say. Every read asks whether its shape is right, so that no reader stumbles over a letter that was sealed by
- * another hand.
+ * What a letter in an inbox may say. Every read asks whether its shape is right, so that no reader
+ * stumbles over a letter that was sealed by another hand.
  */
-import { fields, type Is, isCount, isObject, isString, maybe, oneOf } from "../../core/values/shapes.js";
+import {
+  fields,
+  type Is,
+  isCount,
+  isObject,
+  isString,
+  maybe,
+  oneOf,
+} from "../../core/values/shapes.js";
 import type { MailDoc, PartsOfLetter, Settlement } from "./rows.js";
 
 /** More than a letter of the largest size has. What names its parts is made in memory. */
@@ -33,7 +41,12 @@ const letters: { readonly [K in MailDoc["kind"]]: Is } = {
   signal: fields<Says<"signal">>({ name: isString, value: said }),
   wake: fields<Says<"wake">>({ child: isString }),
   turn: fields<Says<"turn">>({ turn: isString, key: maybe(isString), input: said }),
-  append: fields<Says<"append">>({ ...parts, check: maybe(isString), bytes: isCount, former: maybe(fields<PartsOfLetter>(parts)) }),
+  append: fields<Says<"append">>({
+    ...parts,
+    check: maybe(isString),
+    bytes: isCount,
+    former: maybe(fields<PartsOfLetter>(parts)),
+  }),
   "append-part": fields<Says<"append-part">>({ no: isPart, text: isString }),
   "append-key": fields<Says<"append-key">>({ check: isString }),
 };
@@ -41,5 +54,9 @@ const letters: { readonly [K in MailDoc["kind"]]: Is } = {
 export function isMail(doc: unknown): doc is MailDoc {
   if (!isObject(doc)) return false;
   const { kind, ...rest } = doc;
-  return typeof kind === "string" && Object.hasOwn(letters, kind) && letters[kind as MailDoc["kind"]](rest);
+  return (
+    typeof kind === "string" &&
+    Object.hasOwn(letters, kind) &&
+    letters[kind as MailDoc["kind"]](rest)
+  );
 }

@@ -1,14 +1,38 @@
 /**
- * The texts of a session's rows. Each carries a digest of itself and names what it belongs to, so that a changed bit, or a row put in
- * another's place, is damage that is seen and not a value that is believed (D3).
+ * The texts of a session's rows. Each carries a digest of itself and names what it belongs to, so
+ * that a changed bit, or a row put in another's place, is damage that is seen and not a value that
+ * is believed (D3).
  */
 import type { Lease } from "../../core/sessions/lease.js";
 import { isStatus, type SessionStatus } from "../../core/sessions/status.js";
 import { type Digest, digest, isDigest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { isLineId, isPlace, type LineId, type Place, parsePlace, type SessionId } from "../../core/values/ids.js";
-import { deepFreeze, equal, type Json, type JsonObject, parseStored } from "../../core/values/json.js";
-import { fields, isCount, isNumber, isObject, isString, isTime, listOf, maybe, oneOf } from "../../core/values/shapes.js";
+import {
+  isLineId,
+  isPlace,
+  type LineId,
+  type Place,
+  parsePlace,
+  type SessionId,
+} from "../../core/values/ids.js";
+import {
+  deepFreeze,
+  equal,
+  type Json,
+  type JsonObject,
+  parseStored,
+} from "../../core/values/json.js";
+import {
+  fields,
+  isCount,
+  isNumber,
+  isObject,
+  isString,
+  isTime,
+  listOf,
+  maybe,
+  oneOf,
+} from "../../core/values/shapes.js";
 import type { Head, Label, LeaseRow, LineRow, NewLine, SessionRow } from "../../store/port/rows.js";
 import { isMail } from "./mail-shape.js";
 
@@ -44,7 +68,10 @@ export interface LabelDoc {
 export interface LineDoc {
   readonly id: LineId;
   readonly origin: Place | null;
-  /** The digest its first save follows: the origin's, so that a fork goes on with the chain it came from. */
+  /**
+   * The digest its first save follows: the origin's, so that a fork goes on with the chain it came
+   * from.
+   */
   readonly prev: Digest;
   /** What becomes of a call that was made in the past it left; `ask` where it is absent. */
   readonly effects?: "replay" | "live";
@@ -61,7 +88,11 @@ export function unsealed<T>(text: unknown, what: string, sessionId: string): T {
 }
 
 export function unsealedOr<T>(text: unknown, damage: () => HoldfastError): T {
-  if (typeof text !== "string" || digest(text.slice(CHECK)).slice(0, CHECK) !== text.slice(0, CHECK)) throw damage();
+  if (
+    typeof text !== "string" ||
+    digest(text.slice(CHECK)).slice(0, CHECK) !== text.slice(0, CHECK)
+  )
+    throw damage();
   const doc = parseStored(text.slice(CHECK), damage);
   if (!isObject(doc)) throw damage();
   return doc as T;
@@ -115,11 +146,20 @@ export const isHead = fields<HeadDoc>({
   incarnation: maybe(isString),
 });
 
-export const labelRow = (doc: LabelDoc): Label => ({ version: doc.version, archived: doc.archived, tags: doc.tags, text: sealed(doc) });
+export const labelRow = (doc: LabelDoc): Label => ({
+  version: doc.version,
+  archived: doc.archived,
+  tags: doc.tags,
+  text: sealed(doc),
+});
 
 export function labelOf({ id, label }: SessionRow): LabelDoc {
   const doc = unsealed<LabelDoc>(label.text, "label", id);
-  const isSame = doc.id === id && doc.version === label.version && doc.archived === label.archived && equal(doc.tags, label.tags);
+  const isSame =
+    doc.id === id &&
+    doc.version === label.version &&
+    doc.archived === label.archived &&
+    equal(doc.tags, label.tags);
   if (!isSame || !isLabel(doc)) throw damaged("label", id);
   return deepFreeze(doc);
 }
@@ -143,12 +183,17 @@ export const leaseRow = (id: SessionId, lease: Lease): LeaseRow => ({
 
 export function leaseOf({ id, lease }: SessionRow): Lease {
   const doc = unsealed<LeaseDoc>(lease.text, "lease", id);
-  if (doc.id !== id || doc.epoch !== lease.epoch || doc.until !== lease.until) throw damaged("lease", id);
+  if (doc.id !== id || doc.epoch !== lease.epoch || doc.until !== lease.until)
+    throw damaged("lease", id);
   const { id: _id, ...own } = doc;
   return own;
 }
 
-export const newLine = (doc: LineDoc): NewLine => ({ id: doc.id, origin: doc.origin, text: sealed(doc) });
+export const newLine = (doc: LineDoc): NewLine => ({
+  id: doc.id,
+  origin: doc.origin,
+  text: sealed(doc),
+});
 
 export function lineOf({ id, session, origin, text }: LineRow): LineDoc {
   const doc = unsealed<LineDoc>(text, "line", session ?? "(deleted)");
@@ -170,12 +215,20 @@ export const rootDigest = (line: LineId): Digest => digest(`line ${line}`);
 /** What is posted to a session's inbox. */
 export type MailDoc =
   | { readonly kind: "cancel"; readonly reason?: string; readonly turn?: string }
-  /** `asked`: which time the call waits, or is in doubt, this decides about. So in `deny` and `settle`. */
+  /**
+   * `asked`: which time the call waits, or is in doubt, this decides about. So in `deny` and
+   * `settle`.
+   */
   | ({ readonly kind: "approve"; readonly note?: string; readonly args?: Json } & AboutCall)
   | ({ readonly kind: "deny"; readonly reason: string } & AboutCall)
   | ({ readonly kind: "settle"; readonly as: Settlement } & AboutCall)
   /** What a call answered after its time, or after its holder was superseded. */
-  | { readonly kind: "late"; readonly effect: string; readonly attempt: number; readonly as: Settlement }
+  | {
+      readonly kind: "late";
+      readonly effect: string;
+      readonly attempt: number;
+      readonly as: Settlement;
+    }
   | { readonly kind: "signal"; readonly name: string; readonly value: Json }
   /** Something changed for a child session that a call waits for. */
   | { readonly kind: "wake"; readonly child: string }
@@ -183,7 +236,10 @@ export type MailDoc =
   /** Messages from outside a run. Their text comes in parts. */
   | ({
       readonly kind: "append";
-      /** Of what they say. Gone where they were redacted: then the letter stands for itself, and nobody can tell the same from others. */
+      /**
+       * Of what they say. Gone where they were redacted: then the letter stands for itself, and
+       * nobody can tell the same from others.
+       */
       readonly check?: string;
       /** How much text waits with it. */
       readonly bytes: number;
@@ -207,7 +263,10 @@ export interface PartsOfLetter {
 }
 
 /** `happened`: the call was made, and only its result could not be kept. */
-export type Settlement = { readonly result: Json } | { readonly error: string; readonly happened?: true } | { readonly retry: true };
+export type Settlement =
+  | { readonly result: Json }
+  | { readonly error: string; readonly happened?: true }
+  | { readonly retry: true };
 
 export const mailText = (doc: MailDoc): string => sealed(doc);
 export function mailOf(text: string, sessionId: string): MailDoc {

@@ -1,6 +1,6 @@
 /**
- * A snapshot: an agent's record, and the places of all its sessions. Pointers, not copies: its document pins the places, and what stands
- * there stays for as long as it does.
+ * A snapshot: an agent's record, and the places of all its sessions. Pointers, not copies: its
+ * document pins the places, and what stands there stays for as long as it does.
  */
 import { type CheckpointKind, MAX_DESCRIPTION } from "../../core/journal/checkpoint.js";
 import { open } from "../../core/journal/open-save.js";
@@ -17,7 +17,15 @@ import type { KeyOption } from "../util/options.js";
 import type { AgentDoc } from "./agent-record.js";
 import { documents } from "./documents.js";
 import type { Relabel, SessionUpdate } from "./rows.js";
-import { type HeadDoc, headOf, type LabelDoc, labelOf, lineOf, sealed, unsealedOr } from "./rows.js";
+import {
+  type HeadDoc,
+  headOf,
+  type LabelDoc,
+  labelOf,
+  lineOf,
+  sealed,
+  unsealedOr,
+} from "./rows.js";
 
 export const MAX_SNAPSHOT_NAME = 1_000;
 export { MAX_DESCRIPTION };
@@ -31,8 +39,9 @@ export interface SnapshotOptions extends KeyOption {
   readonly kind?: CheckpointKind;
   readonly metadata?: JsonObject;
   /**
-   * Labels by session id, for a snapshot of an earlier time: what a session was called then. A restore gives it to the session again.
-   * What a label does not say is as it stands now. Sessions of other agents are passed over.
+   * Labels by session id, for a snapshot of an earlier time: what a session was called then. A
+   * restore gives it to the session again. What a label does not say is as it stands now. Sessions
+   * of other agents are passed over.
    */
   readonly labels?: Readonly<Record<string, SessionUpdate>>;
 }
@@ -49,14 +58,16 @@ export interface Snapshot {
   /** The version of its record; absent where there was none. */
   readonly version?: number;
   /**
-   * The size of the snapshot's own text in UTF-8: the record, and of each session its place, title, tags and metadata. The messages and state
-   * at these places are stored once, with the sessions, and do not count.
+   * The size of the snapshot's own text in UTF-8: the record, and of each session its place, title,
+   * tags and metadata. The messages and state at these places are stored once, with the sessions,
+   * and do not count.
    */
   readonly sizeBytes: number;
   /**
-   * The SHA-256 of that text. Each place in it comes with the digest of the session's history up to there. So two snapshots with the same
-   * digest hold the same record and the same sessions. Id, kind, name, description, metadata and time are not part of it. A redaction that
-   * changes a title, a tag or metadata in the snapshot changes its size and its digest.
+   * The SHA-256 of that text. Each place in it comes with the digest of the session's history up to
+   * there. So two snapshots with the same digest hold the same record and the same sessions. Id,
+   * kind, name, description, metadata and time are not part of it. A redaction that changes a
+   * title, a tag or metadata in the snapshot changes its size and its digest.
    */
   readonly digest: string;
   readonly metadata: JsonObject;
@@ -64,7 +75,10 @@ export interface Snapshot {
 
 interface SnapshotDoc extends Omit<Snapshot, "createdAt"> {
   readonly createdAt: number;
-  /** Restores that are reading it, each with how long it may be expected to; absent where there are none. */
+  /**
+   * Restores that are reading it, each with how long it may be expected to; absent where there are
+   * none.
+   */
   readonly restoring?: readonly Lease[];
 }
 
@@ -81,7 +95,9 @@ export interface Entry {
 
 export interface Contents {
   readonly agent: AgentDoc | null;
-  /** What was left of a record that could not be read. It is kept for people, and is not put back. */
+  /**
+   * What was left of a record that could not be read. It is kept for people, and is not put back.
+   */
   readonly damaged?: string;
   readonly sessions: readonly Entry[];
 }
@@ -90,11 +106,17 @@ export interface Contents {
 export const withLabel = (entry: Entry, relabel: Relabel | undefined): Entry =>
   relabel === undefined ? entry : { ...entry, label: relabel(entry.label) };
 
-/** Where a session stands now. Throws where its rows are damaged: a snapshot of what cannot be read is none. */
+/**
+ * Where a session stands now. Throws where its rows are damaged: a snapshot of what cannot be read
+ * is none.
+ */
 export function entryOf({ session, line, end }: Present): Entry {
   const { id, createdAt, title, origin, parent, children } = headOf(session);
   const { id: _id, version: _version, ...label } = labelOf(session);
-  if (line === undefined) throw new HoldfastError("CORRUPT", `The line of session ${quote(id)} is missing.`, { sessionId: id });
+  if (line === undefined)
+    throw new HoldfastError("CORRUPT", `The line of session ${quote(id)} is missing.`, {
+      sessionId: id,
+    });
   const doc = lineOf(line);
   const place = end === undefined ? doc.origin : { line: end.line, seq: end.seq };
   const head = {
@@ -104,12 +126,20 @@ export function entryOf({ session, line, end }: Present): Entry {
     ...(parent === undefined ? undefined : { parent }),
     ...(children === undefined ? undefined : { children }),
   };
-  return { id, place, digest: end === undefined ? doc.origin && doc.prev : open(end, {}).digest, head, label };
+  return {
+    id,
+    place,
+    digest: end === undefined ? doc.origin && doc.prev : open(end, {}).digest,
+    head,
+    label,
+  };
 }
 
 /** The document of a snapshot, and how it is seen. */
 export function newSnapshot(
-  about: Omit<Snapshot, "sessions" | "version" | "createdAt" | "sizeBytes" | "digest"> & { readonly createdAt: number },
+  about: Omit<Snapshot, "sessions" | "version" | "createdAt" | "sizeBytes" | "digest"> & {
+    readonly createdAt: number;
+  },
   contents: Contents,
 ): { readonly change: DocChange; readonly snapshot: Snapshot } {
   const { agent, sessions } = contents;
@@ -156,12 +186,21 @@ export function withContents(row: DocRow, contents: Contents): DocChange {
 }
 
 /** The same snapshot with other restores noted in it. */
-export function withRestoring(row: DocRow & { readonly body: string | null }, restoring: readonly Lease[]): DocChange {
+export function withRestoring(
+  row: DocRow & { readonly body: string | null },
+  restoring: readonly Lease[],
+): DocChange {
   // Verified first: a body that was read wrongly must not be written back.
   contentsOf(row);
   const { restoring: _before, ...doc } = docOf(row);
   const next: SnapshotDoc = { ...doc, ...(restoring.length > 0 && { restoring }) };
-  const put = { of: row.of, version: row.version + 1, text: sealed(next), body: row.body, pins: [] };
+  const put = {
+    of: row.of,
+    version: row.version + 1,
+    text: sealed(next),
+    body: row.body,
+    pins: [],
+  };
   return { kind: SNAPSHOT, id: row.id, when: { version: row.version }, put };
 }
 
@@ -178,11 +217,14 @@ const damagedSnapshot = (id: string): HoldfastError =>
   );
 
 export const noSnapshot = (id: string): HoldfastError =>
-  new HoldfastError("NOT_FOUND", `There is no snapshot ${quote(id)}. List those of its agent.`, { found: id });
+  new HoldfastError("NOT_FOUND", `There is no snapshot ${quote(id)}. List those of its agent.`, {
+    found: id,
+  });
 
 /** Those that are known to be the agent's, newest first. */
 export async function snapshotsOf(store: Store, agent: string): Promise<readonly DocRow[]> {
   const all: DocRow[] = [];
-  for await (const row of documents(store, { kind: SNAPSHOT, of: agent })) if (row.of === agent) all.push(row);
+  for await (const row of documents(store, { kind: SNAPSHOT, of: agent }))
+    if (row.of === agent) all.push(row);
   return all;
 }

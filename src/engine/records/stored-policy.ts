@@ -30,32 +30,56 @@ export function policyOf({ kind, id, version, text }: DocRow): RetentionPolicy {
 }
 
 /** The policy that was set for an agent, or for the store; undefined where none was. */
-export async function storedPolicy(store: Store, agent?: string): Promise<RetentionPolicy | undefined> {
+export async function storedPolicy(
+  store: Store,
+  agent?: string,
+): Promise<RetentionPolicy | undefined> {
   const { kind, id } = nameOf(agent);
   const row = await store.doc(kind, id);
   return row && policyOf(row);
 }
 
 /** The policy that holds for the sessions of an agent: its own, or the store's. */
-export async function policyFor(store: Store, agent: string | null | undefined): Promise<RetentionPolicy | undefined> {
+export async function policyFor(
+  store: Store,
+  agent: string | null | undefined,
+): Promise<RetentionPolicy | undefined> {
   return (agent == null ? undefined : await storedPolicy(store, agent)) ?? storedPolicy(store);
 }
 
-/** Puts a policy in the place of the one that is there; undefined takes it away. Answers whether there was one. */
-export async function storePolicy(store: Store, agent: string | undefined, policy: RetentionPolicy | undefined): Promise<boolean> {
+/**
+ * Puts a policy in the place of the one that is there; undefined takes it away. Answers whether
+ * there was one.
+ */
+export async function storePolicy(
+  store: Store,
+  agent: string | undefined,
+  policy: RetentionPolicy | undefined,
+): Promise<boolean> {
   const name = nameOf(agent);
   for (;;) {
     // By its number alone: one that is damaged can be set anew.
     const before = await store.doc(name.kind, name.id);
     if (before === undefined && policy === undefined) return false;
     const version = (before?.version ?? 0) + 1;
-    const doc: PolicyDoc | undefined = policy && { ...(agent === undefined ? undefined : { agent }), version, policy };
+    const doc: PolicyDoc | undefined = policy && {
+      ...(agent === undefined ? undefined : { agent }),
+      version,
+      policy,
+    };
     const when = before === undefined ? { absent: true as const } : { version: before.version };
     const put = doc && { of: agent ?? null, version, text: sealed(doc), body: null, pins: [] };
-    const applied = await store.apply([], [{ ...name, when, ...(put === undefined ? { remove: true as const } : { put }) }]);
+    const applied = await store.apply(
+      [],
+      [{ ...name, when, ...(put === undefined ? { remove: true as const } : { put }) }],
+    );
     if (applied.ok) return before !== undefined;
     // Somebody else set it in between: whoever is last is right.
   }
 }
 
-const damaged = (): HoldfastError => new HoldfastError("CORRUPT", "A retention policy is damaged. Nothing is removed by it; set it anew.");
+const damaged = (): HoldfastError =>
+  new HoldfastError(
+    "CORRUPT",
+    "A retention policy is damaged. Nothing is removed by it; set it anew.",
+  );

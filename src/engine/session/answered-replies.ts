@@ -4,10 +4,16 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
 
 /**
- * The numbers of replies in a stretch whose calls are over and have no tool message. A reply with a call that is not over stays: without it
- * nothing could answer the call, and the agent would wait for it for ever.
+ * The numbers of replies in a stretch whose calls are over and have no tool message. A reply with a
+ * call that is not over stays: without it nothing could answer the call, and the agent would wait
+ * for it for ever.
  */
-export function answeredReplies(fold: Fold, session: SessionId, start: number, remove: number): readonly number[] {
+export function answeredReplies(
+  fold: Fold,
+  session: SessionId,
+  start: number,
+  remove: number,
+): readonly number[] {
   const { course } = fold;
   if (course.open.length + course.doneCount === 0) return [];
   const replies: number[] = [];

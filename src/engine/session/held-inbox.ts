@@ -1,4 +1,7 @@
-/** Take in what others post to a session while it is held: one look after the other, between its steps. */
+/**
+ * Take in what others post to a session while it is held: one look after the other, between its
+ * steps.
+ */
 import type { CheckpointOptions } from "../../core/journal/checkpoint.js";
 import type { Lease } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
@@ -39,7 +42,10 @@ export class HeldInbox {
   /** Letters that were there at the last look and could not be taken in. */
   #left: ReadonlySet<string> | undefined;
   #appendsWait = false;
-  /** A model is being asked: what is said to it is the transcript as it stands, and nothing comes between that and its reply. */
+  /**
+   * A model is being asked: what is said to it is the transcript as it stands, and nothing comes
+   * between that and its reply.
+   */
   isAsking = false;
 
   constructor(held: Taker) {
@@ -70,8 +76,8 @@ export class HeldInbox {
   }
 
   /**
-   * Takes in what others have posted. A holder that is at work is ended by a cancel, so that it stops; one that has just opened the
-   * session, or is about to let go of it, is not.
+   * Takes in what others have posted. A holder that is at work is ended by a cancel, so that it
+   * stops; one that has just opened the session, or is about to let go of it, is not.
    */
   takeMail(o: { readonly ends: boolean }): Promise<void> {
     // One after the other: what one look has staged must not be staged by the next.
@@ -79,15 +85,21 @@ export class HeldInbox {
     return this.#taking;
   }
 
-  /** Between two steps of a run: messages from outside that could not be taken in when they came. */
+  /**
+   * Between two steps of a run: messages from outside that could not be taken in when they came.
+   */
   async takeWaiting(): Promise<void> {
     if (!this.#appendsWait) return;
     await this.takeMail({ ends: true }).catch(() => {
-      // Left in the inbox, or on its way: the next look or save tries again. The run does not fail by what others say to it.
+      // Left in the inbox, or on its way: the next look or save tries again. The run does not fail
+      // by what others say to it.
     });
   }
 
-  /** Takes in a letter that was not posted. It is written while no other is taken in. Answers whether there is one, and it could be. */
+  /**
+   * Takes in a letter that was not posted. It is written while no other is taken in. Answers
+   * whether there is one, and it could be.
+   */
   async takeLetter(write: () => Promise<Letter | undefined>): Promise<boolean> {
     const held = this.#held;
     const taking = this.#taking
@@ -97,7 +109,11 @@ export class HeldInbox {
         const letter = await write();
         if (letter === undefined) return false;
         await this.#rewordKeys([letter]);
-        return held.work.isSaved && mayAppend(held.work) && (await this.#save([letter], { ends: false })).length > 0;
+        return (
+          held.work.isSaved &&
+          mayAppend(held.work) &&
+          (await this.#save([letter], { ends: false })).length > 0
+        );
       });
     this.#taking = taking.then(
       () => {},
@@ -114,23 +130,32 @@ export class HeldInbox {
       await this.#rewordKeys(all);
       // What is staged already, and could not be sealed, is not to be staged again.
       const mail = all.filter((letter) => !held.isStaged(letter));
-      // Before it is taken in: whoever is killed behind that tells nobody any more, and a parent would sleep on.
-      const isTaken = held.work.isSaved && mail.some((letter) => changesCourse(letter) && (letter.doc.kind !== "wake" || !ends));
+      // Before it is taken in: whoever is killed behind that tells nobody any more, and a parent
+      // would sleep on.
+      const isTaken =
+        held.work.isSaved &&
+        mail.some((letter) => changesCourse(letter) && (letter.doc.kind !== "wake" || !ends));
       if (isTaken) await held.wakeParent();
       this.#left = undefined;
       this.#appendsWait = mail.some(({ doc }) => doc.kind === "append");
       if (held.ended || held.isMoving) return;
       const cancel = cancelIn(mail, held.work);
-      // What a caller by hand has staged is not to be saved by somebody else's letter; a cancel cannot wait for it.
+      // What a caller by hand has staged is not to be saved by somebody else's letter; a cancel
+      // cannot wait for it.
       if (cancel === undefined && !held.work.isSaved) return;
       const taken = await this.#save(mail, { ends, cancel });
       this.#left = new Set(mail.filter((letter) => !taken.includes(letter)).map(({ id }) => id));
-      this.#appendsWait = mail.some((letter) => letter.doc.kind === "append" && !taken.includes(letter));
+      this.#appendsWait = mail.some(
+        (letter) => letter.doc.kind === "append" && !taken.includes(letter),
+      );
       if (taken.length === 0 || (cancel !== undefined && ends)) return;
     }
   }
 
-  /** Whoever posted a key first may have failed, and others have sent something else under it: what is kept of it is what is appended. */
+  /**
+   * Whoever posted a key first may have failed, and others have sent something else under it: what
+   * is kept of it is what is appended.
+   */
   async #rewordKeys(mail: readonly Letter[]): Promise<void> {
     const reworded = mail.flatMap(({ appended }) => appended?.reworded ?? []);
     if (reworded.length === 0) return;
@@ -149,7 +174,8 @@ export class HeldInbox {
     if (taken.length === 0) return taken;
     const drained = taken.flatMap(({ id, appended }) => appended?.drained ?? [id]);
     const saved = held.commit(markFor(held.work, taken, cancel), drained);
-    // It is sealed, and this holder ends with it: what came of a call in the meantime would be work, and take the cancel back.
+    // It is sealed, and this holder ends with it: what came of a call in the meantime would be
+    // work, and take the cancel back.
     await (cancel !== undefined && ends ? held.endsWith(saved, cancelled(held.id, cancel)) : saved);
     if (taken.some(changesCourse)) await held.wakeParent();
     return taken;
@@ -159,11 +185,18 @@ export class HeldInbox {
 /** The letter that cancels what is under way. */
 function cancelIn(mail: readonly Letter[], work: Workspace): Letter | undefined {
   const { turn } = work.fold.course;
-  return mail.find(({ doc }) => doc.kind === "cancel" && (doc.turn === undefined || (doc.turn === turn?.id && isOpen(work))));
+  return mail.find(
+    ({ doc }) =>
+      doc.kind === "cancel" && (doc.turn === undefined || (doc.turn === turn?.id && isOpen(work))),
+  );
 }
 
 /** What was appended to a session that no agent is at can be forked from, and gone back to. */
-function markFor(work: Workspace, taken: readonly Letter[], cancel: Letter | undefined): CheckpointOptions | undefined {
+function markFor(
+  work: Workspace,
+  taken: readonly Letter[],
+  cancel: Letter | undefined,
+): CheckpointOptions | undefined {
   if (cancel !== undefined) return { kind: "automatic" };
   const isAppended = !work.isSaved && taken.some(({ doc }) => doc.kind === "append");
   return isAppended && !isOpen(work) ? { kind: "automatic", step: work.fold.step } : undefined;
@@ -171,8 +204,12 @@ function markFor(work: Workspace, taken: readonly Letter[], cancel: Letter | und
 
 function cancelled(id: SessionId, { doc }: Letter): HoldfastError {
   const reason = (doc.kind === "cancel" ? doc.reason : undefined) ?? "cancelled";
-  return new HoldfastError("BAD_STATUS", `Session ${quote(id)} was cancelled: ${quote(reason)}. Open it again to go on with it.`, {
-    sessionId: id,
-    found: "cancelled",
-  });
+  return new HoldfastError(
+    "BAD_STATUS",
+    `Session ${quote(id)} was cancelled: ${quote(reason)}. Open it again to go on with it.`,
+    {
+      sessionId: id,
+      found: "cancelled",
+    },
+  );
 }

@@ -1,6 +1,6 @@
 /**
- * A session in the hands of its holder: the lease, the state it works on, and saves on their way. What sessions by hand and the agent loop
- * have in common.
+ * A session in the hands of its holder: the lease, the state it works on, and saves on their way.
+ * What sessions by hand and the agent loop have in common.
  *
  * S3  once superseded, nothing this object does changes anything (D5).
  */
@@ -29,7 +29,10 @@ export interface Opening extends Standing {
   readonly leaseMs: number;
 }
 
-/** For how long a store that is away is waited for: with an outcome, and before anything has happened. */
+/**
+ * For how long a store that is away is waited for: with an outcome, and before anything has
+ * happened.
+ */
 const OUTCOME_MS = 60_000;
 const STEP_MS = 10_000;
 const NONE: readonly string[] = [];
@@ -57,7 +60,9 @@ export class Holding implements Holder {
     this.lease = opening.lease;
     this.label = opening.label;
     this.#work = new Workspace(ground, opening);
-    this.#queue = new SaveQueue(ground, this.id, opening.lease.epoch, ({ checkpoint }) => this.#tell(checkpoint));
+    this.#queue = new SaveQueue(ground, this.id, opening.lease.epoch, ({ checkpoint }) =>
+      this.#tell(checkpoint),
+    );
     this.inbox = new HeldInbox(this);
     ground.keeper.add(this);
   }
@@ -70,7 +75,10 @@ export class Holding implements Holder {
     return this.#work.head.line;
   }
 
-  /** Aborts when the lease is lost, the session cancelled or the store closed; the reason says which. */
+  /**
+   * Aborts when the lease is lost, the session cancelled or the store closed; the reason says
+   * which.
+   */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
@@ -96,16 +104,26 @@ export class Holding implements Holder {
   usable(): void {
     if (this.#ended) throw this.#ended;
     if (this.#moving) {
-      throw new HoldfastError("BAD_STATUS", `Session ${quote(this.id)} is going to another line. Wait for rewind or adopt to resolve.`, {
-        sessionId: this.id,
-      });
+      throw new HoldfastError(
+        "BAD_STATUS",
+        `Session ${quote(this.id)} is going to another line. Wait for rewind or adopt to resolve.`,
+        {
+          sessionId: this.id,
+        },
+      );
     }
   }
 
   // ---- saving
 
-  /** Makes everything staged durable, with a checkpoint at its end. `alongside`: what else is changed in the same step. */
-  async checkpoint(mark: CheckpointOptions, alongside?: (checkpoint: Checkpoint) => readonly DocChange[]): Promise<Checkpoint> {
+  /**
+   * Makes everything staged durable, with a checkpoint at its end. `alongside`: what else is
+   * changed in the same step.
+   */
+  async checkpoint(
+    mark: CheckpointOptions,
+    alongside?: (checkpoint: Checkpoint) => readonly DocChange[],
+  ): Promise<Checkpoint> {
     return (await this.commit(mark, [], alongside)) as Checkpoint;
   }
 
@@ -121,7 +139,8 @@ export class Holding implements Holder {
     alongside?: (checkpoint: Checkpoint) => readonly DocChange[],
   ): Promise<Checkpoint | undefined> {
     this.usable();
-    // What follows may fail before anything is sealed: whichever save comes to have what is staged takes them in.
+    // What follows may fail before anything is sealed: whichever save comes to have what is staged
+    // takes them in.
     for (const id of drained) this.#drained.add(id);
     const named = this.#work.foreignFiles();
     if (named.length > 0) await bringFiles(this.ground.store, this.#work, named);
@@ -136,7 +155,8 @@ export class Holding implements Holder {
     try {
       await this.#queue.send(docs === undefined ? sealed : { ...sealed, docs });
     } catch (error) {
-      // What goes with something else is not sent again: this holder knows of a save that may not be there, and ends.
+      // What goes with something else is not sent again: this holder knows of a save that may not
+      // be there, and ends.
       if (docs !== undefined && error instanceof HoldfastError) this.superseded(error);
       throw this.endIfStale(error);
     }
@@ -146,24 +166,41 @@ export class Holding implements Holder {
 
   #tell(checkpoint: Checkpoint | undefined): void {
     if (checkpoint === undefined) return;
-    tellEvent(this.ground.telemetry, () => ({ type: "checkpoint", sessionId: this.id, agent: this.#work.head.agent, checkpoint }));
+    tellEvent(this.ground.telemetry, () => ({
+      type: "checkpoint",
+      sessionId: this.id,
+      agent: this.#work.head.agent,
+      checkpoint,
+    }));
   }
 
-  /** The same for what would be paid for twice, or be in doubt: a reply, and that a call is begun. Not at once given up for a passing reason. */
+  /**
+   * The same for what would be paid for twice, or be in doubt: a reply, and that a call is begun.
+   * Not at once given up for a passing reason.
+   */
   commitStep(mark?: CheckpointOptions, drained: readonly string[] = []): Promise<void> {
     return this.#patiently(STEP_MS, mark, drained);
   }
 
-  /** The same for the outcome of a call that has been made, which would otherwise be one of which nobody knows. */
+  /**
+   * The same for the outcome of a call that has been made, which would otherwise be one of which
+   * nobody knows.
+   */
   commitSurely(mark?: CheckpointOptions): Promise<void> {
     return this.#patiently(OUTCOME_MS, mark, []);
   }
 
   /** While the store is busy, full or away, it is tried again. */
-  #patiently(patienceMs: number, mark: CheckpointOptions | undefined, drained: readonly string[]): Promise<void> {
+  #patiently(
+    patienceMs: number,
+    mark: CheckpointOptions | undefined,
+    drained: readonly string[],
+  ): Promise<void> {
     return patiently(patienceMs, {
-      // Once it is sealed it waits in the queue, and is sent again from there. A file that could not be read comes before that.
-      attempt: (isFirst) => (isFirst || !this.#work.isSaved ? this.commit(mark, drained) : this.flush()),
+      // Once it is sealed it waits in the queue, and is sent again from there. A file that could
+      // not be read comes before that.
+      attempt: (isFirst) =>
+        isFirst || !this.#work.isSaved ? this.commit(mark, drained) : this.flush(),
       isOver: () => this.#ended !== undefined,
       signal: this.signal,
     });
@@ -174,7 +211,12 @@ export class Holding implements Holder {
     const head = this.#work.takeHead();
     const drained = this.#takeDrained();
     if (head === undefined && drained.length === 0) return;
-    const change = { session: this.id, when: { epoch: this.lease.epoch }, drained, ...(head && { head: headRow(head) }) };
+    const change = {
+      session: this.id,
+      when: { epoch: this.lease.epoch },
+      drained,
+      ...(head && { head: headRow(head) }),
+    };
     const applied = await this.ground.store.apply([change]).catch((error: unknown) => {
       // They go with the next one.
       if (head !== undefined) this.#work.headAgain();
@@ -202,15 +244,17 @@ export class Holding implements Holder {
   async noteAttempts(attempts: number): Promise<void> {
     const lease = { ...this.lease, attempts, seen: this.progress };
     const { epoch, until } = this.lease;
-    const applied = await this.ground.store.apply([{ session: this.id, when: { epoch, until }, lease: leaseRow(this.id, lease) }]);
+    const applied = await this.ground.store.apply([
+      { session: this.id, when: { epoch, until }, lease: leaseRow(this.id, lease) },
+    ]);
     // Renewed in between: the next one carries it.
     this.lease = { ...this.lease, attempts, seen: lease.seen };
     if (!applied.ok && applied.why !== "until") throw this.endIfStale(superseded(this.id));
   }
 
   /**
-   * Seals what is staged, to go with the next commit: it would do no harm to lose it. Answers whether it could: files that are named have
-   * to be read first.
+   * Seals what is staged, to go with the next commit: it would do no harm to lose it. Answers
+   * whether it could: files that are named have to be read first.
    */
   commitLater(mark: CheckpointOptions | undefined): boolean {
     this.usable();
@@ -234,10 +278,17 @@ export class Holding implements Holder {
 
   // ---- another line
 
-  /** Going to another line: everything staged must be saved, everything sealed sent, and nothing may come in between. */
+  /**
+   * Going to another line: everything staged must be saved, everything sealed sent, and nothing may
+   * come in between.
+   */
   async move(go: () => Promise<void>): Promise<void> {
     this.usable();
-    if (!this.#work.isSaved) throw unsaved(this.id, "Checkpoint first, or close with { discard: true } and open it again.");
+    if (!this.#work.isSaved)
+      throw unsaved(
+        this.id,
+        "Checkpoint first, or close with { discard: true } and open it again.",
+      );
     this.#moving = true;
     try {
       await this.#queue.flush();
@@ -249,13 +300,26 @@ export class Holding implements Holder {
     }
   }
 
-  /** Puts the session on a line, begun with it or there before. Answers whether the line could be begun. */
-  async moveTo(line: LineId, to: Omit<Standing, "head">, begun: Change["line"], alongside: readonly DocChange[] = []): Promise<boolean> {
+  /**
+   * Puts the session on a line, begun with it or there before. Answers whether the line could be
+   * begun.
+   */
+  async moveTo(
+    line: LineId,
+    to: Omit<Standing, "head">,
+    begun: Change["line"],
+    alongside: readonly DocChange[] = [],
+  ): Promise<boolean> {
     // Whoever goes to another line has said that the session goes on here.
     this.#work.joins();
     const { reason: _before, due: _due, ...rest } = this.#work.head;
     const { status, reason } = to.fold;
-    const head: HeadDoc = { ...rest, line, status, ...(reason === undefined ? undefined : { reason }) };
+    const head: HeadDoc = {
+      ...rest,
+      line,
+      status,
+      ...(reason === undefined ? undefined : { reason }),
+    };
     const change = {
       session: this.id,
       when: { epoch: this.lease.epoch },
@@ -266,15 +330,20 @@ export class Holding implements Holder {
       throw this.#endIfUnknown(error);
     });
     if (!applied.ok && applied.why === "origin") return false;
-    if (!applied.ok) throw applied.change === 0 ? this.endIfStale(superseded(this.id)) : outdone(this.id);
+    if (!applied.ok)
+      throw applied.change === 0 ? this.endIfStale(superseded(this.id)) : outdone(this.id);
     this.#work = new Workspace(this.ground, { ...to, head });
     this.ground.watchers.changed(this.id);
     return true;
   }
 
-  /** Where nobody can say which line the session is on by now, this holder must not go on with either. */
+  /**
+   * Where nobody can say which line the session is on by now, this holder must not go on with
+   * either.
+   */
   #endIfUnknown(error: unknown): unknown {
-    if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO")) return error;
+    if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO"))
+      return error;
     const advice = `Whether session ${quote(this.id)} is on another line now is unknown. Open it again to see.`;
     this.superseded(new HoldfastError(error.code, advice, { sessionId: this.id }, error));
     return this.#ended;
@@ -291,7 +360,10 @@ export class Holding implements Holder {
     return this.#drained.has(letter.id);
   }
 
-  /** Sends mail that was taken in, and could not be saved for a passing reason: it would be taken in again. */
+  /**
+   * Sends mail that was taken in, and could not be saved for a passing reason: it would be taken in
+   * again.
+   */
   async sendTaken(): Promise<void> {
     if (this.#queue.takesMail && this.#ended === undefined) await this.flush();
   }
@@ -299,7 +371,8 @@ export class Holding implements Holder {
   /** A session that runs another waits for it, and goes on when something has changed there. */
   async wakeParent(): Promise<void> {
     const { parent } = this.#work.head;
-    if (parent !== undefined) await this.ground.post(parent, { kind: "wake", child: this.id }).catch(() => {});
+    if (parent !== undefined)
+      await this.ground.post(parent, { kind: "wake", child: this.id }).catch(() => {});
   }
 
   // ---- the end
@@ -320,12 +393,22 @@ export class Holding implements Holder {
     this.#abort.abort(this.#ended);
   }
 
-  /** Lets go of the session. Staged work that was not saved throws, unless it is to be discarded. `aborts`: under whoever works with it. */
-  async close({ discard, aborts = false }: { readonly discard: boolean; readonly aborts?: boolean }): Promise<void> {
+  /**
+   * Lets go of the session. Staged work that was not saved throws, unless it is to be discarded.
+   * `aborts`: under whoever works with it.
+   */
+  async close({
+    discard,
+    aborts = false,
+  }: {
+    readonly discard: boolean;
+    readonly aborts?: boolean;
+  }): Promise<void> {
     const stale = this.#ended?.code === "STALE_LEASE";
     if (this.#ended?.code === "CLOSED") return;
     if (!discard && !stale && !this.#ended) {
-      if (!this.#work.isSaved) throw unsaved(this.id, "Checkpoint first, or close with { discard: true }.");
+      if (!this.#work.isSaved)
+        throw unsaved(this.id, "Checkpoint first, or close with { discard: true }.");
       await this.flush();
     }
     // What was posted to this holder is not left to the next: it may never come.
@@ -333,7 +416,11 @@ export class Holding implements Holder {
     // Ended by a cancel that is still on its way to the store.
     else if (!stale) await this.inbox.idle();
     this.ground.keeper.remove(this);
-    this.#ended = new HoldfastError("CLOSED", `Session ${quote(this.id)} has been closed. Open it again.`, { sessionId: this.id });
+    this.#ended = new HoldfastError(
+      "CLOSED",
+      `Session ${quote(this.id)} has been closed. Open it again.`,
+      { sessionId: this.id },
+    );
     if (aborts) this.#abort.abort(this.#ended);
     if (!stale) {
       await letGo(this.ground.store, this.id, this.lease);
@@ -344,5 +431,9 @@ export class Holding implements Holder {
 }
 
 export function unsaved(session: string, advice: string): HoldfastError {
-  return new HoldfastError("UNSAVED", `Session ${quote(session)} has staged work that was not saved. ${advice}`, { sessionId: session });
+  return new HoldfastError(
+    "UNSAVED",
+    `Session ${quote(session)} has staged work that was not saved. ${advice}`,
+    { sessionId: session },
+  );
 }

@@ -1,4 +1,7 @@
-/** The ids of a session's messages: no id is taken twice, and a message that is there already is passed over. */
+/**
+ * The ids of a session's messages: no id is taken twice, and a message that is there already is
+ * passed over.
+ */
 import { content } from "../../core/journal/diff.js";
 import type { Fold } from "../../core/journal/fold.js";
 import type { EncodedMessage, Message, MessageInput } from "../../core/messages/message.js";
@@ -29,10 +32,17 @@ export class MessageIds {
     this.#known = undefined;
   }
 
-  /** Those that are not in the transcript already. Only a message that says the same may come twice. */
-  fresh(messages: readonly EncodedMessage[], splice: readonly [start: number, remove: number] | undefined): readonly EncodedMessage[] {
+  /**
+   * Those that are not in the transcript already. Only a message that says the same may come twice.
+   */
+  fresh(
+    messages: readonly EncodedMessage[],
+    splice: readonly [start: number, remove: number] | undefined,
+  ): readonly EncodedMessage[] {
     if (!messages.some(({ value }) => value.id !== undefined)) return messages;
-    const leaving = new Set(splice && this.#fold.messages.slice(splice[0], splice[0] + splice[1]).map(({ id }) => id));
+    const leaving = new Set(
+      splice && this.#fold.messages.slice(splice[0], splice[0] + splice[1]).map(({ id }) => id),
+    );
     this.#known ??= new Map(this.#fold.messages.map((message) => [message.id, message]));
     const known = this.#known;
     const given = new Map<string, MessageInput>();
@@ -56,9 +66,13 @@ export class MessageIds {
   #refuseReserved(id: string): void {
     const place = parsePlace(id);
     if (place?.line === this.#line && place.seq > this.#fold.seq && !this.#known?.has(id)) {
-      throw new HoldfastError("INVALID_ID", `${quote(id)} is the id that a later message of this session will be given. Choose another.`, {
-        path: "messages.id",
-      });
+      throw new HoldfastError(
+        "INVALID_ID",
+        `${quote(id)} is the id that a later message of this session will be given. Choose another.`,
+        {
+          path: "messages.id",
+        },
+      );
     }
   }
 }

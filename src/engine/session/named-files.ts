@@ -6,12 +6,21 @@ import type { Store } from "../../store/port.js";
 import type { Workspace } from "./workspace.js";
 
 /** Throws where messages could not be appended and saved; stages nothing. */
-export async function tryMessages(store: Store, work: Workspace, messages: readonly EncodedMessage[]): Promise<void> {
-  for (const name of work.tryMessages(messages)) if ((await store.blob(name)) === undefined) throw notStored(name);
+export async function tryMessages(
+  store: Store,
+  work: Workspace,
+  messages: readonly EncodedMessage[],
+): Promise<void> {
+  for (const name of work.tryMessages(messages))
+    if ((await store.blob(name)) === undefined) throw notStored(name);
 }
 
 /** Reads files that staged messages name. */
-export async function bringFiles(store: Store, work: Workspace, names: readonly Digest[]): Promise<void> {
+export async function bringFiles(
+  store: Store,
+  work: Workspace,
+  names: readonly Digest[],
+): Promise<void> {
   for (const name of names) {
     const bytes = await store.blob(name);
     if (bytes === undefined) work.missesFile(name);
@@ -20,23 +29,38 @@ export async function bringFiles(store: Store, work: Workspace, names: readonly 
   }
 }
 
-/** The files that messages name and do not bring. What a tool answered may only look like one, and names none. */
+/**
+ * The files that messages name and do not bring. What a tool answered may only look like one, and
+ * names none.
+ */
 export const filesNotBrought = (messages: readonly EncodedMessage[]): readonly Digest[] =>
   messages.flatMap(({ value: { content: parts }, blobs }) => {
-    const named = typeof parts === "string" ? [] : parts.flatMap((part) => (part.type === "tool-result" ? [] : blobsOf([part])));
+    const named =
+      typeof parts === "string"
+        ? []
+        : parts.flatMap((part) => (part.type === "tool-result" ? [] : blobsOf([part])));
     return named.filter((name) => !blobs.some(({ digest }) => digest === name));
   });
 
-/** Whether a message says that one of its parts is this file. What a tool answered does not count. */
+/**
+ * Whether a message says that one of its parts is this file. What a tool answered does not count.
+ */
 export const isNamedIn = (messages: readonly Message[], name: Digest): boolean =>
   messages.some(
     ({ content: parts }) =>
-      typeof parts !== "string" && parts.some((part) => part.type === "file" && "digest" in part.data && part.data.digest === name),
+      typeof parts !== "string" &&
+      parts.some(
+        (part) => part.type === "file" && "digest" in part.data && part.data.digest === name,
+      ),
   );
 
 export function notStored(name: Digest): HoldfastError {
-  return new HoldfastError("INVALID_VALUE", `messages: one names the file ${quote(name)}, which is not stored. Give its bytes instead.`, {
-    path: "messages",
-    found: name,
-  });
+  return new HoldfastError(
+    "INVALID_VALUE",
+    `messages: one names the file ${quote(name)}, which is not stored. Give its bytes instead.`,
+    {
+      path: "messages",
+      found: name,
+    },
+  );
 }

@@ -10,7 +10,10 @@ interface Trying {
   readonly signal: AbortSignal;
 }
 
-export async function patiently(patienceMs: number, { attempt, isOver, signal }: Trying): Promise<void> {
+export async function patiently(
+  patienceMs: number,
+  { attempt, isOver, signal }: Trying,
+): Promise<void> {
   const deadline = performance.now() + patienceMs;
   for (let pause = 50; ; pause = Math.min(2 * pause, 2_000)) {
     try {

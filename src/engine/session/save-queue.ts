@@ -1,8 +1,10 @@
 /**
  * Saves on their way to the store.
  *
- * S1  every save goes through one conditional append: this epoch, this line, this end. Nothing else writes the journal.
- * S2  a save that failed is unknown. It stays sealed as it is and is sent again before anything newer, so it lands once (D4).
+ * S1  every save goes through one conditional append: this epoch, this line, this end. Nothing else
+ *     writes the journal.
+ * S2  a save that failed is unknown. It stays sealed as it is and is sent again before anything
+ *     newer, so it lands once (D4).
  */
 import type { Checkpoint } from "../../core/journal/checkpoint.js";
 import { firstSeq } from "../../core/journal/save.js";
@@ -45,7 +47,10 @@ export class SaveQueue {
     return this.#pending.length === 0;
   }
 
-  /** Whether mail goes with what is still on its way: until then it is in the inbox, as if nobody had looked at it. */
+  /**
+   * Whether mail goes with what is still on its way: until then it is in the inbox, as if nobody
+   * had looked at it.
+   */
   get takesMail(): boolean {
     return this.#pending.some(({ drained }) => drained.length > 0);
   }
@@ -78,7 +83,8 @@ export class SaveQueue {
     this.#sending = this.#apply(batch).then(
       (applied) => {
         this.#sending = undefined;
-        if (!applied.ok) throw applied.change === 0 ? superseded(this.#session) : outdone(this.#session);
+        if (!applied.ok)
+          throw applied.change === 0 ? superseded(this.#session) : outdone(this.#session);
         this.#pending = this.#pending.slice(batch.length);
         this.#ground.watchers.changed(this.#session);
         for (const sealed of batch) this.#saved(sealed);
@@ -93,7 +99,8 @@ export class SaveQueue {
 
   #apply(batch: readonly Sealed[]): Promise<Applied> {
     let docs: readonly DocChange[] | undefined;
-    for (const sealed of batch) if (sealed.docs !== undefined) docs = [...(docs ?? []), ...sealed.docs];
+    for (const sealed of batch)
+      if (sealed.docs !== undefined) docs = [...(docs ?? []), ...sealed.docs];
     return this.#ground.store.apply([this.#change(batch)], docs);
   }
 
@@ -106,7 +113,11 @@ export class SaveQueue {
       head = sealed.head ?? head;
       if (sealed.drained.length > 0) drained = [...(drained ?? []), ...sealed.drained];
     }
-    const change: { -readonly [K in keyof Change]: Change[K] } = { session: this.#session, when: { epoch: this.#epoch }, saves };
+    const change: { -readonly [K in keyof Change]: Change[K] } = {
+      session: this.#session,
+      when: { epoch: this.#epoch },
+      saves,
+    };
     if (head !== undefined) change.head = headRow(head);
     if (drained !== undefined) change.drained = drained;
     return change;

@@ -1,5 +1,14 @@
-/** Turn what is staged into a save, with a base where one pays, and a checkpoint at its end where one is wanted. */
-import { type Checkpoint, type CheckpointOptions, checkpointFrom, type Mark, markText } from "../../core/journal/checkpoint.js";
+/**
+ * Turn what is staged into a save, with a base where one pays, and a checkpoint at its end where
+ * one is wanted.
+ */
+import {
+  type Checkpoint,
+  type CheckpointOptions,
+  checkpointFrom,
+  type Mark,
+  markText,
+} from "../../core/journal/checkpoint.js";
 import type { Fold } from "../../core/journal/fold.js";
 import { record } from "../../core/journal/record.js";
 import { baseRefs } from "../../core/journal/refs.js";
@@ -68,7 +77,9 @@ export function sealStaged(
   fold.readBytes += row.bytes + stateBytes;
   if (withBase) fold.markBase(seq, fold.costAfterBase(stateBytes));
   fold.seq = seq;
-  const checkpoint = mark && checkpointFrom(mark, save, digest, session, (before) => past.knownLineAt(before) ?? line);
+  const checkpoint =
+    mark &&
+    checkpointFrom(mark, save, digest, session, (before) => past.knownLineAt(before) ?? line);
   fold.course.saveEnds();
   if (checkpoint !== undefined) fold.prior = seq;
   return { save: { save, refs: allRefs, blobs }, digest, checkpoint };

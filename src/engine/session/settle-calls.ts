@@ -18,10 +18,14 @@ export function cancel(work: Workspace, reason: string): void {
   work.event("cancel", reason);
 }
 
-/** Nobody goes on with this session by itself: of calls that have begun, somebody must say what became of them, unless they say it themselves. */
+/**
+ * Nobody goes on with this session by itself: of calls that have begun, somebody must say what
+ * became of them, unless they say it themselves.
+ */
 export function leaveInDoubt(work: Workspace): void {
   for (const effect of work.fold.course.open)
-    if (effect.phase === "begun" && acts(effect)) work.course({ effect: { id: effect.id, is: "doubt", inside: true } });
+    if (effect.phase === "begun" && acts(effect))
+      work.course({ effect: { id: effect.id, is: "doubt", inside: true } });
   restate(work);
 }
 
@@ -37,11 +41,15 @@ export function settle(work: Workspace, effect: Effect, as: Settlement, decided:
   else finish(work, effect, as, "result" in as ? "ok" : "error", decided);
 }
 
-const decidedIn = ({ by, asked }: Decided): Decided => ({ ...(by !== undefined && { by }), ...(asked !== undefined && { asked }) });
+const decidedIn = ({ by, asked }: Decided): Decided => ({
+  ...(by !== undefined && { by }),
+  ...(asked !== undefined && { asked }),
+});
 
 /** It may go on from where it stands; or, with an error, it is not to go on here. */
 function settleWhole(work: Workspace, effect: Effect, as: Settlement, decided: Decided): void {
-  if (!("error" in as)) return finish(work, effect, { result: "result" in as ? as.result : null }, "ok", decided);
+  if (!("error" in as))
+    return finish(work, effect, { result: "result" in as ? as.result : null }, "ok", decided);
   finish(work, effect, as, "error", decided);
   cancel(work, as.error);
 }
@@ -58,15 +66,24 @@ export function finish(
   work.course({ effect: { id, is: "done", outcome, ...decidedIn(decided), ...happened } }, body);
 }
 
-/** The status that follows from the calls that are open, and when there is something to do: in-doubt outranks waiting outranks in-progress. */
+/**
+ * The status that follows from the calls that are open, and when there is something to do: in-doubt
+ * outranks waiting outranks in-progress.
+ */
 export function restate(work: Workspace): void {
   const { status, reason, course, isCancelling } = work.fold;
   if (isUnderWay(status)) {
     const phases = new Set(course.open.map(({ phase }) => phase));
-    const target = phases.has("doubt") ? "in-doubt" : phases.has("waiting") ? "waiting" : "in-progress";
-    if (target !== status && status !== "in-progress" && target !== "in-doubt") work.event("settle");
+    const target = phases.has("doubt")
+      ? "in-doubt"
+      : phases.has("waiting")
+        ? "waiting"
+        : "in-progress";
+    if (target !== status && status !== "in-progress" && target !== "in-doubt")
+      work.event("settle");
     if (isCancelling && target !== "in-doubt") work.event("cancel", reason);
-    else if (target !== status && target !== "in-progress") work.event(target === "in-doubt" ? "doubt" : "wait");
+    else if (target !== status && target !== "in-progress")
+      work.event(target === "in-doubt" ? "doubt" : "wait");
   }
   work.redue();
 }

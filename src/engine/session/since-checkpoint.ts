@@ -1,6 +1,6 @@
 /**
- * Count what a session has done since its last checkpoint. The session's own records are counted, so a process that opens the session after a
- * crash gets the same numbers.
+ * Count what a session has done since its last checkpoint. The session's own records are counted,
+ * so a process that opens the session after a crash gets the same numbers.
  */
 import { openCalls } from "../../core/messages/between.js";
 import type { Message } from "../../core/messages/message.js";
@@ -37,7 +37,10 @@ export class SinceCheckpoint implements Since {
   /** By the clock that checkpoints are dated by. A fork counts from its own beginning. */
   get ms(): number {
     const { latest, head } = this.#work;
-    const at = latest === undefined ? head.createdAt : Math.max(Date.parse(latest.createdAt), head.createdAt);
+    const at =
+      latest === undefined
+        ? head.createdAt
+        : Math.max(Date.parse(latest.createdAt), head.createdAt);
     return this.#ground.wallMs() - at;
   }
 

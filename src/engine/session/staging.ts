@@ -1,8 +1,10 @@
 /**
- * What has been staged since the last save: records already checked and encoded, waiting for a number and a seal.
+ * What has been staged since the last save: records already checked and encoded, waiting for a
+ * number and a seal.
  *
- * Items come first in a save, so the number of a staged message is known at once: live code sees the id that a resumed run will see.
- * This is the hot path of every save: texts are put together once, and nothing is made that most saves do not need.
+ * Items come first in a save, so the number of a staged message is known at once: live code sees
+ * the id that a resumed run will see. This is the hot path of every save: texts are put together
+ * once, and nothing is made that most saves do not need.
  */
 import type { CourseRecord } from "../../core/effects/course.js";
 import type { Body as CourseBody } from "../../core/effects/effect.js";
@@ -44,8 +46,9 @@ const none: readonly never[] = [];
 export class Staging {
   #items: Staged[] = [];
   /**
-   * In the order in which they are written. What sets or unsets a key stands under a name made of it: a later one takes its place, so that
-   * keys come back in the order in which a live run sees them. All others stand under a number.
+   * In the order in which they are written. What sets or unsets a key stands under a name made of
+   * it: a later one takes its place, so that keys come back in the order in which a live run sees
+   * them. All others stand under a number.
    */
   #state = new Map<string | number, Staged>();
   #next = 0;
@@ -70,36 +73,53 @@ export class Staging {
   /** Files that staged messages name without bringing them. */
   foreignFiles(): readonly Digest[] {
     if (!this.#namesFiles) return none;
-    return this.#items.flatMap(({ files = none, blobs }) => files.filter((name) => !blobs.some((blob) => blob.digest === name)));
+    return this.#items.flatMap(({ files = none, blobs }) =>
+      files.filter((name) => !blobs.some((blob) => blob.digest === name)),
+    );
   }
 
   /** Sends a file along with the messages that name it. */
   brings(file: Blob): void {
     for (const staged of this.#items)
-      if (staged.files?.includes(file.digest) && !staged.blobs.includes(file)) staged.blobs = [...staged.blobs, file];
+      if (staged.files?.includes(file.digest) && !staged.blobs.includes(file))
+        staged.blobs = [...staged.blobs, file];
   }
 
   /** Takes back that a file is kept: a tool answered something that only looks like one. */
   notAFile(name: Digest): void {
-    for (const staged of this.#items) if (staged.files?.includes(name)) staged.files = staged.files.filter((file) => file !== name);
+    for (const staged of this.#items)
+      if (staged.files?.includes(name)) staged.files = staged.files.filter((file) => file !== name);
   }
 
   /** Room for more, or an error before anything is staged. */
   reserve(records: number, bytes: number): void {
     if (this.#items.length + this.#state.size + records > MAX_STAGED) {
-      throw new HoldfastError("TOO_LARGE", `More than ${MAX_STAGED} changes are staged. Checkpoint in between.`, { limit: MAX_STAGED });
+      throw new HoldfastError(
+        "TOO_LARGE",
+        `More than ${MAX_STAGED} changes are staged. Checkpoint in between.`,
+        { limit: MAX_STAGED },
+      );
     }
     if (this.#bytes + bytes > MAX_STAGED_BYTES) {
-      throw new HoldfastError("TOO_LARGE", `More than ${MAX_STAGED_BYTES} bytes are staged. Checkpoint in between.`, {
-        limit: MAX_STAGED_BYTES,
-      });
+      throw new HoldfastError(
+        "TOO_LARGE",
+        `More than ${MAX_STAGED_BYTES} bytes are staged. Checkpoint in between.`,
+        {
+          limit: MAX_STAGED_BYTES,
+        },
+      );
     }
     this.#bytes += bytes;
   }
 
   /** A message at the end of the transcript, or at a place in it with others taken out there. */
-  message(message: EncodedMessage, at: number, splice?: readonly [start: number, remove: number]): Body {
-    const start = splice === undefined ? '{"append":' : `{"splice":[${splice[0]},${splice[1]}],"item":`;
+  message(
+    message: EncodedMessage,
+    at: number,
+    splice?: readonly [start: number, remove: number],
+  ): Body {
+    const start =
+      splice === undefined ? '{"append":' : `{"splice":[${splice[0]},${splice[1]}],"item":`;
     const found = typeof message.value.content === "string" ? none : blobsOf(message.value.content);
     const files = found.length === 0 ? undefined : { files: found };
     if (files !== undefined) this.#namesFiles = true;
@@ -123,7 +143,10 @@ export class Staging {
   status(status: string, reason: string | undefined, output: string | undefined): void {
     if (reason !== undefined || output !== undefined) this.#ascii = false;
     const why = reason === undefined ? "" : `,"reason":${JSON.stringify(reason)}`;
-    this.#items.push({ text: `{"status":"${status}"${why}${output === undefined ? "" : `,"output":${output}`}`, blobs: none });
+    this.#items.push({
+      text: `{"status":"${status}"${why}${output === undefined ? "" : `,"output":${output}`}`,
+      blobs: none,
+    });
   }
 
   set(key: string, value: Encoded): Body {
@@ -150,7 +173,10 @@ export class Staging {
   }
 
   list(key: string, start: number, remove: number, items: Encoded): void {
-    const at = this.#push(outOfRow(`{"list":${JSON.stringify(key)},"splice":[${start},${remove}],"items":`, items).staged);
+    const at = this.#push(
+      outOfRow(`{"list":${JSON.stringify(key)},"splice":[${start},${remove}],"items":`, items)
+        .staged,
+    );
     const others = this.#lists.get(key);
     if (others === undefined) this.#lists.set(key, [at]);
     else others.push(at);
@@ -174,14 +200,23 @@ export class Staging {
       return { value: body.value };
     }
     const blob = blobOf(body);
-    this.#push({ text: `${text},"blob":"${blob.digest}","size":${body.bytes}`, blobs: [blob], body: blob.digest, at });
+    this.#push({
+      text: `${text},"blob":"${blob.digest}","size":${body.bytes}`,
+      blobs: [blob],
+      body: blob.digest,
+      at,
+    });
     return { blob: blob.digest, size: body.bytes };
   }
 
   /** What the model is given before the transcript, as a blob of its own, however small. */
   prefix(prefix: Encoded, since: number): Digest {
     const blob = blobOf(prefix);
-    this.#push({ text: `{"prefix":"${blob.digest}","since":${since}`, blobs: [blob], body: blob.digest });
+    this.#push({
+      text: `{"prefix":"${blob.digest}","since":${since}`,
+      blobs: [blob],
+      body: blob.digest,
+    });
     return blob.digest;
   }
 
@@ -198,7 +233,9 @@ export class Staging {
           refs.push(...staged.files);
           text += `,"files":${JSON.stringify(staged.files)}`;
         }
-        return staged.at === undefined || staged.at === at ? `${text}}` : `${text},"ago":${at - staged.at}}`;
+        return staged.at === undefined || staged.at === at
+          ? `${text}}`
+          : `${text},"ago":${at - staged.at}}`;
       });
     const sections = {
       items: texts(this.#items),
@@ -226,12 +263,16 @@ function blobOf({ text }: { readonly text: string }): Blob {
   return { digest: digest(bytes), bytes };
 }
 
-const inBlob = (blob: Blob, { bytes }: { readonly bytes: number }): string => `null,"blob":"${blob.digest}","size":${bytes}`;
+const inBlob = (blob: Blob, { bytes }: { readonly bytes: number }): string =>
+  `null,"blob":"${blob.digest}","size":${bytes}`;
 
 /** A body in its record, or, when it is big, in a blob that the record names. */
 function outOfRow(start: string, value: Encoded): { readonly staged: Staged; readonly body: Body } {
   if (value.bytes < BLOB_FROM) {
-    return { staged: { text: start + value.text, blobs: none }, body: { bytes: value.bytes, blob: undefined } };
+    return {
+      staged: { text: start + value.text, blobs: none },
+      body: { bytes: value.bytes, blob: undefined },
+    };
   }
   const blob = blobOf(value);
   return {

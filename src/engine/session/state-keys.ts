@@ -6,9 +6,13 @@ import { freeze, type Json, type JsonObject } from "../../core/values/json.js";
 export function checkKey(key: unknown): string {
   const name = checkName(key, "state key");
   if (name === "messages")
-    throw new HoldfastError("INVALID_OPTION", "state key: `messages` is the transcript. Use append, splice or save.", {
-      path: "state.messages",
-    });
+    throw new HoldfastError(
+      "INVALID_OPTION",
+      "state key: `messages` is the transcript. Use append, splice or save.",
+      {
+        path: "state.messages",
+      },
+    );
   return name;
 }
 

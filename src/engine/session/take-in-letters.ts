@@ -16,15 +16,24 @@ interface Takes {
   readonly appends: boolean;
 }
 
-/** Stages what letters change, and what follows from it for the session's status. Answers those that are taken in by that. */
+/**
+ * Stages what letters change, and what follows from it for the session's status. Answers those that
+ * are taken in by that.
+ */
 export function takeIn(work: Workspace, mail: readonly Letter[], takes: Takes): readonly Letter[] {
   const dropped = turnsTakenBack(mail);
-  const taken = mail.filter((letter) => stage(work, letter, takes) || (letter.doc.kind === "turn" && dropped.has(letter.doc.turn)));
+  const taken = mail.filter(
+    (letter) =>
+      stage(work, letter, takes) || (letter.doc.kind === "turn" && dropped.has(letter.doc.turn)),
+  );
   if (taken.length > 0) restate(work);
   return taken;
 }
 
-/** Answers whether the letter is done with. Turns wait until the one before is over, and are begun by whoever runs the agent. */
+/**
+ * Answers whether the letter is done with. Turns wait until the one before is over, and are begun
+ * by whoever runs the agent.
+ */
 function stage(work: Workspace, { doc, appended }: Letter, { isAtWork, appends }: Takes): boolean {
   const { course } = work.fold;
   switch (doc.kind) {
@@ -49,51 +58,76 @@ function stage(work: Workspace, { doc, appended }: Letter, { isAtWork, appends }
     }
     case "deny": {
       const effect = course.get(doc.effect);
-      if (effect?.phase === "waiting" && effect.asked === doc.asked) finish(work, effect, { error: doc.reason }, "denied", doc);
+      if (effect?.phase === "waiting" && effect.asked === doc.asked)
+        finish(work, effect, { error: doc.reason }, "denied", doc);
       return true;
     }
     case "settle": {
       const effect = course.get(doc.effect);
       // That it happened stays true; that it did not, and may be made again, was said of one time.
       const counts = "result" in doc.as || effect?.asked === doc.asked;
-      if (counts && (effect?.phase === "waiting" || effect?.phase === "doubt")) settle(work, effect, doc.as, doc);
+      if (counts && (effect?.phase === "waiting" || effect?.phase === "doubt"))
+        settle(work, effect, doc.as, doc);
       return true;
     }
     case "late": {
       const effect = course.get(doc.effect);
       if (effect?.phase !== "begun" && effect?.phase !== "doubt") return true;
-      // What was done counts whenever it was. That nothing was done counts for the last attempt, and only where none before it is open.
-      const isOnly = effect.attempt?.no === doc.attempt && (doc.attempt === 1 || effect.mode === "once");
+      // What was done counts whenever it was. That nothing was done counts for the last attempt,
+      // and only where none before it is open.
+      const isOnly =
+        effect.attempt?.no === doc.attempt && (doc.attempt === 1 || effect.mode === "once");
       const happened = "result" in doc.as || ("error" in doc.as && doc.as.happened === true);
       if (happened || isOnly) settle(work, effect, doc.as, { by: "late" });
       return true;
     }
     case "signal": {
-      const waiting = course.open.find(({ waits }) => waits?.for === "signal" && waits.name === doc.name);
+      const waiting = course.open.find(
+        ({ waits }) => waits?.for === "signal" && waits.name === doc.name,
+      );
       const value = encode(doc.value, "signal");
       if (waiting === undefined) work.course({ signal: doc.name }, value);
-      else work.course({ effect: { id: waiting.id, is: "signalled", name: doc.name, ...nthOf(waiting) } }, value);
+      else
+        work.course(
+          { effect: { id: waiting.id, is: "signalled", name: doc.name, ...nthOf(waiting) } },
+          value,
+        );
       return true;
     }
     case "wake": {
-      // The call that runs the child is about to wait for it, perhaps: that would be slept over. It stays until that is known. A call that
-      // nobody is at is run again from its beginning, and looks at the child itself: a letter that stayed for it would stay for ever.
+      // The call that runs the child is about to wait for it, perhaps: that would be slept over. It
+      // stays until that is known. A call that nobody is at is run again from its beginning, and
+      // looks at the child itself: a letter that stayed for it would stay for ever.
       const runner = course.get(doc.child.slice(0, doc.child.indexOf("/")));
-      if (isAtWork && runner !== undefined && (runner.phase === "begun" || runner.phase === "ready")) return false;
+      if (
+        isAtWork &&
+        runner !== undefined &&
+        (runner.phase === "begun" || runner.phase === "ready")
+      )
+        return false;
       for (const { id, waits } of course.open)
-        if (waits?.for === "child" && waits.session === doc.child) work.course({ effect: { id, is: "woken" } });
+        if (waits?.for === "child" && waits.session === doc.child)
+          work.course({ effect: { id, is: "woken" } });
       return true;
     }
   }
 }
 
-/** Whether messages from outside may be looked at: where calls are open, only those that answer them may come, and only by hand. */
-export const mayAppend = (work: Workspace): boolean => isAnswerable(work) || openCalls(newestFirst(work)).size === 0;
+/**
+ * Whether messages from outside may be looked at: where calls are open, only those that answer them
+ * may come, and only by hand.
+ */
+export const mayAppend = (work: Workspace): boolean =>
+  isAnswerable(work) || openCalls(newestFirst(work)).size === 0;
 
 /** No agent is at the session's calls: whoever has asked for them is somewhere else. */
-const isAnswerable = (work: Workspace): boolean => !isOpen(work) && work.fold.course.open.length + work.fold.course.doneCount === 0;
+const isAnswerable = (work: Workspace): boolean =>
+  !isOpen(work) && work.fold.course.open.length + work.fold.course.doneCount === 0;
 
-/** Whether messages may stand behind what is there. An agent at work would take calls that nobody has answered for its own. */
+/**
+ * Whether messages may stand behind what is there. An agent at work would take calls that nobody
+ * has answered for its own.
+ */
 const fits = (work: Workspace, messages: readonly MessageInput[]): boolean => {
   const open = openCalls(newestFirst(work));
   if (open.size > 0 && !(isAnswerable(work) && mayFollow(open, messages))) return false;
@@ -105,8 +139,9 @@ function* newestFirst({ fold }: Workspace): Generator<MessageInput> {
 }
 
 /**
- * Whoever sent them has looked whether they can be stored. Where somebody was first with the same id and other words, they are passed over:
- * a letter that cannot be taken in must not keep the session from being opened.
+ * Whoever sent them has looked whether they can be stored. Where somebody was first with the same
+ * id and other words, they are passed over: a letter that cannot be taken in must not keep the
+ * session from being opened.
  */
 function stageAppended(work: Workspace, messages: readonly MessageInput[]): boolean {
   if (!fits(work, messages)) return false;
@@ -121,7 +156,8 @@ function stageAppended(work: Workspace, messages: readonly MessageInput[]): bool
   return true;
 }
 
-const nthOf = ({ waits }: Effect) => (waits?.for === "signal" && waits.nth !== undefined ? { nth: waits.nth } : undefined);
+const nthOf = ({ waits }: Effect) =>
+  waits?.for === "signal" && waits.nth !== undefined ? { nth: waits.nth } : undefined;
 
 const said = ({ by, note }: { readonly by?: string; readonly note?: string }) => ({
   ...(by !== undefined && { by }),

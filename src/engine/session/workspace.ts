@@ -1,13 +1,18 @@
 /**
- * The state a holder works on: the fold, what is staged on top of it, and the head that goes with it. All of it in memory; sealing turns
- * what is staged into a save.
+ * The state a holder works on: the fold, what is staged on top of it, and the head that goes with
+ * it. All of it in memory; sealing turns what is staged into a save.
  */
 import type { CourseRecord, Turn } from "../../core/effects/course.js";
 import type { Checkpoint, CheckpointOptions } from "../../core/journal/checkpoint.js";
 import type { Fold } from "../../core/journal/fold.js";
 import { revive } from "../../core/journal/revive.js";
 import type { TranscriptChange } from "../../core/journal/transcript-change.js";
-import { type Blob, type EncodedMessage, encodeMessage, type MessageInput } from "../../core/messages/message.js";
+import {
+  type Blob,
+  type EncodedMessage,
+  encodeMessage,
+  type MessageInput,
+} from "../../core/messages/message.js";
 import { titleOf } from "../../core/messages/title.js";
 import { isUnderWay, type StatusEvent } from "../../core/sessions/status.js";
 import type { Digest } from "../../core/values/digest.js";
@@ -80,7 +85,10 @@ export class Workspace {
     return this.#latest;
   }
 
-  /** Whether the store was put back from a copy since the session was last set going: what the original did with it is not known. */
+  /**
+   * Whether the store was put back from a copy since the session was last set going: what the
+   * original did with it is not known.
+   */
   get isOfBefore(): boolean {
     return !this.#head.isOf(this.#ground.incarnation);
   }
@@ -101,8 +109,8 @@ export class Workspace {
   }
 
   /**
-   * A file that is not kept. What a tool answered may look like one of ours and is stored as it is; a message of the caller's own that
-   * names it is refused.
+   * A file that is not kept. What a tool answered may look like one of ours and is stored as it is;
+   * a message of the caller's own that names it is refused.
    */
   missesFile(name: Digest): void {
     if (isNamedIn(this.#fold.messages, name)) throw notStored(name);
@@ -124,19 +132,24 @@ export class Workspace {
   // ---- staging
 
   append(messages: readonly MessageInput[]): void {
-    const encoded = messages.map((message, i) => this.encode(message, `messages[${this.#fold.messageCount + i}]`));
+    const encoded = messages.map((message, i) =>
+      this.encode(message, `messages[${this.#fold.messageCount + i}]`),
+    );
     this.#stageMessages(encoded, undefined);
   }
 
-  /** Messages that came from outside a run. They set nothing going: what has come to rest stays so. */
+  /**
+   * Messages that came from outside a run. They set nothing going: what has come to rest stays so.
+   */
   appendFromOutside(messages: readonly MessageInput[]): void {
     const encoded = messages.map((message, i) => this.encode(message, `messages[${i}]`));
     this.#stageMessages(encoded, undefined, { isWork: false });
   }
 
   /**
-   * Puts messages in the place of others, from outside a run: nothing is set going by it. The changes come in order; where each begins is
-   * counted in the transcript as it stands before all of them.
+   * Puts messages in the place of others, from outside a run: nothing is set going by it. The
+   * changes come in order; where each begins is counted in the transcript as it stands before all
+   * of them.
    */
   spliceFromOutside(changes: readonly TranscriptChange<EncodedMessage>[]): void {
     let moved = 0;
@@ -189,7 +202,11 @@ export class Workspace {
     const name = key === "messages" ? key : checkKey(key);
     const length = name === "messages" ? this.#fold.messageCount : this.#fold.listLength(name);
     if (length === undefined) {
-      throw new HoldfastError("INVALID_VALUE", `state.${name}: there is no list to splice. Set one first.`, { path: `state.${name}` });
+      throw new HoldfastError(
+        "INVALID_VALUE",
+        `state.${name}: there is no list to splice. Set one first.`,
+        { path: `state.${name}` },
+      );
     }
     const from = wholeNumber(start, "splice start", 0, length);
     const remove = wholeNumber(deleteCount, "splice deleteCount", 0, length - from);
@@ -217,10 +234,14 @@ export class Workspace {
     const { messages, state } = options(whole, "save", ["messages", "state"]);
     const items = messages === undefined ? undefined : itemsOf(messages, "messages");
     if (messages !== undefined && items === undefined)
-      throw new HoldfastError("INVALID_VALUE", "messages: it must be a list of messages.", { path: "messages" });
+      throw new HoldfastError("INVALID_VALUE", "messages: it must be a list of messages.", {
+        path: "messages",
+      });
     const encodedMessages = items?.map((message, i) => this.encode(message, `messages[${i}]`));
     const encodedState =
-      state === undefined ? undefined : entriesOf(state).map(([key, value]) => [key, this.#encodeState(key, value)] as const);
+      state === undefined
+        ? undefined
+        : entriesOf(state).map(([key, value]) => [key, this.#encodeState(key, value)] as const);
     if (encodedMessages) this.#saveMessages(encodedMessages);
     if (encodedState) this.#saveState(encodedState);
   }
@@ -228,7 +249,10 @@ export class Workspace {
   #saveMessages(messages: readonly EncodedMessage[]): void {
     const present = this.#fold.messages;
     const same = sameMessages(present, messages);
-    this.#stageMessages(messages.slice(same), same === present.length ? undefined : [same, present.length - same]);
+    this.#stageMessages(
+      messages.slice(same),
+      same === present.length ? undefined : [same, present.length - same],
+    );
   }
 
   #saveState(state: readonly (readonly [string, Encoded])[]): void {
@@ -252,7 +276,11 @@ export class Workspace {
     for (const message of fresh) bytes += message.bytes;
     this.#staging.reserve(fresh.length + 1, bytes);
     if (this.#fold.seq + this.#staging.itemCount + fresh.length + 2 > MAX_SEQ) {
-      throw new HoldfastError("TOO_LARGE", `Session ${quote(this.#id)} has reached ${MAX_SEQ} records.`, { limit: MAX_SEQ });
+      throw new HoldfastError(
+        "TOO_LARGE",
+        `Session ${quote(this.#id)} has reached ${MAX_SEQ} records.`,
+        { limit: MAX_SEQ },
+      );
     }
     if (isWork) this.event("work");
     if (splice !== undefined) {
@@ -272,7 +300,11 @@ export class Workspace {
         this.#ids.add(message);
       } else {
         const place = [splice[0] + i, i === 0 ? splice[1] : 0] as const;
-        this.#fold.spliceMessages(...place, { message, body: this.#staging.message(encoded, at, place), row });
+        this.#fold.spliceMessages(...place, {
+          message,
+          body: this.#staging.message(encoded, at, place),
+          row,
+        });
       }
       if (this.head.title === undefined) this.#title(message);
     }
@@ -285,16 +317,29 @@ export class Workspace {
     if (title !== undefined) this.#head.title(title);
   }
 
-  /** Moves the status, where the event changes it or has something to say. Work on a session that had come to rest sets it going again. */
+  /**
+   * Moves the status, where the event changes it or has something to say. Work on a session that
+   * had come to rest sets it going again.
+   */
   event(event: StatusEvent, why?: string, what?: Json): void {
     const { redactor } = this.#ground;
     const reason = why === undefined ? why : (redactor?.text(why, { in: "reason" }) ?? why);
-    const output = what === undefined || redactor === undefined ? what : freeze(redactor.json(what, { in: "output" }), "output");
+    const output =
+      what === undefined || redactor === undefined
+        ? what
+        : freeze(redactor.json(what, { in: "output" }), "output");
     // Whoever goes on with a session that is being cancelled takes that back.
-    const next = event === "work" && this.#fold.isCancelling ? this.#fold.status : this.#fold.transition(event);
+    const next =
+      event === "work" && this.#fold.isCancelling
+        ? this.#fold.status
+        : this.#fold.transition(event);
     if (next === undefined && reason === undefined && output === undefined) return;
     // What has come to its end is over in every copy: work after that is new.
-    if (event === "work" && (this.#fold.status === "completed" || this.#fold.status === "cancelled")) this.joins();
+    if (
+      event === "work" &&
+      (this.#fold.status === "completed" || this.#fold.status === "cancelled")
+    )
+      this.joins();
     const status = next ?? this.#fold.status;
     this.#staging.status(status, reason, output === undefined ? undefined : JSON.stringify(output));
     this.#fold.setStatus(status, reason, output);
@@ -304,13 +349,20 @@ export class Workspace {
   /** Stages what is to be known of the course of a run. */
   course(given: CourseRecord, carries?: Encoded): void {
     const { redactor } = this.#ground;
-    const { record, body } = redactor?.course(given, carries, (id) => this.#fold.course.get(id)?.name) ?? { record: given, body: carries };
+    const { record, body } = redactor?.course(
+      given,
+      carries,
+      (id) => this.#fold.course.get(id)?.name,
+    ) ?? { record: given, body: carries };
     this.#staging.reserve(1, body?.bytes ?? 0);
     const at = this.#ground.wallMs();
     this.#fold.course.apply(record, this.#staging.course(record, body, at), at);
   }
 
-  /** Stages what the model is given before the transcript, where it differs from what it was given before. */
+  /**
+   * Stages what the model is given before the transcript, where it differs from what it was given
+   * before.
+   */
   prefix(prefix: Encoded): void {
     this.#staging.reserve(1, prefix.bytes);
     const since = this.#nextSeq;
@@ -323,8 +375,8 @@ export class Workspace {
   }
 
   /**
-   * Throws where messages could not be appended; stages nothing. Answers the files that they name and do not bring: what a tool answered may
-   * only look like one.
+   * Throws where messages could not be appended; stages nothing. Answers the files that they name
+   * and do not bring: what a tool answered may only look like one.
    */
   tryMessages(messages: readonly EncodedMessage[]): readonly Digest[] {
     this.#ids.fresh(messages, undefined);
@@ -350,10 +402,19 @@ export class Workspace {
     this.#head.due(at);
   }
 
-  /** Sets when there is something to do: at once, when a wait runs out, or not at all. Children are run by their parents. */
+  /**
+   * Sets when there is something to do: at once, when a wait runs out, or not at all. Children are
+   * run by their parents.
+   */
   redue(): void {
     const { status, course, isCancelling } = this.#fold;
-    if (!isUnderWay(status) || isCancelling || course.turn === undefined || this.head.parent !== undefined) return this.due(undefined);
+    if (
+      !isUnderWay(status) ||
+      isCancelling ||
+      course.turn === undefined ||
+      this.head.parent !== undefined
+    )
+      return this.due(undefined);
     const now = this.#ground.wallMs();
     const at = course.goesOnAt(now);
     // One that is due already keeps its place among those that wait for a worker.
@@ -381,7 +442,13 @@ export class Workspace {
   /** Turns what is staged into a save, with a checkpoint at its end where one is wanted. */
   seal(wanted: CheckpointOptions | undefined, drained: readonly string[]): Sealed {
     const to = { session: this.#id, line: this.#line, end: this.#end, past: this.#past };
-    const { save, digest, checkpoint } = sealStaged(this.#ground, this.#fold, this.#staging, to, wanted);
+    const { save, digest, checkpoint } = sealStaged(
+      this.#ground,
+      this.#fold,
+      this.#staging,
+      to,
+      wanted,
+    );
     this.#intents = 0;
     this.#end = digest;
     if (checkpoint !== undefined) this.#latest = checkpoint;

@@ -1,6 +1,7 @@
 /**
- * Listening to abort signals, by many at once and for a short while each. However many listen, a signal has one listener of ours: Node warns
- * of a leak where there are more than ten, and adding and removing one takes longer than most of what is done in between.
+ * Listening to abort signals, by many at once and for a short while each. However many listen, a
+ * signal has one listener of ours: Node warns of a leak where there are more than ten, and adding
+ * and removing one takes longer than most of what is done in between.
  */
 import { setMaxListeners } from "node:events";
 
@@ -27,8 +28,14 @@ export function onAbort(signal: AbortSignal, end: () => void): () => void {
   return () => ours.delete(end);
 }
 
-/** A signal that aborts when either of two does. `AbortSignal.any` would leave a trace on one that outlives it by far. */
-export function linked(own: AbortSignal, other: AbortSignal | undefined): { readonly signal: AbortSignal; readonly unlink: () => void } {
+/**
+ * A signal that aborts when either of two does. `AbortSignal.any` would leave a trace on one that
+ * outlives it by far.
+ */
+export function linked(
+  own: AbortSignal,
+  other: AbortSignal | undefined,
+): { readonly signal: AbortSignal; readonly unlink: () => void } {
   if (other === undefined || other === own) return { signal: own, unlink: () => {} };
   const controller = abortController();
   const links = [own, other].map((signal) => {

@@ -1,9 +1,13 @@
 /**
- * Lets timers and I/O run. Stores that answer at once keep a loop of awaits inside one turn of the event loop for ever: heartbeats would
- * stand still, and a holder that is hard at work would lose its lease.
+ * Lets timers and I/O run. Stores that answer at once keep a loop of awaits inside one turn of the
+ * event loop for ever: heartbeats would stand still, and a holder that is hard at work would lose
+ * its lease.
  */
 const MOST_MS = 10;
-/** Since when this turn of the event loop has lasted, as far as we know; forgotten when the next one begins. */
+/**
+ * Since when this turn of the event loop has lasted, as far as we know; forgotten when the next one
+ * begins.
+ */
 let turnSince: number | undefined;
 let askedAt = 0;
 let unasked = 0;
@@ -19,10 +23,15 @@ export function breathe(): Promise<void> | undefined {
     });
     return undefined;
   }
-  return askedAt - turnSince < MOST_MS ? undefined : new Promise((resolve) => setImmediate(resolve));
+  return askedAt - turnSince < MOST_MS
+    ? undefined
+    : new Promise((resolve) => setImmediate(resolve));
 }
 
-/** The same for what happens often and is soon done: looking at the clock costs as much as a digest, so it is done every fourth time. */
+/**
+ * The same for what happens often and is soon done: looking at the clock costs as much as a digest,
+ * so it is done every fourth time.
+ */
 export function breatheNowAndThen(): Promise<void> | undefined {
   unasked += 1;
   return turnSince === undefined || unasked >= 4 ? breathe() : undefined;

@@ -2,7 +2,10 @@
 import { HoldfastError } from "../../core/values/errors.js";
 import { callback, wholeNumber } from "./options.js";
 
-/** How often, and who is told of what went wrong: by default it is a warning of the process. It is tried again at the next time. */
+/**
+ * How often, and who is told of what went wrong: by default it is a warning of the process. It is
+ * tried again at the next time.
+ */
 export interface EveryOptions {
   readonly everyMs: number;
   readonly onError?: (error: unknown) => void;

@@ -6,5 +6,9 @@ export function noSession(id: string): HoldfastError {
 }
 
 export function notFound(id: string): HoldfastError {
-  return new HoldfastError("NOT_FOUND", `There is no checkpoint ${quote(id)}. List those of its session.`, { checkpointId: id });
+  return new HoldfastError(
+    "NOT_FOUND",
+    `There is no checkpoint ${quote(id)}. List those of its session.`,
+    { checkpointId: id },
+  );
 }

@@ -1,11 +1,25 @@
-/** Checks of what callers pass to an open store. Everything else is refused before it reaches a store. */
+/**
+ * Checks of what callers pass to an open store. Everything else is refused before it reaches a
+ * store.
+ */
 import { isOfServer } from "../../core/values/address.js";
 import { quote } from "../../core/values/errors.js";
 import { invalid, wholeNumber } from "../../core/values/given.js";
 import { typeName } from "../../core/values/ids.js";
 import { openNumber, sealNumber } from "../../core/values/sealed-number.js";
 
-export { callback, entriesIn, flag, invalid, listOf, oneOf, options, scopeOf, signalOf, wholeNumber } from "../../core/values/given.js";
+export {
+  callback,
+  entriesIn,
+  flag,
+  invalid,
+  listOf,
+  oneOf,
+  options,
+  scopeOf,
+  signalOf,
+  wholeNumber,
+} from "../../core/values/given.js";
 
 export interface Page<T> {
   readonly items: readonly T[];
@@ -37,7 +51,11 @@ export function numberOf(cursor: unknown, letter: Letter, key?: string): number 
   const text = typeof cursor === "string" && cursor.startsWith(letter) ? cursor.slice(1) : "";
   const plain = /^[1-9][0-9]{0,14}$/.test(text) ? Number(text) : undefined;
   const no = key === undefined ? plain : openNumber(text, letter, key);
-  if (no === undefined) throw invalid("cursor", `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`);
+  if (no === undefined)
+    throw invalid(
+      "cursor",
+      `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`,
+    );
   return no;
 }
 
@@ -46,16 +64,18 @@ export function pathOf(value: unknown, path: string): string {
   if (typeof value !== "string") throw invalid(path, `a path is text, not ${typeName(value)}`);
   if (value === "") throw invalid(path, "the path is empty");
   if (value.includes("\0")) throw invalid(path, "the path holds a NUL character");
-  if (!value.isWellFormed()) throw invalid(path, "the path holds half a character (a lone surrogate)");
+  if (!value.isWellFormed())
+    throw invalid(path, "the path holds half a character (a lone surrogate)");
   // Not said again: a password may be in it.
-  if (isOfServer(value)) throw invalid(path, "it looks like the address of a server. Give the path of a file");
+  if (isOfServer(value))
+    throw invalid(path, "it looks like the address of a server. Give the path of a file");
   return value;
 }
 
 export interface KeyOption {
   /**
-   * Names this call: the same key is the same call. Asked again, nothing is done, and the answer says how what it made stands now. Known
-   * for a week at least.
+   * Names this call: the same key is the same call. Asked again, nothing is done, and the answer
+   * says how what it made stands now. Known for a week at least.
    */
   readonly key?: string;
 }

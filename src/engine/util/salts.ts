@@ -1,4 +1,7 @@
-/** Salts for records, and what line ids are made of, drawn from the system in bulk: one call for each would cost more than the digest it salts. */
+/**
+ * Salts for records, and what line ids are made of, drawn from the system in bulk: one call for
+ * each would cost more than the digest it salts.
+ */
 import { randomBytes } from "node:crypto";
 import { SALT_CHARS } from "../../core/journal/record.js";
 

@@ -1,6 +1,7 @@
 /**
- * One read for all who ask for the same at the same moment. A change wakes every follower of a session at once, and each looks at the same
- * rows. A read that has begun is not joined: who asks later must see what was written before it asked.
+ * One read for all who ask for the same at the same moment. A change wakes every follower of a
+ * session at once, and each looks at the same rows. A read that has begun is not joined: who asks
+ * later must see what was written before it asked.
  */
 export class SharedReads {
   readonly #asked = new Map<string, Promise<unknown>>();

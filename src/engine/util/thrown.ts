@@ -1,10 +1,14 @@
-/** What callers' functions throw and answer may be anything: a Proxy whose traps throw, an error whose message is a getter that throws. */
+/**
+ * What callers' functions throw and answer may be anything: a Proxy whose traps throw, an error
+ * whose message is a getter that throws.
+ */
 
 /** What was thrown; where reading it throws, an error that says so. */
 export function readable(thrown: unknown): unknown {
   try {
     void (thrown instanceof Error);
-    if (typeof thrown === "object" && thrown !== null) for (const field of READ) void (thrown as Record<string, unknown>)[field];
+    if (typeof thrown === "object" && thrown !== null)
+      for (const field of READ) void (thrown as Record<string, unknown>)[field];
     return thrown;
   } catch {
     return new Error("It threw a value that cannot be read.");
@@ -19,7 +23,10 @@ export class UnreadableAnswer extends Error {
   override readonly name = "UnreadableAnswer";
 }
 
-/** The answer of a function, before it is waited for: reading its `then` may throw, and that is no failure of the function. */
+/**
+ * The answer of a function, before it is waited for: reading its `then` may throw, and that is no
+ * failure of the function.
+ */
 export function answerOf<T>(answer: T): T {
   try {
     void (answer as { readonly then?: unknown } | null | undefined)?.then;

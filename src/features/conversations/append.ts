@@ -1,11 +1,13 @@
 /**
  * Appending to a session from outside a run, without holding it.
  *
- * E1  once: what is sent under a key is appended once, whoever does it and however often it is sent. Other messages under the same key are
- *     a CONFLICT.
+ * E1  once: what is sent under a key is appended once, whoever does it and however often it is
+ *     sent. Other messages under the same key are a CONFLICT.
  * E2  whole: all messages of one call are one save.
- * E3  never between a call and its answer: messages that come there wait until all calls are answered.
- * E4  nothing is set going: a session that has come to rest stays so, and one that waits for somebody waits on.
+ * E3  never between a call and its answer: messages that come there wait until all calls are
+ *     answered.
+ * E4  nothing is set going: a session that has come to rest stays so, and one that waits for
+ *     somebody waits on.
  */
 import { randomUUID } from "node:crypto";
 import { blobsOf, type EncodedMessage, type MessageInput } from "../../core/messages/message.js";
@@ -35,7 +37,12 @@ import {
   partsOfText,
   waitsUnder,
 } from "../../engine/records/letters.js";
-import { type GivenMessages, MAX_BYTES, readMessages, tooLarge } from "../../engine/session/given-messages.js";
+import {
+  type GivenMessages,
+  MAX_BYTES,
+  readMessages,
+  tooLarge,
+} from "../../engine/session/given-messages.js";
 import { tryMessages } from "../../engine/session/named-files.js";
 import { Workspace } from "../../engine/session/workspace.js";
 import { noSession } from "../../engine/util/not-found.js";
@@ -45,15 +52,18 @@ import { type PlainMessage, toPlain, withBytes } from "../../formats/plain.js";
 export interface AppendOptions {
   /** The same key is the same call: it is appended once. */
   readonly key?: string;
-  /** Makes the session where there is none; `agent`, `title`, `tags` and `metadata` are given to it then. */
+  /**
+   * Makes the session where there is none; `agent`, `title`, `tags` and `metadata` are given to it
+   * then.
+   */
   readonly create?: boolean;
   readonly agent?: string;
   readonly title?: string;
   readonly tags?: readonly string[];
   readonly metadata?: JsonObject;
   /**
-   * Only says whether they could be appended, by throwing where they could not; how much may wait is not looked at. Appends nothing, and makes
-   * no session.
+   * Only says whether they could be appended, by throwing where they could not; how much may wait
+   * is not looked at. Appends nothing, and makes no session.
    */
   readonly dryRun?: boolean;
 }
@@ -61,7 +71,10 @@ export interface AppendOptions {
 export interface AppendResult {
   /** How many messages were sent. */
   readonly count: number;
-  /** Whether they are in the transcript by now. Otherwise they are kept, and whoever holds the session takes them in when it can. */
+  /**
+   * Whether they are in the transcript by now. Otherwise they are kept, and whoever holds the
+   * session takes them in when it can.
+   */
   readonly taken: boolean;
 }
 
@@ -85,7 +98,12 @@ interface Sending {
 /** `open`: nothing was sent under the key, but perhaps by one who failed. */
 type Standing = "open" | "sent" | "taken";
 
-export async function appendTo(ground: Ground, id: string, given: GivenMessages, o: AppendOptions | undefined): Promise<AppendResult> {
+export async function appendTo(
+  ground: Ground,
+  id: string,
+  given: GivenMessages,
+  o: AppendOptions | undefined,
+): Promise<AppendResult> {
   const { key, create, dryRun, ...label } = options(o, "sessions.append", [
     "key",
     "create",
@@ -99,7 +117,8 @@ export async function appendTo(ground: Ground, id: string, given: GivenMessages,
   const name = key === undefined ? randomUUID() : checkName(key, "key");
   const isMade = flag(create, "create") ?? false;
   const odd = Object.keys(label).find((name) => label[name as keyof typeof label] !== undefined);
-  if (!isMade && odd !== undefined) throw invalid(odd, "it is given to a session that is made; pass create: true with it");
+  if (!isMade && odd !== undefined)
+    throw invalid(odd, "it is given to a session that is made; pass create: true with it");
   const { messages, encoded } = readMessages(ground, given);
   if (flag(dryRun, "dryRun") ?? false) {
     checkLabel(ground, label);
@@ -113,16 +132,32 @@ export async function appendTo(ground: Ground, id: string, given: GivenMessages,
   }
   if (isMade) await ensureSession(ground, session, label);
   const check = digest(encoded.map(({ text }) => text).join("\n"));
-  const sending = { session, name, key: keyOf(name), isKeyed: key !== undefined, messages, encoded, check };
+  const sending = {
+    session,
+    name,
+    key: keyOf(name),
+    isKeyed: key !== undefined,
+    messages,
+    encoded,
+    check,
+  };
   let stands = sending.isKeyed ? await standing(ground, sending) : "open";
   if (stands === "open") stands = await appendHere(ground, sending);
   if (stands === "open") await postAll(ground, sending);
   if (stands !== "taken") await takeIn(ground, session);
-  return { count: messages.length, taken: stands === "taken" || (await standing(ground, sending)) === "taken" };
+  return {
+    count: messages.length,
+    taken: stands === "taken" || (await standing(ground, sending)) === "taken",
+  };
 }
 
 const postKey = (ground: Ground, { session, key, check }: Sending) =>
-  tryPost(ground.store, session, { kind: "append-key", check }, { id: keyLetter(key), due: HIDDEN });
+  tryPost(
+    ground.store,
+    session,
+    { kind: "append-key", check },
+    { id: keyLetter(key), due: HIDDEN },
+  );
 
 /** E1: what became of a call with this key. Throws where it was another one. */
 async function standing(ground: Ground, sending: Sending): Promise<Standing> {
@@ -145,7 +180,10 @@ const conflict = ({ session, name }: Sending): HoldfastError =>
     { sessionId: session },
   );
 
-/** Where nobody holds the session, and nothing stands in the way, they are appended without being sent. */
+/**
+ * Where nobody holds the session, and nothing stands in the way, they are appended without being
+ * sent.
+ */
 async function appendHere(ground: Ground, sending: Sending): Promise<Standing> {
   const { session, key, messages, encoded, check } = sending;
   try {
@@ -153,7 +191,8 @@ async function appendHere(ground: Ground, sending: Sending): Promise<Standing> {
     try {
       let stands: Standing = "open";
       const isTaken = await held.inbox.takeLetter(async (): Promise<Letter | undefined> => {
-        // By whoever held it before, perhaps, or out of a letter just now. From here on nobody else can.
+        // By whoever held it before, perhaps, or out of a letter just now. From here on nobody else
+        // can.
         if (sending.isKeyed) stands = await standing(ground, sending);
         if (stands !== "open") return undefined;
         await tryMessages(ground.store, held.work, encoded);
@@ -161,8 +200,13 @@ async function appendHere(ground: Ground, sending: Sending): Promise<Standing> {
         return {
           id: bellLetter(key),
           doc: { kind: "append", tag: "", parts: 0, bytes: 0 },
-          // Not the bell: one that comes in this moment is another's, who is to hear that it was not taken in.
-          appended: { messages, drained: [keyLetter(key)], ...(isOther && { reworded: { id: keyLetter(key), text: keyText(check) } }) },
+          // Not the bell: one that comes in this moment is another's, who is to hear that it was
+          // not taken in.
+          appended: {
+            messages,
+            drained: [keyLetter(key)],
+            ...(isOther && { reworded: { id: keyLetter(key), text: keyText(check) } }),
+          },
         };
       });
       return isTaken ? "taken" : stands;
@@ -176,52 +220,86 @@ async function appendHere(ground: Ground, sending: Sending): Promise<Standing> {
   }
 }
 
-/** Sends them to whoever holds the session. What could not be taken in there is refused here: nobody would hear of it. */
+/**
+ * Sends them to whoever holds the session. What could not be taken in there is refused here: nobody
+ * would hear of it.
+ */
 async function postAll(ground: Ground, sending: Sending): Promise<void> {
   const { session, key, messages, encoded, check } = sending;
   const present = await ground.journal.present(session);
   if (present === undefined) throw noSession(session);
   await tryThere(ground, present, encoded);
-  const text = letterText(await Promise.all(messages.map((message) => selfContained(ground, message))));
+  const text = letterText(
+    await Promise.all(messages.map((message) => selfContained(ground, message))),
+  );
   if (text.length > 2 * MAX_BYTES) throw tooLarge(text.length);
   const bytes = Buffer.byteLength(text);
   await refuseTooMuchWaiting(ground, session, bytes);
   const parts = partsOfText(text);
-  const bell = { kind: "append", check, tag: newTag(ground.wallMs()), parts: parts.length, bytes } as const;
+  const bell = {
+    kind: "append",
+    check,
+    tag: newTag(ground.wallMs()),
+    parts: parts.length,
+    bytes,
+  } as const;
   const ids = partLetters(key, bell);
   await postKey(ground, sending);
   let isRung = false;
   try {
-    for (const [i, doc] of parts.entries()) await tryPost(ground.store, session, doc, { id: ids[i] as string, due: HIDDEN });
+    for (const [i, doc] of parts.entries())
+      await tryPost(ground.store, session, doc, { id: ids[i] as string, due: HIDDEN });
     isRung = true;
     await ground.post(session, bell, { id: bellLetter(key), due: BESIDE });
   } catch (error) {
     const code = error instanceof HoldfastError ? error.code : undefined;
-    // Parts that no bell speaks of are of no use to anybody. Where it is not known whether one does, redaction removes them when they are old.
-    if (!isRung || code === "CONFLICT" || code === "BUSY") await ground.store.apply([{ session, when: {}, drained: ids }]).catch(() => {});
+    // Parts that no bell speaks of are of no use to anybody. Where it is not known whether one
+    // does, redaction removes them when they are old.
+    if (!isRung || code === "CONFLICT" || code === "BUSY")
+      await ground.store.apply([{ session, when: {}, drained: ids }]).catch(() => {});
     // Another was first, with the same or with something else.
     if (code !== "CONFLICT") throw error;
   }
 }
 
 /** Throws where they could not be appended to a session as it stands. */
-async function tryThere(ground: Ground, present: Standpoint, encoded: readonly EncodedMessage[]): Promise<void> {
+async function tryThere(
+  ground: Ground,
+  present: Standpoint,
+  encoded: readonly EncodedMessage[],
+): Promise<void> {
   const { fold, end } = await ground.loader.tail(present, { sized: false });
   await tryMessages(
     ground.store,
-    new Workspace(ground, { head: present.head, fold, end, past: ground.journal.pastOf(present), latest: undefined }),
+    new Workspace(ground, {
+      head: present.head,
+      fold,
+      end,
+      past: ground.journal.pastOf(present),
+      latest: undefined,
+    }),
     encoded,
   );
 }
 
-async function refuseTooMuchWaiting(ground: Ground, session: SessionId, bytes: number): Promise<void> {
-  const waiting = (await readMail(ground, session)).flatMap(({ doc }) => (doc.kind === "append" ? [doc] : []));
+async function refuseTooMuchWaiting(
+  ground: Ground,
+  session: SessionId,
+  bytes: number,
+): Promise<void> {
+  const waiting = (await readMail(ground, session)).flatMap(({ doc }) =>
+    doc.kind === "append" ? [doc] : [],
+  );
   const { calls: most, bytes: mostBytes } = waitingLimits;
   if (waiting.length >= most)
-    throw new HoldfastError("TOO_LARGE", `${most} calls of append wait in session ${quote(session)} already.${ONCE_TAKEN}`, {
-      sessionId: session,
-      limit: most,
-    });
+    throw new HoldfastError(
+      "TOO_LARGE",
+      `${most} calls of append wait in session ${quote(session)} already.${ONCE_TAKEN}`,
+      {
+        sessionId: session,
+        limit: most,
+      },
+    );
   if (waiting.reduce((sum, doc) => sum + doc.bytes, bytes) > mostBytes)
     throw new HoldfastError(
       "TOO_LARGE",
@@ -230,11 +308,15 @@ async function refuseTooMuchWaiting(ground: Ground, session: SessionId, bytes: n
     );
 }
 
-/** With the bytes of files that it only names: they may be gone when it is taken in, and it would not be. */
+/**
+ * With the bytes of files that it only names: they may be gone when it is taken in, and it would
+ * not be.
+ */
 async function selfContained(ground: Ground, message: MessageInput): Promise<PlainMessage> {
   const files = new Map<string, Uint8Array>();
   // What a tool answered may only look like a file.
   for (const name of typeof message.content === "string" ? [] : blobsOf(message.content))
-    if ((await ground.store.blob(name)) !== undefined) files.set(name, await ground.journal.blob(name));
+    if ((await ground.store.blob(name)) !== undefined)
+      files.set(name, await ground.journal.blob(name));
   return toPlain(withBytes(message, files), "messages");
 }

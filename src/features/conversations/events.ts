@@ -1,4 +1,7 @@
-/** Following a session: what its journal says, from a cursor on, and then what is added to it, from any process. */
+/**
+ * Following a session: what its journal says, from a cursor on, and then what is added to it, from
+ * any process.
+ */
 import type { EffectEvent } from "../../core/effects/effect.js";
 import { jsonIn } from "../../core/journal/blob-body.js";
 import { type Checkpoint, checkpointOf } from "../../core/journal/checkpoint.js";
@@ -33,8 +36,8 @@ import { breathe } from "../../engine/util/breathe.js";
 import { flag, invalid, options, signalOf } from "../../engine/util/options.js";
 
 /**
- * What a record of the journal says, one event for each: whoever goes on after an event's cursor misses none, and whoever applies them
- * in order has the session's messages and state.
+ * What a record of the journal says, one event for each: whoever goes on after an event's cursor
+ * misses none, and whoever applies them in order has the session's messages and state.
  */
 export type SessionEvent = Told & {
   readonly cursor: string;
@@ -45,15 +48,29 @@ export type SessionEvent = Told & {
 type Told =
   | { readonly type: "message"; readonly message: Message }
   /** Messages were taken out of the transcript, and one was perhaps put in their place. */
-  | { readonly type: "splice"; readonly start: number; readonly removed: number; readonly message?: Message }
+  | {
+      readonly type: "splice";
+      readonly start: number;
+      readonly removed: number;
+      readonly message?: Message;
+    }
   | { readonly type: "state"; readonly key: string; readonly value: Json }
   | { readonly type: "unset"; readonly key: string }
   /** Items of the list under a key were taken out, and others put in their place. */
-  | { readonly type: "list"; readonly key: string; readonly start: number; readonly removed: number; readonly items: readonly Json[] }
+  | {
+      readonly type: "list";
+      readonly key: string;
+      readonly start: number;
+      readonly removed: number;
+      readonly items: readonly Json[];
+    }
   | { readonly type: "status"; readonly status: SessionStatus; readonly reason?: string }
   | { readonly type: "checkpoint"; readonly checkpoint: Checkpoint }
   | { readonly type: "turn"; readonly turnId: string }
-  /** What is known of a call by now; its name, and in the loop which call of which reply it is, come with the first event of it. */
+  /**
+   * What is known of a call by now; its name, and in the loop which call of which reply it is, come
+   * with the first event of it.
+   */
   | {
       readonly type: "tool";
       readonly effectId: string;
@@ -61,7 +78,10 @@ type Told =
       readonly name?: string;
       readonly call?: { readonly seq: number; readonly index: number };
       readonly by?: string;
-      /** What a call by hand was begun with, or what somebody who approved it gave instead; and their note. */
+      /**
+       * What a call by hand was begun with, or what somebody who approved it gave instead; and
+       * their note.
+       */
       readonly args?: Json;
       readonly note?: string;
       /** What it answered, where no message says so. */
@@ -70,8 +90,19 @@ type Told =
   /** The session went to another line: what this follower saw after `to` is no longer its past. */
   | { readonly type: "rewind"; readonly to: CheckpointId };
 
-/** started: intended, or begun again. ready: approved, or what it waited for has come. replayed: answered from a call in another past. */
-export type EffectState = "started" | "waiting" | "ready" | "in-doubt" | "done" | "replayed" | "error" | "denied";
+/**
+ * started: intended, or begun again. ready: approved, or what it waited for has come. replayed:
+ * answered from a call in another past.
+ */
+export type EffectState =
+  | "started"
+  | "waiting"
+  | "ready"
+  | "in-doubt"
+  | "done"
+  | "replayed"
+  | "error"
+  | "denied";
 
 export interface EventOptions {
   /** A cursor. Without one, the whole past comes first. */
@@ -81,11 +112,17 @@ export interface EventOptions {
   readonly live?: boolean;
 }
 
-/** How many saves are read at once: few at first, then more. A follower whose reader is slow keeps that many in memory. */
+/**
+ * How many saves are read at once: few at first, then more. A follower whose reader is slow keeps
+ * that many in memory.
+ */
 const FIRST_ROWS = 4;
 const ROWS = 32;
 
-/** Follows a session. A follower that is under way when the store is closed comes to its end; one that begins later throws CLOSED. */
+/**
+ * Follows a session. A follower that is under way when the store is closed comes to its end; one
+ * that begins later throws CLOSED.
+ */
 export async function* follow(
   ground: Ground,
   id: unknown,
@@ -96,12 +133,22 @@ export async function* follow(
   try {
     yield* followed(ground, id, given, closing);
   } catch (error) {
-    if (!closing.aborted || !(error instanceof HoldfastError) || error.code !== "CLOSED") throw error;
+    if (!closing.aborted || !(error instanceof HoldfastError) || error.code !== "CLOSED")
+      throw error;
   }
 }
 
-async function* followed(ground: Ground, id: unknown, given: EventOptions | undefined, closing: AbortSignal): AsyncGenerator<SessionEvent> {
-  const { after, signal: asked, live: goesOn } = options(given, "events", ["after", "signal", "live"]);
+async function* followed(
+  ground: Ground,
+  id: unknown,
+  given: EventOptions | undefined,
+  closing: AbortSignal,
+): AsyncGenerator<SessionEvent> {
+  const {
+    after,
+    signal: asked,
+    live: goesOn,
+  } = options(given, "events", ["after", "signal", "live"]);
   const isLive = flag(goesOn, "live") ?? true;
   const own = signalOf(asked);
   const session = sessionId(id);
@@ -148,7 +195,9 @@ async function* live(
   let { line, past, seen } = from;
   while (!signal.aborted) {
     watcher.looks();
-    const present = await ground.reads.share(`present ${session}`, () => ground.store.present(session));
+    const present = await ground.reads.share(`present ${session}`, () =>
+      ground.store.present(session),
+    );
     if (present === undefined) return;
     const head = headOf(present.session);
     if (head.line !== line) {
@@ -197,7 +246,12 @@ async function lastOf(end: Pick<Save, "seq"> | undefined, past: Past): Promise<n
   return end?.seq ?? ((await past.downTo(MAX_SEQ))[0]?.from ?? 1) - 1;
 }
 
-async function* news(ground: Ground, session: SessionId, past: Past, after: number): AsyncGenerator<SessionEvent> {
+async function* news(
+  ground: Ground,
+  session: SessionId,
+  past: Past,
+  after: number,
+): AsyncGenerator<SessionEvent> {
   const heirs = new Heirs(ground.store);
   let rows = FIRST_ROWS / 2;
   const more = () => {
@@ -210,7 +264,8 @@ async function* news(ground: Ground, session: SessionId, past: Past, after: numb
   for await (const page of ground.journal.saves.walk(segments, walk))
     for (const walked of page) {
       const { line, seq, mark } = walked.save;
-      const owner = owners.get(line) ?? (mark === null ? undefined : await heirs.of(line, seq)) ?? session;
+      const owner =
+        owners.get(line) ?? (mark === null ? undefined : await heirs.of(line, seq)) ?? session;
       yield* eventsOf(ground, owner as SessionId, past, walked, after + 1);
     }
 }
@@ -227,28 +282,52 @@ async function* eventsOf(
   for (const [i, record] of [...items, ...state].entries()) {
     // Where one of the sections was dropped, the other's numbers still count from its own place.
     const seq = firstSeq(save) + (i < items.length ? i : save.nItems + i - items.length);
-    const told = seq < from ? undefined : tell(record, await bodyOf(ground, record.blob), seq, save);
-    if (told !== undefined) yield { ...told, cursor: placeId(save.line, seq), at: isoTime(save.at) };
+    const told =
+      seq < from ? undefined : tell(record, await bodyOf(ground, record.blob), seq, save);
+    if (told !== undefined)
+      yield { ...told, cursor: placeId(save.line, seq), at: isoTime(save.at) };
   }
   const parent = save.mark === null || save.prior === 0 ? undefined : await past.lineAt(save.prior);
   const checkpoint = checkpointOf(save, digest, owner, () => parent ?? save.line);
-  if (checkpoint) yield { type: "checkpoint", checkpoint, cursor: checkpoint.id, at: isoTime(save.at) };
+  if (checkpoint)
+    yield { type: "checkpoint", checkpoint, cursor: checkpoint.id, at: isoTime(save.at) };
 }
 
 /** What a record says; a base says nothing new. */
-function tell(record: JournalRecord, body: string | undefined, seq: number, save: Save): Told | undefined {
+function tell(
+  record: JournalRecord,
+  body: string | undefined,
+  seq: number,
+  save: Save,
+): Told | undefined {
   const { status, reason, splice, set, unset, list, effect, turn } = record;
-  const value = (inline: Json | undefined) => (body === undefined ? inline : jsonIn(body, record.blob as Digest));
-  if (status !== undefined) return { type: "status", status: status as SessionStatus, ...(reason === undefined ? undefined : { reason }) };
+  const value = (inline: Json | undefined) =>
+    body === undefined ? inline : jsonIn(body, record.blob as Digest);
+  if (status !== undefined)
+    return {
+      type: "status",
+      status: status as SessionStatus,
+      ...(reason === undefined ? undefined : { reason }),
+    };
   if (set !== undefined) return { type: "state", key: set, value: value(record.value) as Json };
   if (unset !== undefined) return { type: "unset", key: unset };
   if (turn !== undefined) return { type: "turn", turnId: turn.id };
   if (effect !== undefined) return tellEffect(effect, value(record.body));
   if (list !== undefined && splice !== undefined) {
-    return { type: "list", key: list, start: splice[0], removed: splice[1], items: value(record.items) as readonly Json[] };
+    return {
+      type: "list",
+      key: list,
+      start: splice[0],
+      removed: splice[1],
+      items: value(record.items) as readonly Json[],
+    };
   }
-  const message = record.append === undefined && record.item === undefined ? undefined : reviveRecord(record, body, seq, save);
-  if (splice !== undefined) return { type: "splice", start: splice[0], removed: splice[1], ...(message && { message }) };
+  const message =
+    record.append === undefined && record.item === undefined
+      ? undefined
+      : reviveRecord(record, body, seq, save);
+  if (splice !== undefined)
+    return { type: "splice", start: splice[0], removed: splice[1], ...(message && { message }) };
   return message && { type: "message", message };
 }
 
@@ -297,14 +376,23 @@ function outcomeOf({ outcome, from }: Extract<EffectEvent, { readonly is: "done"
 }
 
 async function bodyOf(ground: Ground, blob: string | undefined): Promise<string | undefined> {
-  return blob === undefined ? undefined : Buffer.from(await ground.journal.blob(blob)).toString("utf8");
+  return blob === undefined
+    ? undefined
+    : Buffer.from(await ground.journal.blob(blob)).toString("utf8");
 }
 
 /** The place a cursor names: a record that is there, on a line of this session or in its past. */
-async function cursorOf(ground: Ground, session: SessionId, after: unknown, past: Past): Promise<Place> {
+async function cursorOf(
+  ground: Ground,
+  session: SessionId,
+  after: unknown,
+  past: Past,
+): Promise<Place> {
   const place = typeof after === "string" ? parsePlace(after) : undefined;
   const line = place && (await ground.journal.line(place.line));
-  const isOurs = place !== undefined && (line?.session === session || (await past.lineAt(place.seq)) === place.line);
+  const isOurs =
+    place !== undefined &&
+    (line?.session === session || (await past.lineAt(place.seq)) === place.line);
   const save = isOurs ? await ground.journal.saves.holding(place.line, place.seq) : undefined;
   if (isOurs && (save === undefined || firstSeq(save) > place.seq)) {
     await ground.journal.checkAbsent(place);

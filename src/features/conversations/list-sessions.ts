@@ -4,8 +4,21 @@ import { HoldfastError } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { requireSession } from "../../engine/lifecycle/require-session.js";
-import { getSession, type SessionSummary, summaryOfRow } from "../../engine/lifecycle/session-summary.js";
-import { cursorAt, type Damaged, flag, limitOf, numberOf, oneOf, options, type Page } from "../../engine/util/options.js";
+import {
+  getSession,
+  type SessionSummary,
+  summaryOfRow,
+} from "../../engine/lifecycle/session-summary.js";
+import {
+  cursorAt,
+  type Damaged,
+  flag,
+  limitOf,
+  numberOf,
+  oneOf,
+  options,
+  type Page,
+} from "../../engine/util/options.js";
 
 export interface SessionFilter {
   readonly agent?: string;
@@ -17,12 +30,17 @@ export interface SessionFilter {
 }
 
 export interface SessionPage extends Page<SessionSummary> {
-  /** Sessions of this page that cannot be shown; absent where there are none. `verify` says more. */
+  /**
+   * Sessions of this page that cannot be shown; absent where there are none. `verify` says more.
+   */
   readonly damaged?: readonly Damaged[];
 }
 
 /** Newest first. */
-export async function listSessions(ground: Ground, filter: SessionFilter | undefined): Promise<SessionPage> {
+export async function listSessions(
+  ground: Ground,
+  filter: SessionFilter | undefined,
+): Promise<SessionPage> {
   const { agent, status, tag, archived, limit, cursor } = options(filter, "sessions.list", [
     "agent",
     "status",
@@ -39,11 +57,14 @@ export async function listSessions(ground: Ground, filter: SessionFilter | undef
     ...(isStatus === undefined ? undefined : { status: isStatus }),
     ...(tag === undefined ? undefined : { tag: checkName(tag, "tag") }),
     ...(isArchived === undefined ? undefined : { archived: isArchived }),
-    ...(cursor === undefined ? undefined : { before: numberOf(cursor, "s", ground.store.cursorKey) }),
+    ...(cursor === undefined
+      ? undefined
+      : { before: numberOf(cursor, "s", ground.store.cursorKey) }),
     limit: most + 1,
   });
   const shown = rows.slice(0, most);
-  const ends = shown.length === 0 ? undefined : ground.journal.endsOf(shown.map(({ head }) => head.line));
+  const ends =
+    shown.length === 0 ? undefined : ground.journal.endsOf(shown.map(({ head }) => head.line));
   // Told of each session that needs them.
   ends?.catch(() => {});
   const items: SessionSummary[] = [];
@@ -54,7 +75,8 @@ export async function listSessions(ground: Ground, filter: SessionFilter | undef
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
       // What is missing may have been deleted with the session, a moment ago.
-      if ((await ground.store.session(row.id)) !== undefined) damaged.push({ id: row.id, message: error.message });
+      if ((await ground.store.session(row.id)) !== undefined)
+        damaged.push({ id: row.id, message: error.message });
     }
   }
   const last = rows.length > most ? shown.at(-1) : undefined;
@@ -66,11 +88,17 @@ export async function listSessions(ground: Ground, filter: SessionFilter | undef
 }
 
 /** Sessions that begin at a place of this one, newest first. */
-export async function forksOf(ground: Ground, id: string, o: { readonly limit?: number } | undefined): Promise<Omit<SessionPage, "next">> {
+export async function forksOf(
+  ground: Ground,
+  id: string,
+  o: { readonly limit?: number } | undefined,
+): Promise<Omit<SessionPage, "next">> {
   const { limit } = options(o, "sessions.forks", ["limit"]);
   const most = limitOf(limit, "limit");
   const { id: session } = await requireSession(ground, id);
-  const begun = (await ground.store.lines({ session })).map((line) => ground.store.lines({ origin: line.id }));
+  const begun = (await ground.store.lines({ session })).map((line) =>
+    ground.store.lines({ origin: line.id }),
+  );
   const lines = (await Promise.all(begun)).flat().sort((a, b) => b.no - a.no);
   const forks = new Set(lines.flatMap((line) => line.session ?? []));
   forks.delete(session);
@@ -82,5 +110,8 @@ export async function forksOf(ground: Ground, id: string, o: { readonly limit?: 
       return undefined;
     });
   const found = await Promise.all([...forks].slice(0, most).map(get));
-  return { items: found.filter((fork) => fork !== undefined), ...(damaged.length > 0 && { damaged }) };
+  return {
+    items: found.filter((fork) => fork !== undefined),
+    ...(damaged.length > 0 && { damaged }),
+  };
 }

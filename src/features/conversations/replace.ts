@@ -1,13 +1,22 @@
 /**
- * Replacing and removing messages of a session from outside a run. The caller holds the session for just that.
+ * Replacing and removing messages of a session from outside a run. The caller holds the session for
+ * just that.
  *
- * REPLACE-1  What was replaced stays in the journal, and a checkpoint before the change leads back to it.
- * REPLACE-2  The change is made to the transcript that the caller has seen, or not at all: CONFLICT.
- * REPLACE-3  No change is made while another process holds the session (LEASE_HELD), while a turn is open (TURN_OPEN), or while a call is
- *            not over (BAD_STATUS).
+ * REPLACE-1  What was replaced stays in the journal, and a checkpoint before the change leads back
+ *            to it.
+ * REPLACE-2  The change is made to the transcript that the caller has seen, or not at all:
+ *            CONFLICT.
+ * REPLACE-3  No change is made while another process holds the session (LEASE_HELD), while a turn
+ *            is open (TURN_OPEN), or while a call is not over (BAD_STATUS).
  * REPLACE-4  Nothing is set going by it: a session that has come to rest stays so.
  */
-import { changesBetween, isSameMessage, type TranscriptChange, tornCall, transcriptVersion } from "../../core/journal/transcript-change.js";
+import {
+  changesBetween,
+  isSameMessage,
+  type TranscriptChange,
+  tornCall,
+  transcriptVersion,
+} from "../../core/journal/transcript-change.js";
 import type { EncodedMessage, Message, MessageInput } from "../../core/messages/message.js";
 import { digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
@@ -36,7 +45,10 @@ export interface Replaced {
   readonly added: number;
   /** How many messages there are now. */
   readonly length: number;
-  /** The checkpoint before the change, to go back to; absent where nothing changed, or there was no message before. */
+  /**
+   * The checkpoint before the change, to go back to; absent where nothing changed, or there was no
+   * message before.
+   */
   readonly before?: string;
 }
 
@@ -50,38 +62,65 @@ interface Given extends Range {
   readonly encoded: readonly EncodedMessage[];
 }
 
-export async function replaceIn(ground: Ground, id: string, given: GivenMessages, o: ReplaceOptions): Promise<Replaced> {
+export async function replaceIn(
+  ground: Ground,
+  id: string,
+  given: GivenMessages,
+  o: ReplaceOptions,
+): Promise<Replaced> {
   const session = sessionId(id);
-  const fields = options(o, "sessions.replace", ["version", "from", "count", "key", "waitMs", "signal"]);
+  const fields = options(o, "sessions.replace", [
+    "version",
+    "from",
+    "count",
+    "key",
+    "waitMs",
+    "signal",
+  ]);
   const { version, count, key, waitMs, signal } = fields;
   const from = scopeOf(fields, "from");
-  if (typeof version !== "string") throw invalid("version", "it must be given: `transcriptVersion` of the messages that you have seen");
-  if (count !== undefined && from === undefined) throw invalid("count", "it counts from a message: give `from` with it");
+  if (typeof version !== "string")
+    throw invalid(
+      "version",
+      "it must be given: `transcriptVersion` of the messages that you have seen",
+    );
+  if (count !== undefined && from === undefined)
+    throw invalid("count", "it counts from a message: give `from` with it");
   const range = {
     from: from === undefined ? undefined : checkName(from, "from"),
-    count: count === undefined ? undefined : wholeNumber(count, "count", 0, Number.MAX_SAFE_INTEGER),
+    count:
+      count === undefined ? undefined : wholeNumber(count, "count", 0, Number.MAX_SAFE_INTEGER),
   };
   const { encoded } = readMessages(ground, given);
   const said = digest(encoded.map(({ text }) => text).join("\n"));
   return once<JsonObject, Replaced>(
     ground,
     { key, name: "sessions.replace", to: session, args: { said, version, ...range } },
-    (receipt) => briefly(ground, session, waitOf(waitMs, signal), (held) => replace(held, { ...range, version, encoded }, receipt)),
+    (receipt) =>
+      briefly(ground, session, waitOf(waitMs, signal), (held) =>
+        replace(held, { ...range, version, encoded }, receipt),
+      ),
     (kept) => kept as unknown as Replaced,
   );
 }
 
-async function replace(held: Holding, given: Given, receipt: Receipt<JsonObject>): Promise<Replaced> {
+async function replace(
+  held: Holding,
+  given: Given,
+  receipt: Receipt<JsonObject>,
+): Promise<Replaced> {
   const { work } = held;
   const present = work.fold.messages;
   refuseBusy(held);
   if (transcriptVersion(present) !== given.version) throw another(held.id);
   const changes = changesIn(held, present, given);
-  const sum = (of: (change: TranscriptChange<EncodedMessage>) => number) => changes.reduce((all, change) => all + of(change), 0);
+  const sum = (of: (change: TranscriptChange<EncodedMessage>) => number) =>
+    changes.reduce((all, change) => all + of(change), 0);
   const [removed, added] = [sum(({ remove }) => remove), sum(({ add }) => add.length)];
   const length = present.length + added - removed;
   if (changes.length === 0) {
-    if (receipt.isKept) receipt.check(await held.ground.store.apply([], receipt.docs({ removed, added, length })), 0);
+    if (receipt.isKept)
+      receipt.check(await held.ground.store.apply([], receipt.docs({ removed, added, length })), 0);
     return { removed, added, length };
   }
   refuseTornCalls(held, present, changes);
@@ -95,7 +134,11 @@ async function replace(held: Holding, given: Given, receipt: Receipt<JsonObject>
 /** REPLACE-1 */
 async function checkpointHere(held: Holding): Promise<string> {
   const { latest, fold } = held.work;
-  return (latest?.seq === fold.seq ? latest : await held.checkpoint({ kind: "pre-operation", step: fold.step })).id;
+  return (
+    latest?.seq === fold.seq
+      ? latest
+      : await held.checkpoint({ kind: "pre-operation", step: fold.step })
+  ).id;
 }
 
 /** REPLACE-3 */
@@ -109,7 +152,9 @@ function refuseBusy({ id, work }: Holding): void {
   const [open] = work.fold.course.open;
   if (open === undefined) return;
   const end =
-    open.phase === "waiting" ? `Approve or deny it: \`hold.effects.deny("${open.id}", { reason })\`` : "Let it finish, or settle it";
+    open.phase === "waiting"
+      ? `Approve or deny it: \`hold.effects.deny("${open.id}", { reason })\``
+      : "Let it finish, or settle it";
   throw new HoldfastError(
     "BAD_STATUS",
     `The call of ${quote(open.name)} (${open.id}) in session ${quote(id)} is not over: its messages cannot be replaced before it is. ${end}.`,
@@ -123,16 +168,24 @@ function changesIn(
   { encoded, from, count }: Given,
 ): readonly TranscriptChange<EncodedMessage>[] {
   const found = from === undefined ? 0 : present.findIndex(({ id }) => id === from);
-  if (found === -1) throw invalid("from", `there is no message ${quote(from ?? "")} in the transcript`);
+  if (found === -1)
+    throw invalid("from", `there is no message ${quote(from ?? "")} in the transcript`);
   const left = present.length - found;
-  const range = { start: found, count: from === undefined ? left : wholeNumber(count ?? 1, "count", 0, left) };
+  const range = {
+    start: found,
+    count: from === undefined ? left : wholeNumber(count ?? 1, "count", 0, left),
+  };
   refuseTakenIds(present, range, encoded);
-  const byId = new Map(present.slice(range.start, range.start + range.count).map((message) => [message.id, message]));
+  const byId = new Map(
+    present.slice(range.start, range.start + range.count).map((message) => [message.id, message]),
+  );
   const asStored = (at: number): EncodedMessage => {
     const message = encoded[at] as EncodedMessage;
     const there = byId.get(message.value.id ?? "");
     // One that only moves keeps what its provider said of it.
-    return there !== undefined && isSameMessage(there, message.value) ? work.encode(there, `messages[${at}]`) : message;
+    return there !== undefined && isSameMessage(there, message.value)
+      ? work.encode(there, `messages[${at}]`)
+      : message;
   };
   return changesBetween(
     present,
@@ -141,23 +194,42 @@ function changesIn(
   ).map((change) => ({ ...change, add: change.add.map(asStored) }));
 }
 
-/** An id names one message. Staging passes over a message that is there already, so one that stays must not be given again. */
-function refuseTakenIds(present: readonly Message[], range: { start: number; count: number }, encoded: readonly EncodedMessage[]): void {
+/**
+ * An id names one message. Staging passes over a message that is there already, so one that stays
+ * must not be given again.
+ */
+function refuseTakenIds(
+  present: readonly Message[],
+  range: { start: number; count: number },
+  encoded: readonly EncodedMessage[],
+): void {
   const staying = new Set(present.toSpliced(range.start, range.count).map(({ id }) => id));
   const given = new Set<string>();
   for (const [at, { value }] of encoded.entries()) {
     const { id } = value;
     if (id === undefined) continue;
-    const why = staying.has(id) ? "is not among those that you replace" : given.has(id) ? "is given twice" : undefined;
+    const why = staying.has(id)
+      ? "is not among those that you replace"
+      : given.has(id)
+        ? "is given twice"
+        : undefined;
     given.add(id);
     if (why === undefined) continue;
     const path = `messages[${at}].id`;
-    throw new HoldfastError("CONFLICT", `${path}: the message ${quote(id)} ${why}. Give each message once.`, { path });
+    throw new HoldfastError(
+      "CONFLICT",
+      `${path}: the message ${quote(id)} ${why}. Give each message once.`,
+      { path },
+    );
   }
 }
 
 /** TRANSCRIPT-2 */
-function refuseTornCalls({ id }: Holding, present: readonly Message[], changes: readonly TranscriptChange<EncodedMessage>[]): void {
+function refuseTornCalls(
+  { id }: Holding,
+  present: readonly Message[],
+  changes: readonly TranscriptChange<EncodedMessage>[],
+): void {
   const after: MessageInput[] = [];
   let at = 0;
   for (const { start, remove, add } of changes) {
@@ -175,6 +247,10 @@ function refuseTornCalls({ id }: Holding, present: readonly Message[], changes: 
 }
 
 const another = (id: string): HoldfastError =>
-  new HoldfastError("CONFLICT", `The messages of session ${quote(id)} are not those of this version any more. Load them again.`, {
-    sessionId: id,
-  });
+  new HoldfastError(
+    "CONFLICT",
+    `The messages of session ${quote(id)} are not those of this version any more. Load them again.`,
+    {
+      sessionId: id,
+    },
+  );

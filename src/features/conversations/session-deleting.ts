@@ -1,5 +1,11 @@
 /** Deleting a session, with those that its calls ran. */
-import { checkName, type Place, parsePlace, type SessionId, sessionId } from "../../core/values/ids.js";
+import {
+  checkName,
+  type Place,
+  parsePlace,
+  type SessionId,
+  sessionId,
+} from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import { Acted } from "../../engine/calls/acted.js";
 import { ownedBy } from "../../engine/journal/checkpoint-lists.js";
@@ -30,7 +36,10 @@ export interface Deleted {
   readonly deleted: boolean;
   /** How many sessions go: it, and those that its calls ran. */
   readonly sessions: number;
-  /** How many checkpoints go with them. Those that forks share stay. Of a damaged session those that can be read are counted. */
+  /**
+   * How many checkpoints go with them. Those that forks share stay. Of a damaged session those that
+   * can be read are counted.
+   */
   readonly checkpoints: number;
   /** Forks for which a shared part is kept. */
   readonly keptFor: readonly string[];
@@ -44,7 +53,11 @@ type Answer = Deleted & JsonObject;
 const ABSENT: Answer = { deleted: false, sessions: 0, checkpoints: 0, keptFor: [] };
 const AT_ONCE = 200;
 
-export async function deleteSession(ground: Ground, id: string, o?: DeleteOptions): Promise<Deleted> {
+export async function deleteSession(
+  ground: Ground,
+  id: string,
+  o?: DeleteOptions,
+): Promise<Deleted> {
   const known = sessionId(id);
   const fields = options(o, "sessions.delete", ["key", "agent", "dryRun"]);
   const { key, dryRun } = fields;
@@ -59,7 +72,13 @@ export async function deleteSession(ground: Ground, id: string, o?: DeleteOption
     { key, name: "sessions.delete", to: known, args: {} },
     async (receipt) => {
       const survey = await surveyed(ground, known, only);
-      if (survey !== undefined) return deleteIt(ground, survey, await withCheckpoints(ground, known, survey.answer), receipt);
+      if (survey !== undefined)
+        return deleteIt(
+          ground,
+          survey,
+          await withCheckpoints(ground, known, survey.answer),
+          receipt,
+        );
       // Kept as well: a session that is made under the name later is another one.
       if (receipt.isKept) receipt.check(await ground.store.apply([], receipt.docs(ABSENT)), 0);
       return ABSENT;
@@ -68,7 +87,12 @@ export async function deleteSession(ground: Ground, id: string, o?: DeleteOption
   );
 }
 
-async function deleteIt(ground: Ground, survey: Survey, answer: Answer, receipt?: Receipt<Answer>): Promise<Deleted> {
+async function deleteIt(
+  ground: Ground,
+  survey: Survey,
+  answer: Answer,
+  receipt?: Receipt<Answer>,
+): Promise<Deleted> {
   const { row, children, own, family } = survey;
   const { id } = row;
   // First: whoever deletes again after a crash finds them by their parent.
@@ -76,11 +100,14 @@ async function deleteIt(ground: Ground, survey: Survey, answer: Answer, receipt?
     const theirs = await surveyed(ground, child, undefined);
     if (theirs !== undefined) await deleteIt(ground, theirs, theirs.answer);
   }
-  const left = family.map((line) => (line.session === id ? { ...line, owned: false, session: null } : line));
+  const left = family.map((line) =>
+    line.session === id ? { ...line, owned: false, session: null } : line,
+  );
   const acted = await Acted.of(ground, own, left);
   const isGone = await remove(ground, row, { answer, receipt, acted });
   ground.watchers.changed(id);
-  // The session is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
+  // The session is deleted. What something damaged may need is freed by `gc`, once that is mended
+  // or gone.
   await unlessDamaged(() => cutLines(ground, own, left, { dryRun: false }));
   return isGone ? answer : ABSENT;
 }
@@ -94,20 +121,34 @@ interface Survey {
 }
 
 /** What would go, and what that would leave; undefined where there is no such session. */
-async function surveyed(ground: Ground, id: SessionId, only: string | undefined): Promise<Survey | undefined> {
+async function surveyed(
+  ground: Ground,
+  id: SessionId,
+  only: string | undefined,
+): Promise<Survey | undefined> {
   const { store } = ground;
   const row = await store.session(id);
   if (row === undefined || (only !== undefined && row.head.agent !== only)) return undefined;
   const children = await childrenOf(ground, id);
   const theirs = await Promise.all(children.map((child) => surveyed(ground, child, undefined)));
   // One that is gone meanwhile does not go with this.
-  const all = children.flatMap((child, i) => (theirs[i] === undefined ? [] : [child, ...(theirs[i].answer.children ?? [])]));
+  const all = children.flatMap((child, i) =>
+    theirs[i] === undefined ? [] : [child, ...(theirs[i].answer.children ?? [])],
+  );
   const own = await store.lines({ session: id });
   const family = await descendants(ground, own);
   const below = theirs.flatMap((their) => their?.answer ?? []);
-  const snapshots = [...new Set([...(await snapshotsInto(ground, row, own)), ...below.flatMap((one) => one.snapshots ?? [])])];
+  const snapshots = [
+    ...new Set([
+      ...(await snapshotsInto(ground, row, own)),
+      ...below.flatMap((one) => one.snapshots ?? []),
+    ]),
+  ];
   const goes = new Set<string>([id, ...all]);
-  const sharing = [...family.flatMap(({ session }) => session ?? []), ...below.flatMap(({ keptFor: theirKept }) => theirKept)];
+  const sharing = [
+    ...family.flatMap(({ session }) => session ?? []),
+    ...below.flatMap(({ keptFor: theirKept }) => theirKept),
+  ];
   const keptFor = [...new Set(sharing.filter((session) => !goes.has(session)))].sort();
   const answer: Answer = {
     deleted: true,
@@ -120,7 +161,10 @@ async function surveyed(ground: Ground, id: SessionId, only: string | undefined)
   return { row: { ...row, id }, children, own, family, answer };
 }
 
-/** Counts the checkpoints that go with sessions: those that belong to one of them, and that no other session inherits. */
+/**
+ * Counts the checkpoints that go with sessions: those that belong to one of them, and that no other
+ * session inherits.
+ */
 async function withCheckpoints(ground: Ground, id: SessionId, answer: Answer): Promise<Answer> {
   const goes = [id, ...(answer.children ?? [])];
   const owners = new Heirs(ground.store);
@@ -130,12 +174,19 @@ async function withCheckpoints(ground: Ground, id: SessionId, answer: Answer): P
     await unlessDamaged(async () => {
       const row = await ground.store.session(one);
       if (row === undefined) return;
-      const newer = new Set((await ground.store.lines({ session: one })).slice(0, -1).map(({ id: line }) => line));
-      for await (const checkpoint of ownedBy(ground, headOf(row), owners, { all: true, from: undefined, atOnce: AT_ONCE })) {
+      const newer = new Set(
+        (await ground.store.lines({ session: one })).slice(0, -1).map(({ id: line }) => line),
+      );
+      for await (const checkpoint of ownedBy(ground, headOf(row), owners, {
+        all: true,
+        from: undefined,
+        atOnce: AT_ONCE,
+      })) {
         await breatheNowAndThen();
         const place = parsePlace(checkpoint.id) as Place;
         if ((await heirs.of(place.line, place.seq)) === undefined) checkpoints += 1;
-        // On its oldest line, and on the past that this goes back to, all that is older stays as well.
+        // On its oldest line, and on the past that this goes back to, all that is older stays as
+        // well.
         else if (!newer.has(place.line)) break;
       }
     });
@@ -144,21 +195,35 @@ async function withCheckpoints(ground: Ground, id: SessionId, answer: Answer): P
 }
 
 /**
- * Ends the session that was there, and no other of its name: one may be made while this waits for an answer. Answers whether it was there
- * to the end.
+ * Ends the session that was there, and no other of its name: one may be made while this waits for
+ * an answer. Answers whether it was there to the end.
  */
 async function remove(
   { store }: Ground,
   first: SessionRow,
-  { answer, receipt, acted }: { readonly answer: Answer; readonly receipt: Receipt<Answer> | undefined; readonly acted: Acted },
+  {
+    answer,
+    receipt,
+    acted,
+  }: {
+    readonly answer: Answer;
+    readonly receipt: Receipt<Answer> | undefined;
+    readonly acted: Acted;
+  },
 ): Promise<boolean> {
   let isGone = false;
   for (let row: SessionRow | undefined = first; ; row = await store.session(first.id)) {
     const there = row?.no === first.no ? row : undefined;
     if (there === undefined && receipt?.isKept !== true) return false;
-    const removal = there === undefined ? [] : [{ session: there.id, when: { epoch: there.lease.epoch }, remove: true as const }];
+    const removal =
+      there === undefined
+        ? []
+        : [{ session: there.id, when: { epoch: there.lease.epoch }, remove: true as const }];
     const kept = await acted.docs();
-    const applied = await store.apply(removal, [...kept, ...(receipt?.docs(there === undefined ? ABSENT : answer) ?? [])]);
+    const applied = await store.apply(removal, [
+      ...kept,
+      ...(receipt?.docs(there === undefined ? ABSENT : answer) ?? []),
+    ]);
     isGone = there !== undefined;
     if (applied.ok) break;
     receipt?.check(applied, removal.length + kept.length);
@@ -169,7 +234,11 @@ async function remove(
 }
 
 /** Snapshots that point into a session's lines. */
-async function snapshotsInto(ground: Ground, { head: { agent } }: SessionRow, own: readonly LineRow[]): Promise<readonly string[]> {
+async function snapshotsInto(
+  ground: Ground,
+  { head: { agent } }: SessionRow,
+  own: readonly LineRow[],
+): Promise<readonly string[]> {
   const { store } = ground;
   const pinning = await unlessDamaged(async () => {
     const docs = new Set<number>();
@@ -183,8 +252,15 @@ async function snapshotsInto(ground: Ground, { head: { agent } }: SessionRow, ow
   return found;
 }
 
-/** Where a damaged snapshot hides what is pinned, those that are sound say themselves where they point. */
-async function pointsInto({ store }: Ground, snapshot: string, own: readonly LineRow[]): Promise<boolean> {
+/**
+ * Where a damaged snapshot hides what is pinned, those that are sound say themselves where they
+ * point.
+ */
+async function pointsInto(
+  { store }: Ground,
+  snapshot: string,
+  own: readonly LineRow[],
+): Promise<boolean> {
   const row = await store.doc(SNAPSHOT, snapshot);
   const contents = row && (await unlessDamaged(() => contentsOf(row)));
   return contents?.sessions.some(({ place }) => own.some(({ id }) => id === place?.line)) ?? false;

@@ -1,9 +1,11 @@
 /**
- * Signals to a session. A signal is there once it is posted. It is taken in at once where a call waits for it, and where it comes alone.
- * In a burst the others wait in the inbox for a moment and are taken in together: each would open the session, with all signals that wait.
+ * Signals to a session. A signal is there once it is posted. It is taken in at once where a call
+ * waits for it, and where it comes alone. In a burst the others wait in the inbox for a moment and
+ * are taken in together: each would open the session, with all signals that wait.
  *
- * SIGNAL-1  whether a call waits for a signal is looked up after the signal was posted. A holder that begins to wait later looks at its
- *           inbox before it lets go, and finds the signal there.
+ * SIGNAL-1  whether a call waits for a signal is looked up after the signal was posted. A holder
+ *           that begins to wait later looks at its inbox before it lets go, and finds the signal
+ *           there.
  * SIGNAL-2  at most `MAX_SIGNALS` wait in the session and in its inbox together (ROOM-1, ROOM-2).
  */
 import { HoldfastError, quote } from "../../core/values/errors.js";
@@ -29,7 +31,10 @@ interface Burst {
   /** Whether one was sent since the timer last ran, and how many are being sent. */
   isFresh: boolean;
   sending: number;
-  /** The end of the session's line when its calls were last looked at, and what they waited for then. */
+  /**
+   * The end of the session's line when its calls were last looked at, and what they waited for
+   * then.
+   */
   end: string | undefined;
   names: ReadonlySet<string>;
   readonly timer: NodeJS.Timeout;
@@ -52,7 +57,8 @@ export class Signals {
     burst.sending += 1;
     try {
       await burst.room.post(() => this.#post(session, signal, key));
-      if (known === undefined || (await this.#isWaitedFor(session, signal.name, burst))) await takeIn(this.#ground, session);
+      if (known === undefined || (await this.#isWaitedFor(session, signal.name, burst)))
+        await takeIn(this.#ground, session);
       else burst.isPosted = true;
     } finally {
       burst.isFresh = true;
@@ -62,10 +68,14 @@ export class Signals {
 
   async #post(session: SessionId, signal: Signal, key: string | undefined): Promise<void> {
     const id = key === undefined ? {} : { id: `signal:${keyOf(`${signal.name}\n${key}`)}` };
-    if ((await this.#ground.tryPost(session, signal, id)) === "conflict") throw otherLetter(session, key);
+    if ((await this.#ground.tryPost(session, signal, id)) === "conflict")
+      throw otherLetter(session, key);
   }
 
-  /** Takes in what was posted and waits. With the store, and before it is read as a whole. A burst that goes on is ended by its timer. */
+  /**
+   * Takes in what was posted and waits. With the store, and before it is read as a whole. A burst
+   * that goes on is ended by its timer.
+   */
   async flush(): Promise<void> {
     for (const [session, burst] of [...this.#bursts]) {
       await this.#takeIn(session, burst);
@@ -76,7 +86,15 @@ export class Signals {
   #begin(session: SessionId): Burst {
     const timer = setInterval(() => void this.#tick(session, burst), TOGETHER_MS).unref();
     const room = new Room(() => this.#left(session, burst));
-    const burst: Burst = { room, isPosted: false, isFresh: true, sending: 0, end: undefined, names: new Set(), timer };
+    const burst: Burst = {
+      room,
+      isPosted: false,
+      isFresh: true,
+      sending: 0,
+      end: undefined,
+      names: new Set(),
+      timer,
+    };
     this.#bursts.set(session, burst);
     return burst;
   }
@@ -108,7 +126,9 @@ export class Signals {
     const present = await this.#ground.journal.present(session);
     if (present === undefined) return 1;
     const { signals } = await this.#ground.loader.courseAt(present);
-    const posted = (await readMail(this.#ground, session)).filter(({ doc }) => doc.kind === "signal");
+    const posted = (await readMail(this.#ground, session)).filter(
+      ({ doc }) => doc.kind === "signal",
+    );
     const room = MAX_SIGNALS - signals.length - posted.length;
     if (room > 0) return room;
     throw new HoldfastError(
@@ -128,7 +148,9 @@ export class Signals {
     const end = `${present.head.line} ${present.tail?.digest ?? ""}`;
     if (burst.end !== end) {
       const { open } = await this.#ground.loader.courseAt(present);
-      burst.names = new Set(open.flatMap(({ waits }) => (waits?.for === "signal" ? [waits.name] : [])));
+      burst.names = new Set(
+        open.flatMap(({ waits }) => (waits?.for === "signal" ? [waits.name] : [])),
+      );
       burst.end = end;
     }
     return burst.names.has(name);

@@ -11,7 +11,10 @@ import { FORMATS, type Format, type Transcript, toFormat } from "../../formats/t
 
 export interface TranscriptOptions<F extends Format = Format> {
   readonly format: F;
-  /** `inline` writes the bytes of files into the messages; otherwise a file that is kept here is named aside. */
+  /**
+   * `inline` writes the bytes of files into the messages; otherwise a file that is kept here is
+   * named aside.
+   */
   readonly files?: "inline" | "aside";
   /** A checkpoint of the session; its end by default. */
   readonly at?: string;
@@ -33,7 +36,10 @@ export async function transcriptOf<M = JsonObject, F extends Format = Format>(
   return toFormat<M, F>(known, how === "inline" ? await withFiles(ground, messages) : messages);
 }
 
-async function withFiles(ground: Ground, messages: readonly Message[]): Promise<readonly MessageInput[]> {
+async function withFiles(
+  ground: Ground,
+  messages: readonly Message[],
+): Promise<readonly MessageInput[]> {
   let total = 0;
   const files = new Map<string, Uint8Array>();
   for (const { content } of messages) {

@@ -8,7 +8,13 @@ import { makeSession } from "../../engine/lifecycle/create-session.js";
 import { relabelBy } from "../../engine/lifecycle/relabel.js";
 import { requireSession } from "../../engine/lifecycle/require-session.js";
 import { type SessionSummary, summaryOfRow } from "../../engine/lifecycle/session-summary.js";
-import { headOf, labelOf, labelRow, type Relabel, type SessionUpdate } from "../../engine/records/rows.js";
+import {
+  headOf,
+  labelOf,
+  labelRow,
+  type Relabel,
+  type SessionUpdate,
+} from "../../engine/records/rows.js";
 import { noSession } from "../../engine/util/not-found.js";
 import { flag, invalid, type KeyOption, options } from "../../engine/util/options.js";
 import type { Change } from "../../store/port/changes.js";
@@ -28,7 +34,11 @@ const UNLABELLED = { tags: [], archived: false, metadata: {} };
 
 function relabelled(row: SessionRow, relabel: Relabel): Change {
   const before = labelOf(row);
-  return { session: row.id, when: { version: before.version }, label: labelRow({ ...relabel(before), version: before.version + 1 }) };
+  return {
+    session: row.id,
+    when: { version: before.version },
+    label: labelRow({ ...relabel(before), version: before.version + 1 }),
+  };
 }
 
 export async function updateSession(
@@ -38,11 +48,19 @@ export async function updateSession(
   given: UpdateOptions | undefined,
 ): Promise<SessionSummary> {
   const known = sessionId(id);
-  const { key, create, agent, about } = options(given, "sessions.update", ["key", "create", "agent", "about"]);
+  const { key, create, agent, about } = options(given, "sessions.update", [
+    "key",
+    "create",
+    "agent",
+    "about",
+  ]);
   const isMade = flag(create, "create") ?? false;
   if (about !== undefined) checkText(about, "about", MAX_ABOUT);
-  if (agent !== undefined && !isMade) throw invalid("agent", "it is given to a session that is made; pass create: true with it");
-  const made = isMade ? { agent: agent === undefined ? undefined : checkName(agent, "agent") } : undefined;
+  if (agent !== undefined && !isMade)
+    throw invalid("agent", "it is given to a session that is made; pass create: true with it");
+  const made = isMade
+    ? { agent: agent === undefined ? undefined : checkName(agent, "agent") }
+    : undefined;
   const relabel = relabelBy(ground, update, "sessions.update");
   return once<null, SessionSummary>(
     ground,
@@ -61,11 +79,16 @@ async function relabelOrMake(
   for (;;) {
     const row = await ground.store.session(id);
     if (row === undefined && made === undefined) throw noSession(id);
-    if (row !== undefined && made !== undefined) refuseOtherAgent(headOf(row), { id, agent: made.agent });
+    if (row !== undefined && made !== undefined)
+      refuseOtherAgent(headOf(row), { id, agent: made.agent });
     const docs = receipt.docs(null);
     const applied =
       row === undefined
-        ? await makeSession(ground, id, { agent: made?.agent, label: relabel(UNLABELLED), alongside: docs })
+        ? await makeSession(ground, id, {
+            agent: made?.agent,
+            label: relabel(UNLABELLED),
+            alongside: docs,
+          })
         : await ground.store.apply([relabelled(row, relabel)], docs);
     if (applied.ok) return summaryOfRow(ground, await requireSession(ground, id));
     receipt.check(applied, 1);

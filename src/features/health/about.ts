@@ -29,7 +29,10 @@ export interface StoreAbout extends About {
   readonly leases: {
     /** The first hundred of them. */
     readonly held: readonly HeldLease[];
-    /** Sessions that are under way and whose holder is gone: whoever comes next takes them up. The first hundred. */
+    /**
+     * Sessions that are under way and whose holder is gone: whoever comes next takes them up. The
+     * first hundred.
+     */
     readonly abandoned: readonly string[];
     readonly counts: { readonly held: number; readonly abandoned: number };
   };
@@ -46,7 +49,10 @@ export async function about(ground: Ground, isIndexed: boolean): Promise<StoreAb
   const { store } = ground;
   const survey = new SessionSurvey(ground, await ground.now(), await ground.learnIncarnation());
   for (let before: number | undefined; survey.looked < MOST; ) {
-    const rows: readonly SessionRow[] = await store.sessions({ ...(before !== undefined && { before }), limit: ROWS });
+    const rows: readonly SessionRow[] = await store.sessions({
+      ...(before !== undefined && { before }),
+      limit: ROWS,
+    });
     for (const row of rows) survey.take(row);
     before = rows.at(-1)?.no;
     if (rows.length < ROWS) break;
@@ -55,7 +61,9 @@ export async function about(ground: Ground, isIndexed: boolean): Promise<StoreAb
   const incarnation = await store.incarnation();
   return {
     ...(await store.about()),
-    ...(isIndexed && index !== undefined && (await index.exists()) && { index: { behind: await index.missing() } }),
+    ...(isIndexed &&
+      index !== undefined &&
+      (await index.exists()) && { index: { behind: await index.missing() } }),
     ...survey.report(),
     ...(incarnation !== "" && { incarnation }),
   };
@@ -108,7 +116,11 @@ class SessionSurvey {
     if ("heldBy" in grant) {
       this.#counts.held += 1;
       if (this.#held.length < MOST_NAMED)
-        this.#held.push({ sessionId: row.id, holder: describeOwner(grant.heldBy), remainingMs: Math.ceil(grant.remainingMs) });
+        this.#held.push({
+          sessionId: row.id,
+          holder: describeOwner(grant.heldBy),
+          remainingMs: Math.ceil(grant.remainingMs),
+        });
     } else if (isUnderWay(row.head.status)) {
       this.#counts.abandoned += 1;
       if (this.#abandoned.length < MOST_NAMED) this.#abandoned.push(row.id);

@@ -83,7 +83,8 @@ class Verification {
       });
     }
     await this.#guard({}, async () => {
-      for (const line of await store.lines(only === undefined ? { all: true } : { session: only })) await this.#line(line);
+      for (const line of await store.lines(only === undefined ? { all: true } : { session: only }))
+        await this.#line(line);
     });
     await this.#guard({}, () => this.#sessions(only));
     if (only === undefined) await this.#guard({}, () => this.#documents());
@@ -93,23 +94,46 @@ class Verification {
 
   async #line(row: LineRow): Promise<void> {
     if (row.owned && row.session === null) {
-      this.#find({ code: "CORRUPT", line: row.id, message: `Line ${row.id} belongs to a session whose row is missing.` });
+      this.#find({
+        code: "CORRUPT",
+        line: row.id,
+        message: `Line ${row.id} belongs to a session whose row is missing.`,
+      });
     }
-    const where = { ...(row.session === null ? undefined : { sessionId: row.session }), line: row.id };
+    const where = {
+      ...(row.session === null ? undefined : { sessionId: row.session }),
+      line: row.id,
+    };
     const whole = await this.#guard(where, async () => {
       const doc = lineOf(row);
       const origin = doc.origin;
-      if (origin === null ? doc.prev !== rootDigest(doc.id) : (await this.#ground.journal.saveAt(origin))?.digest !== doc.prev) {
-        this.#find({ code: "BROKEN_CHAIN", ...where, seq: origin?.seq ?? 0, message: `Line ${row.id} does not follow what it begins at.` });
+      if (
+        origin === null
+          ? doc.prev !== rootDigest(doc.id)
+          : (await this.#ground.journal.saveAt(origin))?.digest !== doc.prev
+      ) {
+        this.#find({
+          code: "BROKEN_CHAIN",
+          ...where,
+          seq: origin?.seq ?? 0,
+          message: `Line ${row.id} does not follow what it begins at.`,
+        });
       }
       const past = this.#ground.journal.past(row.id);
       let follows: Digest | undefined = doc.prev;
       let next = (origin?.seq ?? 0) + 1;
       const own = { line: row.id, from: next, to: MAX_SEQ };
-      for await (const saves of this.#ground.journal.saves.pages(own, { items: true, state: true, rows: ROWS })) {
+      for await (const saves of this.#ground.journal.saves.pages(own, {
+        items: true,
+        state: true,
+        rows: ROWS,
+      })) {
         for (const save of saves) {
           if (save.seq < next) throw hole(row.id, next);
-          if (firstSeq(save) !== next || (follows !== undefined && !save.prev.startsWith(follows))) {
+          if (
+            firstSeq(save) !== next ||
+            (follows !== undefined && !save.prev.startsWith(follows))
+          ) {
             this.#find({
               code: "BROKEN_CHAIN",
               ...where,
@@ -134,13 +158,18 @@ class Verification {
   async #save(save: Save, past: Past): Promise<string> {
     this.#checked += 1;
     if (isGap(save)) return save.check;
-    const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null, mark: true });
+    const { digest, items, state } = open(save, {
+      items: save.items !== null,
+      state: save.state !== null,
+      mark: true,
+    });
     checkSave(save, items, state);
     const known = new Map<Digest, KnownBlob>();
     let messages = 0;
     for (const record of [...items, ...state]) {
       if (record.append !== undefined || record.item !== undefined) messages += 1;
-      for (const name of refsOf(record)) if (!known.has(name)) known.set(name, knowBlob(await this.#ground.journal.blob(name)));
+      for (const name of refsOf(record))
+        if (!known.has(name)) known.set(name, knowBlob(await this.#ground.journal.blob(name)));
       checkBodies(record, (name) => known.get(name));
       for (const [line, from, to] of record.base?.lines ?? []) {
         const [there] = await past.stretches(from, to);
@@ -153,10 +182,14 @@ class Verification {
       }
     }
     if (save.items !== null && messages !== save.nMessages)
-      throw new HoldfastError("CORRUPT", `The save at ${save.line}-${save.seq} miscounts its messages.`, {
-        line: save.line,
-        seq: save.seq,
-      });
+      throw new HoldfastError(
+        "CORRUPT",
+        `The save at ${save.line}-${save.seq} miscounts its messages.`,
+        {
+          line: save.line,
+          seq: save.seq,
+        },
+      );
     return digest;
   }
 
@@ -164,7 +197,10 @@ class Verification {
     const { store } = this.#ground;
     if (only !== undefined) return this.#session(only);
     for (let before: number | undefined; ; ) {
-      const rows: readonly SessionRow[] = await store.sessions({ ...(before === undefined ? undefined : { before }), limit: SESSIONS });
+      const rows: readonly SessionRow[] = await store.sessions({
+        ...(before === undefined ? undefined : { before }),
+        limit: SESSIONS,
+      });
       for (const { id } of rows) await this.#session(id as SessionId);
       before = rows.at(-1)?.no;
       if (rows.length < SESSIONS) return;
@@ -194,11 +230,15 @@ class Verification {
 
   /** Agents' records, policies, and snapshots with all that they point at. */
   async #documents(): Promise<void> {
-    for await (const row of documents(this.#ground.store, { kind: AGENT })) await this.#guard({}, async () => void agentOf(row));
+    for await (const row of documents(this.#ground.store, { kind: AGENT }))
+      await this.#guard({}, async () => void agentOf(row));
     for (const kind of [RETENTION, STORE_RETENTION])
-      for await (const row of documents(this.#ground.store, { kind: kind })) await this.#guard({}, async () => void policyOf(row));
-    for await (const row of documents(this.#ground.store, { kind: ACTED })) await this.#guard({}, async () => void actedOf(row));
-    for await (const row of documents(this.#ground.store, { kind: REDACTED })) await this.#guard({}, async () => verifyRedacted(row));
+      for await (const row of documents(this.#ground.store, { kind: kind }))
+        await this.#guard({}, async () => void policyOf(row));
+    for await (const row of documents(this.#ground.store, { kind: ACTED }))
+      await this.#guard({}, async () => void actedOf(row));
+    for await (const row of documents(this.#ground.store, { kind: REDACTED }))
+      await this.#guard({}, async () => verifyRedacted(row));
     for await (const { id } of documents(this.#ground.store, { kind: RECEIPT }))
       await this.#guard({}, () => verifyReceipt(this.#ground, id));
     for await (const { id } of documents(this.#ground.store, { kind: SNAPSHOT })) {
@@ -227,9 +267,11 @@ class Verification {
       // Where it ends is not known, and what stopped the reading has been said.
       if (this.#unread.has(line)) continue;
       const end = this.#ends.get(line);
-      if (end === undefined && (await this.#ground.store.anchors()).of(line) === undefined) continue;
+      if (end === undefined && (await this.#ground.store.anchors()).of(line) === undefined)
+        continue;
       const row = await this.#ground.store.line(line as LineId);
-      if (end !== undefined && (end.seq > seq || (end.seq === seq && end.check === check))) continue;
+      if (end !== undefined && (end.seq > seq || (end.seq === seq && end.check === check)))
+        continue;
       this.#find({
         code: "LOST_TAIL",
         ...(row?.session == null ? undefined : { sessionId: row.session }),
@@ -240,7 +282,9 @@ class Verification {
     }
   }
 
-  /** Damage met on the way becomes a finding, and false; what is no damage goes on to the caller. */
+  /**
+   * Damage met on the way becomes a finding, and false; what is no damage goes on to the caller.
+   */
   async #guard(
     where: { readonly sessionId?: string; readonly line?: string; readonly seq?: number },
     run: () => Promise<void>,
@@ -264,13 +308,23 @@ class Verification {
   }
 
   #find(finding: Finding): void {
-    if (!this.#findings.some((known) => known.message === finding.message)) this.#findings.push(finding);
+    if (!this.#findings.some((known) => known.message === finding.message))
+      this.#findings.push(finding);
   }
 }
 
-/** What an error says of damage; undefined where it is none. Content over which a reader stumbles is damage, too. */
+/**
+ * What an error says of damage; undefined where it is none. Content over which a reader stumbles is
+ * damage, too.
+ */
 function damageIn(error: unknown): HoldfastError | undefined {
   if (error instanceof HoldfastError) return error.code === "CORRUPT" ? error : undefined;
-  if (!(error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError)) return undefined;
-  return new HoldfastError("CORRUPT", `Something stored cannot be read (${error.message}).`, {}, error);
+  if (!(error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError))
+    return undefined;
+  return new HoldfastError(
+    "CORRUPT",
+    `Something stored cannot be read (${error.message}).`,
+    {},
+    error,
+  );
 }

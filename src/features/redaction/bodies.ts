@@ -1,4 +1,7 @@
-/** Bodies that records refer to: fetched before a save is edited, some of them kept for the next, because bases name the same again and again. */
+/**
+ * Bodies that records refer to: fetched before a save is edited, some of them kept for the next,
+ * because bases name the same again and again.
+ */
 import type { Blob } from "../../core/messages/message.js";
 import type { Stored } from "../../core/redaction/redact-record.js";
 import { type Digest, digest } from "../../core/values/digest.js";

@@ -1,4 +1,7 @@
-/** Sessions that nobody may work on while what they share is changed: whoever held one before has read what is no more, and is fenced. */
+/**
+ * Sessions that nobody may work on while what they share is changed: whoever held one before has
+ * read what is no more, and is fenced.
+ */
 import { type Lease, releaseLease } from "../../core/sessions/lease.js";
 import type { HoldfastError } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
@@ -41,7 +44,10 @@ export class Leases {
     this.#signal = signal;
   }
 
-  /** Takes those that are not taken yet, in one order, so that two who want the same do not wait for each other. Answers whether there were any. */
+  /**
+   * Takes those that are not taken yet, in one order, so that two who want the same do not wait for
+   * each other. Answers whether there were any.
+   */
   async take(sessions: readonly SessionId[]): Promise<boolean> {
     const fresh = sessions.filter((id) => !this.#taken.has(id)).toSorted();
     for (const id of fresh) {
@@ -69,7 +75,9 @@ export class Leases {
       if (lost === undefined) {
         const free = leaseRow(id, releaseLease(lease));
         // Where that cannot be said, it runs out by itself.
-        await this.#ground.store.apply([{ session: id, when: { epoch: lease.epoch }, lease: free }], [], "frees").catch(() => {});
+        await this.#ground.store
+          .apply([{ session: id, when: { epoch: lease.epoch }, lease: free }], [], "frees")
+          .catch(() => {});
         await this.#ground.released(id);
       }
       this.#ground.watchers.changed(id);

@@ -1,8 +1,9 @@
 /**
  * Letters with messages that wait to be appended, with their texts edited.
  *
- * The parts of one are written anew beside the old ones, and then its bell speaks of the new ones: killed in between, it is whole. Of what it
- * said before nothing is kept to compare with: its key is taken in, and it stands for itself from then on.
+ * The parts of one are written anew beside the old ones, and then its bell speaks of the new ones:
+ * killed in between, it is whole. Of what it said before nothing is kept to compare with: its key
+ * is taken in, and it stands for itself from then on.
  */
 import { encodeMessage } from "../../core/messages/message.js";
 import { editMessage, type TextEdit } from "../../core/redaction/redact-text.js";
@@ -41,7 +42,8 @@ export class LetterEdits {
     this.#wallMs = wallMs;
     this.#name = name;
     const spokenOf = new Set<string>();
-    for (const [id, doc] of mail) if (doc.kind === "append") for (const own of this.#letter(mail, id, doc)) spokenOf.add(own);
+    for (const [id, doc] of mail)
+      if (doc.kind === "append") for (const own of this.#letter(mail, id, doc)) spokenOf.add(own);
     for (const [id, doc] of mail) if (!spokenOf.has(id)) this.#alone(id, doc);
   }
 
@@ -49,7 +51,10 @@ export class LetterEdits {
   #letter(mail: Waiting, id: string, bell: Bell): readonly string[] {
     const key = keyOfBell(id);
     const parts = partLetters(key, bell);
-    const others = [keyLetter(key), ...(bell.former === undefined ? [] : partLetters(key, bell.former))];
+    const others = [
+      keyLetter(key),
+      ...(bell.former === undefined ? [] : partLetters(key, bell.former)),
+    ];
     const all = [...others, ...parts];
     const text = textOf(mail, parts);
     const edited = text === undefined ? undefined : this.#text(text);
@@ -60,7 +65,8 @@ export class LetterEdits {
       this.#write(key, id, bell, edited);
       this.drained.push(...all);
       // What whoever was killed before has left.
-    } else if (bell.check === undefined) this.drained.push(...others.filter((other) => mail.has(other)));
+    } else if (bell.check === undefined)
+      this.drained.push(...others.filter((other) => mail.has(other)));
     return all;
   }
 
@@ -74,13 +80,18 @@ export class LetterEdits {
       bytes: Buffer.byteLength(text),
       former: { tag, parts },
     } as const;
-    for (const [i, own] of partLetters(key, bell).entries()) this.posted.push({ id: own, doc: docs[i] as MailDoc });
+    for (const [i, own] of partLetters(key, bell).entries())
+      this.posted.push({ id: own, doc: docs[i] as MailDoc });
     this.reworded.push({ id, text: mailText(bell) });
   }
 
-  /** What no bell speaks of: whoever sends it is about to post that, or has failed. Whom a key binds is not known from it. What was left goes. */
+  /**
+   * What no bell speaks of: whoever sends it is about to post that, or has failed. Whom a key binds
+   * is not known from it. What was left goes.
+   */
   #alone(id: string, doc: MailDoc): void {
-    if (doc.kind === "append-key" && doc.check !== "") this.reworded.push({ id, text: keyText("") });
+    if (doc.kind === "append-key" && doc.check !== "")
+      this.reworded.push({ id, text: keyText("") });
     if (doc.kind !== "append-part") return;
     if (isLeftBehind(id, this.#wallMs)) {
       this.drained.push(id);
@@ -89,14 +100,17 @@ export class LetterEdits {
     const edited = this.#text(doc.text);
     // Its bell will still speak of what it was.
     if (edited !== doc.text) this.isLeft = true;
-    if (edited !== undefined && edited !== doc.text) this.reworded.push({ id, text: mailText({ ...doc, text: edited }) });
+    if (edited !== undefined && edited !== doc.text)
+      this.reworded.push({ id, text: mailText({ ...doc, text: edited }) });
   }
 
   /** The same where nothing is changed, undefined where it cannot be read. */
   #text(text: string): string | undefined {
     const messages = messagesIn(text);
     const edited = messages?.map((message, i) => this.#message(message, `messages[${i}]`));
-    return edited?.some((message, i) => message !== messages?.[i]) ? letterText(edited) : messages && text;
+    return edited?.some((message, i) => message !== messages?.[i])
+      ? letterText(edited)
+      : messages && text;
   }
 
   #message(message: PlainMessage, path: string): PlainMessage {
@@ -122,7 +136,9 @@ export class LetterEdits {
 }
 
 function textOf(mail: Waiting, parts: readonly string[]): string | undefined {
-  const texts = parts.map((id) => mail.get(id)).flatMap((doc) => (doc?.kind === "append-part" ? [doc.text] : []));
+  const texts = parts
+    .map((id) => mail.get(id))
+    .flatMap((doc) => (doc?.kind === "append-part" ? [doc.text] : []));
   return texts.length === parts.length ? texts.join("") : undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What a fork, or the origin of one, said itself behind the past that it shares. Its bases repeat both, and only what is shared is edited in
- * them (Z3, `core/redaction/redact-record.ts`).
+ * What a fork, or the origin of one, said itself behind the past that it shares. Its bases repeat
+ * both, and only what is shared is edited in them (Z3, `core/redaction/redact-record.ts`).
  */
 import type { JournalRecord } from "../../core/journal/record.js";
 import { firstSeq, type Save } from "../../core/journal/save.js";
@@ -37,7 +37,8 @@ export class OwnWordsOf {
     };
     this.#lines.set(stretch.line, written);
     const at = firstSeq(save);
-    if (isGap(save) || (save.state === null && save.nState > 0)) written.pruned = Math.min(written.pruned, at);
+    if (isGap(save) || (save.state === null && save.nState > 0))
+      written.pruned = Math.min(written.pruned, at);
     for (const { set, unset, list, effect, status } of records) {
       const key = set ?? unset;
       if (key !== undefined) first(written.keys, key, at);
@@ -50,7 +51,8 @@ export class OwnWordsOf {
   /** As they are for a base in a save. */
   before({ line, seq }: Save, holds: () => void): OwnWords {
     const past = [...this.#past(line, seq)];
-    const has = (is: (written: Written) => number | undefined): boolean => past.some(([written, to]) => (is(written) ?? NEVER) <= to);
+    const has = (is: (written: Written) => number | undefined): boolean =>
+      past.some(([written, to]) => (is(written) ?? NEVER) <= to);
     const orPruned = (): Whose => (has(({ pruned }) => pruned) ? "known" : "shared");
     return {
       key: (key) => {
@@ -62,7 +64,8 @@ export class OwnWordsOf {
         return has(({ effects }) => effects.get(id)) ? "known" : orPruned();
       },
       status: () => (has(({ status }) => status) ? "own" : orPruned()),
-      turn: (from) => (past.some(([{ stretch }, to]) => from >= stretch.from && from <= to) ? "own" : "shared"),
+      turn: (from) =>
+        past.some(([{ stretch }, to]) => from >= stretch.from && from <= to) ? "own" : "shared",
       holds,
     };
   }

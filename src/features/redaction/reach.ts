@@ -1,4 +1,7 @@
-/** How far a redaction reaches: the lines of a session and what they go back to, who shares what is changed, and which calls are not over. */
+/**
+ * How far a redaction reaches: the lines of a session and what they go back to, who shares what is
+ * changed, and which calls are not over.
+ */
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
 import { descendants, pastOfSession } from "../../engine/journal/family.js";
 import type { Ground } from "../../engine/journal/ground.js";
@@ -12,18 +15,27 @@ export interface Stretch {
   readonly to: number;
   /** The number of the newest line that begins on it. */
   readonly forks: number;
-  /** Whose words these are, if another session's: only copies are edited then, if it goes back to something that is changed. */
+  /**
+   * Whose words these are, if another session's: only copies are edited then, if it goes back to
+   * something that is changed.
+   */
   readonly others?: "copies" | "looked at";
 }
 
 /** Lines that begin on others come before those: what is copied from a record stands behind it. */
 export async function stretchesOf(ground: Ground, session: SessionId): Promise<readonly Stretch[]> {
   const stretches: Stretch[] = [];
-  for (const { row, to } of (await pastOfSession(ground, session)).values()) stretches.push(await stretch(ground, row, 0, to));
+  for (const { row, to } of (await pastOfSession(ground, session)).values())
+    stretches.push(await stretch(ground, row, 0, to));
   return stretches.toSorted(newestFirst);
 }
 
-async function stretch({ store }: Ground, row: LineRow, after: number, to: number): Promise<Stretch> {
+async function stretch(
+  { store }: Ground,
+  row: LineRow,
+  after: number,
+  to: number,
+): Promise<Stretch> {
   const forks = (await store.lines({ origin: row.id }))[0]?.no ?? 0;
   return { line: row.id, row, from: Math.max(after, row.origin?.seq ?? 0) + 1, to, forks };
 }
@@ -47,19 +59,25 @@ export async function sharedBy(
   stretches: readonly Stretch[],
   first: ReadonlyMap<string, number>,
 ): Promise<Shared> {
-  const lines = stretches.flatMap(({ row }) => (first.has(row.id) || row.session === session ? [row] : []));
+  const lines = stretches.flatMap(({ row }) =>
+    first.has(row.id) || row.session === session ? [row] : [],
+  );
   const along = new Map(stretches.map(({ line, to }) => [line, to]));
   const family = new Map((await descendants(ground, lines)).map((row) => [row.id as string, row]));
   const sharers = new Set<SessionId>();
   const others: Stretch[] = [];
   for (const row of family.values()) {
     const shares = goesBackTo(family, row.id, first);
-    if (row.session !== null && row.session !== session && shares) sharers.add(row.session as SessionId);
+    if (row.session !== null && row.session !== session && shares)
+      sharers.add(row.session as SessionId);
     const to = along.get(row.id) ?? 0;
     // A fork of the session is looked at in any case: a base may hold what was pruned since.
     const isFork = to === 0 && comesFrom(family, row, session);
     if (to < MAX_SEQ && (shares || isFork))
-      others.push({ ...(await stretch(ground, row, to, MAX_SEQ)), others: shares ? "copies" : "looked at" });
+      others.push({
+        ...(await stretch(ground, row, to, MAX_SEQ)),
+        others: shares ? "copies" : "looked at",
+      });
   }
   return {
     sharers: [...sharers].toSorted(),
@@ -68,15 +86,32 @@ export async function sharedBy(
   };
 }
 
-function comesFrom(family: ReadonlyMap<string, LineRow>, line: LineRow, session: SessionId): boolean {
-  for (let row: LineRow | undefined = line; row !== undefined; row = row.origin === null ? undefined : family.get(row.origin.line))
+function comesFrom(
+  family: ReadonlyMap<string, LineRow>,
+  line: LineRow,
+  session: SessionId,
+): boolean {
+  for (
+    let row: LineRow | undefined = line;
+    row !== undefined;
+    row = row.origin === null ? undefined : family.get(row.origin.line)
+  )
     if (row.session === session) return true;
   return false;
 }
 
-function goesBackTo(family: ReadonlyMap<string, LineRow>, id: string, first: ReadonlyMap<string, number>, end = MAX_SEQ): boolean {
+function goesBackTo(
+  family: ReadonlyMap<string, LineRow>,
+  id: string,
+  first: ReadonlyMap<string, number>,
+  end = MAX_SEQ,
+): boolean {
   let to = end;
-  for (let row = family.get(id); row !== undefined; row = row.origin === null ? undefined : family.get(row.origin.line)) {
+  for (
+    let row = family.get(id);
+    row !== undefined;
+    row = row.origin === null ? undefined : family.get(row.origin.line)
+  ) {
     if ((first.get(row.id) ?? Number.POSITIVE_INFINITY) <= to) return true;
     to = row.origin?.seq ?? 0;
   }
@@ -105,7 +140,10 @@ export class OpenCalls {
       const line = call && (await past.lineAt(call[0]));
       if (call === undefined || line === undefined) continue;
       const place = `${line}-${call[0]}`;
-      this.#byReply.set(place, (this.#byReply.get(place) ?? new Map<number, string>()).set(call[1], id));
+      this.#byReply.set(
+        place,
+        (this.#byReply.get(place) ?? new Map<number, string>()).set(call[1], id),
+      );
     }
   }
 

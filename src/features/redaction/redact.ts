@@ -1,8 +1,10 @@
 /**
- * Removing a text from a session: from every record of its lines and of what they go back to, from the bodies these refer to, from what
- * stands outside of its journal, and from the files of the store.
+ * Removing a text from a session: from every record of its lines and of what they go back to, from
+ * the bodies these refer to, from what stands outside of its journal, and from the files of the
+ * store.
  *
- * Nothing is held in between: killed at any point, it is run again. Every save is exchanged whole, and verifies before and after.
+ * Nothing is held in between: killed at any point, it is run again. Every save is exchanged whole,
+ * and verifies before and after.
  */
 import { editJson } from "../../core/redaction/redact-text.js";
 import { MAX_LEASE_MS } from "../../core/sessions/lease.js";
@@ -22,10 +24,25 @@ import { childrenOf } from "../../engine/lifecycle/outside.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { editMail } from "../../engine/records/edit-mail.js";
 import { HIDDEN } from "../../engine/records/letters.js";
-import { headOf, headRow, labelOf, labelRow, type MailDoc, mailOf, mailText } from "../../engine/records/rows.js";
+import {
+  headOf,
+  headRow,
+  labelOf,
+  labelRow,
+  type MailDoc,
+  mailOf,
+  mailText,
+} from "../../engine/records/rows.js";
 import type { Entry } from "../../engine/records/snapshot-record.js";
 import { noSession } from "../../engine/util/not-found.js";
-import { callback, flag, invalid, options, signalOf, wholeNumber } from "../../engine/util/options.js";
+import {
+  callback,
+  flag,
+  invalid,
+  options,
+  signalOf,
+  wholeNumber,
+} from "../../engine/util/options.js";
 import type { Change } from "../../store/port/changes.js";
 import type { Head } from "../../store/port/rows.js";
 import { Leases } from "./leases.js";
@@ -38,7 +55,9 @@ import { editSnapshots } from "./snapshots.js";
 import { type RedactWhat, type What, whatOf } from "./what.js";
 
 export interface RedactOptions {
-  /** What stands in its place; `[redacted]` by default. A set of redactions has words of its own. */
+  /**
+   * What stands in its place; `[redacted]` by default. A set of redactions has words of its own.
+   */
   readonly with?: string;
   /** Says what would be changed, without a change. */
   readonly dryRun?: boolean;
@@ -48,8 +67,8 @@ export interface RedactOptions {
   /** How long to wait for whoever holds the session, or one that shares what is changed. */
   readonly waitMs?: number;
   /**
-   * Whether the store's files are gone over as well: true by default. A SQLite file is written anew for that; whoever redacts many sessions
-   * does it with the last.
+   * Whether the store's files are gone over as well: true by default. A SQLite file is written anew
+   * for that; whoever redacts many sessions does it with the last.
    */
   readonly scrub?: boolean;
 }
@@ -59,10 +78,23 @@ const TRIES = 20;
 const SWEPT_AT_ONCE = 500;
 const MAX_WITH = 1_000;
 
-export async function redactSession(ground: Ground, id: unknown, what: RedactWhat, given?: RedactOptions): Promise<RedactReport> {
+export async function redactSession(
+  ground: Ground,
+  id: unknown,
+  what: RedactWhat,
+  given?: RedactOptions,
+): Promise<RedactReport> {
   const session = sessionId(id);
-  const o = options(given, "sessions.redact", ["with", "dryRun", "onProgress", "signal", "waitMs", "scrub"]);
-  if (o.with !== undefined && typeof what === "function") throw invalid("with", "a set of redactions has words of its own");
+  const o = options(given, "sessions.redact", [
+    "with",
+    "dryRun",
+    "onProgress",
+    "signal",
+    "waitMs",
+    "scrub",
+  ]);
+  if (o.with !== undefined && typeof what === "function")
+    throw invalid("with", "a set of redactions has words of its own");
   const wanted = whatOf(what, checkWith(o.with ?? "[redacted]"));
   const waitMs = o.waitMs === undefined ? 0 : wholeNumber(o.waitMs, "waitMs", 0, MAX_LEASE_MS);
   const hearers = { signal: signalOf(o.signal), onProgress: callback(o.onProgress, "onProgress") };
@@ -94,7 +126,13 @@ class Redacting {
   /** Whether messages wait to be appended that cannot be read, or not yet. */
   #lettersLeft = false;
   /** The agent, and where what is kept of it holds the text. */
-  #inAgentOf: { readonly agent: string; readonly isInRecord: boolean; readonly snapshots: readonly string[] } | undefined;
+  #inAgentOf:
+    | {
+        readonly agent: string;
+        readonly isInRecord: boolean;
+        readonly snapshots: readonly string[];
+      }
+    | undefined;
   /** Snapshots that could not be gone over. */
   #damaged: readonly string[] = [];
   /** Other sessions that hold it in words of their own. */
@@ -119,15 +157,17 @@ class Redacting {
   async look(scrubs: boolean): Promise<RedactReport> {
     const { seen, shared } = await this.#survey([]);
     const { reworded, drained } = await this.#mail(seen);
-    const isChanged = reworded.length + drained.length > 0 || (await this.#outside(this.#session, seen, true)) !== undefined;
+    const isChanged =
+      reworded.length + drained.length > 0 ||
+      (await this.#outside(this.#session, seen, true)) !== undefined;
     const outside = (await this.#snapshots(shared, seen, true)) || isChanged;
     await this.#lookAtOthers(shared, seen);
     return this.#report(seen, shared, { outside, keptBlobs: [], left: scrubs ? [] : UNSCRUBBED });
   }
 
   /**
-   * Who else holds it in words of their own: forks, sessions that calls ran, and what these are related to in the same way. A message is in its
-   * own session alone.
+   * Who else holds it in words of their own: forks, sessions that calls ran, and what these are
+   * related to in the same way. A message is in its own session alone.
    */
   async #lookAtOthers(shared: Shared, seen: Seen): Promise<void> {
     const found = new Set<SessionId>();
@@ -162,8 +202,12 @@ class Redacting {
   /** Whether the session, without those around it, holds the text. */
   async #isHolding(seen: Seen, shared: Shared): Promise<boolean> {
     const { reworded, drained } = await this.#mail(seen);
-    if (seen.records + seen.names.length + seen.exempt.size + reworded.length + drained.length > 0) return true;
-    return (await this.#outside(this.#session, seen, true)) !== undefined || this.#snapshots(shared, seen, true);
+    if (seen.records + seen.names.length + seen.exempt.size + reworded.length + drained.length > 0)
+      return true;
+    return (
+      (await this.#outside(this.#session, seen, true)) !== undefined ||
+      this.#snapshots(shared, seen, true)
+    );
   }
 
   /** Whether a fork's row, or a letter that waits for it, holds the text. */
@@ -172,18 +216,32 @@ class Redacting {
     if (row === undefined) return false;
     // As it will be: what was taken from the shared past goes.
     const { title, reason } = editHead(headOf(row), this.#what, seen, false);
-    if (editLabel(labelOf(row), this.#what) !== undefined || this.#holdsIn([title ?? "", reason ?? ""])) return true;
-    const mail = await this.#ground.store.inbox(session, { dueBy: HIDDEN, limit: Number.MAX_SAFE_INTEGER });
+    if (
+      editLabel(labelOf(row), this.#what) !== undefined ||
+      this.#holdsIn([title ?? "", reason ?? ""])
+    )
+      return true;
+    const mail = await this.#ground.store.inbox(session, {
+      dueBy: HIDDEN,
+      limit: Number.MAX_SAFE_INTEGER,
+    });
     for (const { text } of mail) {
       const doc = await unlessDamaged(() => mailOf(text, session));
       // A message in a letter is JSON in a text.
-      if (doc !== undefined && (this.#holdsIn(doc as unknown as Json) || (doc.kind === "append-part" && this.#holdsIn(jsonOr(doc.text)))))
+      if (
+        doc !== undefined &&
+        (this.#holdsIn(doc as unknown as Json) ||
+          (doc.kind === "append-part" && this.#holdsIn(jsonOr(doc.text))))
+      )
         return true;
     }
     return false;
   }
 
-  /** What there is to change, and who shares it. `known`: sessions of which it is known that they do. */
+  /**
+   * What there is to change, and who shares it. `known`: sessions of which it is known that they
+   * do.
+   */
   async #survey(known: readonly SessionId[]) {
     const stretches = await stretchesOf(this.#ground, this.#session);
     for (let sessions = [this.#session, ...known]; ; ) {
@@ -191,7 +249,8 @@ class Redacting {
       const rewriting = new Rewriting(this.#ground, this.#what, calls, this.#tick);
       const seen = await rewriting.survey(stretches);
       await this.#nameHead(seen);
-      if (this.#what.message !== undefined && !seen.isMessageThere) await this.#requireInLetter(this.#what.message);
+      if (this.#what.message !== undefined && !seen.isMessageThere)
+        await this.#requireInLetter(this.#what.message);
       const shared = await sharedBy(this.#ground, this.#session, stretches, seen.first);
       // Whoever shares it may have calls that are not over: those are exempt as well.
       const others = shared.sharers.filter((sharer) => !sessions.includes(sharer));
@@ -207,18 +266,26 @@ class Redacting {
   async #nameHead(seen: Seen): Promise<void> {
     const row = await this.#ground.store.session(this.#session);
     const { agent, parent, origin } = row === undefined ? {} : headOf(row);
-    for (const id of [this.#session, parent, origin?.sessionId]) if (id !== undefined) this.#name(seen, id, "session-id");
+    for (const id of [this.#session, parent, origin?.sessionId])
+      if (id !== undefined) this.#name(seen, id, "session-id");
     if (agent !== undefined) this.#name(seen, agent, "agent");
   }
 
   /** Whether a value holds it in any of its texts. */
   #holdsIn(value: Json): boolean {
-    return editJson(value, { text: this.#what.text, numbers: true }, { in: "message", role: "user" }) !== value;
+    return (
+      editJson(value, { text: this.#what.text, numbers: true }, { in: "message", role: "user" }) !==
+      value
+    );
   }
 
   #name(seen: Seen, name: string, what: Name["what"]): void {
     const at = this.#session;
-    if (this.#what.holds(name) && !seen.names.some((known) => known.at === at && known.what === what)) seen.names.push({ what, at });
+    if (
+      this.#what.holds(name) &&
+      !seen.names.some((known) => known.at === at && known.what === what)
+    )
+      seen.names.push({ what, at });
   }
 
   // ---- changing
@@ -232,7 +299,8 @@ class Redacting {
       let found = await this.#survey([]);
       for (let tries = 1; ; tries++) {
         // Whoever shares it may have gone on before the lease was taken.
-        while (await leases.take(found.shared.sharers)) found = await this.#survey(found.shared.sharers);
+        while (await leases.take(found.shared.sharers))
+          found = await this.#survey(found.shared.sharers);
         const { shared } = found;
         const seen = { ...found.seen };
         // First: titles are known from messages as they were.
@@ -257,14 +325,21 @@ class Redacting {
 
   /** What deleted forks said is freed, unless it is needed. Deleting frees it in most cases. */
   async #freeForks(): Promise<void> {
-    const family = await descendants(this.#ground, await this.#ground.store.lines({ session: this.#session }));
+    const family = await descendants(
+      this.#ground,
+      await this.#ground.store.lines({ session: this.#session }),
+    );
     await freeLines(
       this.#ground,
       family.flatMap(({ id, owned }) => (owned ? [] : id)),
     );
   }
 
-  #report(seen: Seen, { sharers }: Shared, rest: Pick<RedactReport, "outside" | "keptBlobs" | "left">): RedactReport {
+  #report(
+    seen: Seen,
+    { sharers }: Shared,
+    rest: Pick<RedactReport, "outside" | "keptBlobs" | "left">,
+  ): RedactReport {
     const { records, saves, blobs, exempt, names } = seen;
     const others = this.#others;
     const left = [...inReport(seen, others, rest.keptBlobs), ...this.#beside(), ...rest.left];
@@ -284,13 +359,18 @@ class Redacting {
   /** What stays of what stands beside the journal. */
   #beside(): readonly string[] {
     const unread = this.#damaged.map(
-      (id) => `what snapshot ${quote(id)} says of sessions: it is damaged, and could not be gone over. Delete it.`,
+      (id) =>
+        `what snapshot ${quote(id)} says of sessions: it is damaged, and could not be gone over. Delete it.`,
     );
     return [...this.#inLetters(), ...this.#inAgent(), ...unread];
   }
 
   #inLetters(): readonly string[] {
-    return this.#lettersLeft ? ["messages that are being sent, or wait and cannot be read: run it again once they are taken in."] : [];
+    return this.#lettersLeft
+      ? [
+          "messages that are being sent, or wait and cannot be read: run it again once they are taken in.",
+        ]
+      : [];
   }
 
   /** Not the session's: other sessions are run by it. */
@@ -299,9 +379,13 @@ class Redacting {
     const { agent, isInRecord, snapshots } = this.#inAgentOf;
     const also = "then run gc with scrub.";
     return [
-      ...(isInRecord ? [`what is kept of agent ${quote(agent)}: save the agent anew, ${also}`] : []),
+      ...(isInRecord
+        ? [`what is kept of agent ${quote(agent)}: save the agent anew, ${also}`]
+        : []),
       ...(snapshots.length > 0
-        ? [`what snapshots keep of agent ${quote(agent)}, or of forks: delete ${snapshots.map(quote).join(", ")}, ${also}`]
+        ? [
+            `what snapshots keep of agent ${quote(agent)}, or of forks: delete ${snapshots.map(quote).join(", ")}, ${also}`,
+          ]
         : []),
     ];
   }
@@ -315,22 +399,35 @@ class Redacting {
     return this.#outsideChanged;
   }
 
-  /** Whoever shares what is changed is of the same agent, be it deleted since. Answers whether there is anything to change. */
+  /**
+   * Whoever shares what is changed is of the same agent, be it deleted since. Answers whether there
+   * is anything to change.
+   */
   async #snapshots({ sharers, by, others }: Shared, seen: Seen, dryRun: boolean): Promise<boolean> {
     const agent = (await this.#ground.store.session(this.#session))?.head.agent ?? undefined;
     if (agent === undefined) return false;
-    const sessions = new Set<string>([this.#session, ...sharers, ...others.flatMap(({ row }) => row.session ?? [])]);
-    const isOfFamily = (entry: Entry): boolean => sessions.has(entry.id) || (entry.place !== null && by(entry.place));
-    const edit = (entry: Entry): Entry => (isOfFamily(entry) ? editEntry(entry, this.#what, seen, entry.id === this.#session) : entry);
+    const sessions = new Set<string>([
+      this.#session,
+      ...sharers,
+      ...others.flatMap(({ row }) => row.session ?? []),
+    ]);
+    const isOfFamily = (entry: Entry): boolean =>
+      sessions.has(entry.id) || (entry.place !== null && by(entry.place));
+    const edit = (entry: Entry): Entry =>
+      isOfFamily(entry) ? editEntry(entry, this.#what, seen, entry.id === this.#session) : entry;
     const holds = (value: Json): boolean => this.#holdsIn(value);
-    const isOthers = (entry: Entry): boolean => isOfFamily(entry) && holds(entry as unknown as Json);
+    const isOthers = (entry: Entry): boolean =>
+      isOfFamily(entry) && holds(entry as unknown as Json);
     const edited = await editSnapshots(this.#ground, agent, { edit, holds, isOthers, dryRun });
     this.#inAgentOf = { agent, isInRecord: edited.isInRecord, snapshots: edited.holding };
     this.#damaged = edited.damaged;
     return edited.isChanged;
   }
 
-  /** Frees bodies that nothing refers to any more. Answers those that were replaced, and are still needed. */
+  /**
+   * Frees bodies that nothing refers to any more. Answers those that were replaced, and are still
+   * needed.
+   */
   async #sweep({ blobs }: Seen): Promise<readonly string[]> {
     const { store } = this.#ground;
     let after: Digest | undefined;
@@ -346,14 +443,21 @@ class Redacting {
     const isOwn = id === this.#session;
     for (;;) {
       const change = await this.#outside(id, seen, isOwn);
-      // What mail said that was taken in is forgotten with anything else: a digest does not tell what it stands for.
-      if (change === undefined && (!isOwn || (seen.records === 0 && !this.#outsideChanged))) return false;
+      // What mail said that was taken in is forgotten with anything else: a digest does not tell
+      // what it stands for.
+      if (change === undefined && (!isOwn || (seen.records === 0 && !this.#outsideChanged)))
+        return false;
       const epoch = (this.#leases as Leases).epoch(id);
       const when = { epoch, ...change?.when };
       if (change?.label !== undefined) await this.#rememberLabel(change.label.version);
       // Where a message says the same, its save is remembered.
-      if (change?.head !== undefined && isOwn && seen.records === 0) await this.#rememberHead(id, change.head);
-      const applied = await this.#ground.store.apply([{ session: id, ...change, when, ...(isOwn && { forgets: true }) }], [], "frees");
+      if (change?.head !== undefined && isOwn && seen.records === 0)
+        await this.#rememberHead(id, change.head);
+      const applied = await this.#ground.store.apply(
+        [{ session: id, ...change, when, ...(isOwn && { forgets: true }) }],
+        [],
+        "frees",
+      );
       if (applied.ok) return change !== undefined;
       // The label is anybody's, and was changed in between.
       if (applied.why !== "version") throw superseded(id);
@@ -376,8 +480,15 @@ class Redacting {
     );
   }
 
-  /** What is to be changed outside of a session's journal; of one that only shares it, what was taken from there. */
-  async #outside(id: SessionId, seen: Seen, isOwn: boolean): Promise<Omit<Change, "session"> | undefined> {
+  /**
+   * What is to be changed outside of a session's journal; of one that only shares it, what was
+   * taken from there.
+   */
+  async #outside(
+    id: SessionId,
+    seen: Seen,
+    isOwn: boolean,
+  ): Promise<Omit<Change, "session"> | undefined> {
     const row = await this.#ground.store.session(id);
     if (row === undefined) throw noSession(id);
     const before = headOf(row);
@@ -398,7 +509,9 @@ class Redacting {
     const { posted, reworded, drained } = await this.#mail(seen);
     const anew: { id: string; text: string }[] = [];
     for (const { id, doc } of posted)
-      if ((await tryPost(this.#ground.store, this.#session, doc, { id, due: HIDDEN })) === "conflict")
+      if (
+        (await tryPost(this.#ground.store, this.#session, doc, { id, due: HIDDEN })) === "conflict"
+      )
         anew.push({ id, text: mailText(doc) });
     if (reworded.length + drained.length === 0) return false;
     const when = { epoch: (this.#leases as Leases).epoch(this.#session) };
@@ -414,21 +527,33 @@ class Redacting {
     const edit = { text: this.#what.text, numbers: true };
     const open = await OpenCalls.of(this.#ground, [id]);
     const mail = await this.#waiting();
-    const letters = new LetterEdits(mail, this.#what, this.#ground.wallMs(), (name, what) => this.#name(seen, name, what));
+    const letters = new LetterEdits(mail, this.#what, this.#ground.wallMs(), (name, what) =>
+      this.#name(seen, name, what),
+    );
     this.#lettersLeft ||= letters.isLeft;
     const others = [...mail].flatMap(([letter, doc]) => {
-      if (doc.kind === "turn") for (const key of [doc.turn, doc.key]) if (key !== undefined) this.#name(seen, key, "turn-key");
+      if (doc.kind === "turn")
+        for (const key of [doc.turn, doc.key])
+          if (key !== undefined) this.#name(seen, key, "turn-key");
       if (doc.kind === "signal") this.#name(seen, doc.name, "signal");
       const isOpen = doc.kind === "approve" && open.ids.has(doc.effect);
-      if (isOpen && editMail(doc, edit, false) !== editMail(doc, edit, true)) seen.exempt.add(doc.effect);
+      if (isOpen && editMail(doc, edit, false) !== editMail(doc, edit, true))
+        seen.exempt.add(doc.effect);
       const edited = editMail(doc, edit, isOpen);
       return edited === doc ? [] : [{ id: letter, text: mailText(edited) }];
     });
-    return { posted: letters.posted, reworded: [...others, ...letters.reworded], drained: letters.drained };
+    return {
+      posted: letters.posted,
+      reworded: [...others, ...letters.reworded],
+      drained: letters.drained,
+    };
   }
 
   async #waiting(): Promise<ReadonlyMap<string, MailDoc>> {
-    const mail = await this.#ground.store.inbox(this.#session, { dueBy: HIDDEN, limit: Number.MAX_SAFE_INTEGER });
+    const mail = await this.#ground.store.inbox(this.#session, {
+      dueBy: HIDDEN,
+      limit: Number.MAX_SAFE_INTEGER,
+    });
     const sound = new Map<string, MailDoc>();
     for (const { id, text } of mail) {
       const doc = await unlessDamaged(() => mailOf(text, this.#session));
@@ -440,7 +565,12 @@ class Redacting {
 
   /** A message that waits to be appended has the id that its sender gave it, or none yet. */
   async #requireInLetter(message: string): Promise<void> {
-    const letters = new LetterEdits(await this.#waiting(), this.#what, this.#ground.wallMs(), () => {});
+    const letters = new LetterEdits(
+      await this.#waiting(),
+      this.#what,
+      this.#ground.wallMs(),
+      () => {},
+    );
     if (!letters.isMessageThere) throw noMessage(this.#session, message);
   }
 }
@@ -454,13 +584,21 @@ function jsonOr(text: string): Json {
 }
 
 function noMessage(session: string, message: string): HoldfastError {
-  return new HoldfastError("NOT_FOUND", `There is no message ${quote(message)} in session ${quote(session)}, or it was pruned.`, {
-    sessionId: session,
-  });
+  return new HoldfastError(
+    "NOT_FOUND",
+    `There is no message ${quote(message)} in session ${quote(session)}, or it was pruned.`,
+    {
+      sessionId: session,
+    },
+  );
 }
 
 function busy(session: string): HoldfastError {
-  return new HoldfastError("BUSY", `Session ${quote(session)} was pruned or forked again and again while it was redacted. Try again.`, {
-    sessionId: session,
-  });
+  return new HoldfastError(
+    "BUSY",
+    `Session ${quote(session)} was pruned or forked again and again while it was redacted. Try again.`,
+    {
+      sessionId: session,
+    },
+  );
 }

@@ -1,31 +1,51 @@
 /** The ready set of redactions, as callers choose from it. */
-import { makeRedactions, type RedactionChoices, type Redactions, redactionNames } from "../../core/redaction/redactions.js";
+import {
+  makeRedactions,
+  type RedactionChoices,
+  type Redactions,
+  redactionNames,
+} from "../../core/redaction/redactions.js";
 import { flag, invalid, options } from "../../engine/util/options.js";
 
 export interface RedactionOptions extends RedactionChoices {
   /**
-   * Whether arguments of calls are gone over as well: false by default. A tool is run with the arguments that are kept, so one that needs an
-   * address to write to would be given what stands in its place.
+   * Whether arguments of calls are gone over as well: false by default. A tool is run with the
+   * arguments that are kept, so one that needs an address to write to would be given what stands in
+   * its place.
    */
   readonly arguments?: boolean;
 }
 
 /**
- * Redactions for keys and tokens of well-known shapes, card numbers and e-mail addresses; each can be turned off, or given other words to
- * stand in its place. For `open(…, { redact })`, and for `sessions.redact`.
+ * Redactions for keys and tokens of well-known shapes, card numbers and e-mail addresses; each can
+ * be turned off, or given other words to stand in its place. For `open(…, { redact })`, and for
+ * `sessions.redact`.
  */
 export function redactions(given?: RedactionOptions): Redactions {
-  const { arguments: args, ...choices } = options(given, "redactions", [...redactionNames, "arguments"]);
+  const { arguments: args, ...choices } = options(given, "redactions", [
+    ...redactionNames,
+    "arguments",
+  ]);
   for (const name of redactionNames) {
     const chosen: unknown = choices[name];
-    if (chosen !== undefined && typeof chosen !== "boolean" && (typeof chosen !== "string" || !chosen.isWellFormed()))
-      throw invalid(`redactions.${name}`, "it must be true, false, or a text to stand in its place");
+    if (
+      chosen !== undefined &&
+      typeof chosen !== "boolean" &&
+      (typeof chosen !== "string" || !chosen.isWellFormed())
+    )
+      throw invalid(
+        `redactions.${name}`,
+        "it must be true, false, or a text to stand in its place",
+      );
   }
   const all = makeRedactions({}, false);
   for (const name of redactionNames) {
     const chosen = choices[name];
     if (typeof chosen === "string" && all.everywhere(chosen) !== chosen)
-      throw invalid(`redactions.${name}`, "what is to stand in its place would be taken for something to redact");
+      throw invalid(
+        `redactions.${name}`,
+        "what is to stand in its place would be taken for something to redact",
+      );
   }
   return makeRedactions(choices, flag(args, "redactions.arguments") ?? false);
 }

@@ -9,41 +9,66 @@ export interface RedactReport {
   readonly saves: number;
   /** Bodies and files that others were put in the place of. */
   readonly blobs: number;
-  /** Whether something beside the journal was changed: title, tags, metadata, reason, or letters that wait. */
+  /**
+   * Whether something beside the journal was changed: title, tags, metadata, reason, or letters
+   * that wait.
+   */
   readonly outside: boolean;
   /** Other sessions that share what was changed. */
   readonly sharedWith: readonly string[];
-  /** Forks, and sessions that calls ran, that hold it in words of their own. These were not changed: redact them, too. */
+  /**
+   * Forks, and sessions that calls ran, that hold it in words of their own. These were not changed:
+   * redact them, too.
+   */
   readonly others: readonly string[];
-  /** Calls that are not over: their arguments were left as they are. Redact again once they are settled. */
+  /**
+   * Calls that are not over: their arguments were left as they are. Redact again once they are
+   * settled.
+   */
   readonly exempt: readonly string[];
   /** Names that hold it and by which things are known: they stay. At most 100. */
   readonly names: readonly Name[];
   /** Bodies that hold it and stay, because other sessions need them. */
   readonly keptBlobs: readonly string[];
   /**
-   * All that may still hold it, in words: also what the fields above name. Empty: nothing is left of what the session said. Sessions that are
-   * neither forks of it nor run by its calls are not looked at. A dry run does not know what going over the store's files would leave.
+   * All that may still hold it, in words: also what the fields above name. Empty: nothing is left
+   * of what the session said. Sessions that are neither forks of it nor run by its calls are not
+   * looked at. A dry run does not know what going over the store's files would leave.
    */
   readonly left: readonly string[];
 }
 
 const MAX_NAMED = 20;
 
-/** What other fields of the report name, said once more: `left` is empty only where nothing is left. */
+/**
+ * What other fields of the report name, said once more: `left` is empty only where nothing is left.
+ */
 export function inReport(
   { exempt, names, others: holders }: Seen,
   others: readonly SessionId[],
   keptBlobs: readonly string[],
 ): readonly string[] {
-  const named = others.slice(0, MAX_NAMED).map(quote).join(", ") + (others.length > MAX_NAMED ? ", …" : "");
+  const named =
+    others.slice(0, MAX_NAMED).map(quote).join(", ") + (others.length > MAX_NAMED ? ", …" : "");
   return [
-    ...(exempt.size > 0 ? ["arguments of calls that are not over (`exempt`): settle the calls, then redact again."] : []),
-    ...(names.length > 0
-      ? ["names by which things are known (`names`): these cannot be changed. Deleting the session removes them, but for its id."]
+    ...(exempt.size > 0
+      ? ["arguments of calls that are not over (`exempt`): settle the calls, then redact again."]
       : []),
-    ...(keptBlobs.length > 0 ? ["bodies that other sessions hold, too (`keptBlobs`): redact those sessions."] : []),
-    ...(others.length > 0 ? [`what other sessions said themselves (\`others\`): redact ${named}, too.`] : []),
-    ...(holders.has(null) ? ["what a deleted session said, which a fork or a snapshot still needs: delete these, and run gc."] : []),
+    ...(names.length > 0
+      ? [
+          "names by which things are known (`names`): these cannot be changed. Deleting the session removes them, but for its id.",
+        ]
+      : []),
+    ...(keptBlobs.length > 0
+      ? ["bodies that other sessions hold, too (`keptBlobs`): redact those sessions."]
+      : []),
+    ...(others.length > 0
+      ? [`what other sessions said themselves (\`others\`): redact ${named}, too.`]
+      : []),
+    ...(holders.has(null)
+      ? [
+          "what a deleted session said, which a fork or a snapshot still needs: delete these, and run gc.",
+        ]
+      : []),
   ];
 }

@@ -1,8 +1,10 @@
 /**
- * Going over the saves of a session, from the newest to the oldest, and putting others in their place.
+ * Going over the saves of a session, from the newest to the oldest, and putting others in their
+ * place.
  *
- * Newest first, because what is copied from a record stands behind it: whoever is killed in between leaves the record itself as it was, and
- * the next one still knows from it what the copies are to become.
+ * Newest first, because what is copied from a record stands behind it: whoever is killed in between
+ * leaves the record itself as it was, and the next one still knows from it what the copies are to
+ * become.
  */
 import { markOf, markText } from "../../core/journal/checkpoint.js";
 import type { JournalRecord } from "../../core/journal/record.js";
@@ -12,7 +14,12 @@ import { firstSeq, type Save } from "../../core/journal/save.js";
 import { recordTexts } from "../../core/journal/save-section.js";
 import type { Blob, MessageInput } from "../../core/messages/message.js";
 import { titleOf } from "../../core/messages/title.js";
-import { editCopies, editMark, editRecord, type RecordEdit } from "../../core/redaction/redact-record.js";
+import {
+  editCopies,
+  editMark,
+  editRecord,
+  type RecordEdit,
+} from "../../core/redaction/redact-record.js";
 import type { NameKind } from "../../core/redaction/redact-text.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { type LineId, placeId, type SessionId } from "../../core/values/ids.js";
@@ -30,7 +37,10 @@ const ROWS = 100;
 const AT_ONCE = 200;
 const BYTES_AT_ONCE = 8 * 1024 * 1024;
 const MAX_NAMES = 100;
-/** Saves that are edited together, with one bound on the time of a pattern: no more of them, and no more text. */
+/**
+ * Saves that are edited together, with one bound on the time of a pattern: no more of them, and no
+ * more text.
+ */
 const TOGETHER = 100;
 const TOGETHER_BYTES = 256 * 1024;
 
@@ -76,11 +86,17 @@ export class Rewriting {
   readonly #calls: OpenCalls;
   readonly #bodies: Bodies;
   readonly #tick: () => void;
-  /** Of all that was seen so far: digests of what is edited, and values of a message that goes whole. */
+  /**
+   * Of all that was seen so far: digests of what is edited, and values of a message that goes
+   * whole.
+   */
   readonly #forgotten = new Set<string>();
   readonly #messageValues = new Set<string>();
   readonly #values = new Set<string>();
-  /** Whether a message that goes whole is left for the last: what it says elsewhere is known from it. */
+  /**
+   * Whether a message that goes whole is left for the last: what it says elsewhere is known from
+   * it.
+   */
   #leavesMessage = false;
   readonly #ownWords = new OwnWordsOf();
   readonly #absent = new Map<LineId, Absent>();
@@ -100,12 +116,16 @@ export class Rewriting {
   async survey(stretches: readonly Stretch[]): Promise<Seen> {
     for (const stretch of stretches)
       if (stretch.others === "copies")
-        for await (const { save, items, state } of this.#saves(stretch)) this.#ownWords.note(stretch, save, [...items, ...state]);
+        for await (const { save, items, state } of this.#saves(stretch))
+          this.#ownWords.note(stretch, save, [...items, ...state]);
     for (const stretch of stretches) for await (const _ of this.#edits(stretch));
     return this.seen;
   }
 
-  /** Changes everything, after a survey that found something. False: another process changed a line meanwhile, or began one on it. Look again. */
+  /**
+   * Changes everything, after a survey that found something. False: another process changed a line
+   * meanwhile, or began one on it. Look again.
+   */
   async rewrite(stretches: readonly Stretch[]): Promise<boolean> {
     this.#isSurvey = false;
     for (const [line, absent] of this.#absent) await rememberAbsent(this.#ground, line, absent);
@@ -127,7 +147,8 @@ export class Rewriting {
         stretch.line,
         batch.map(({ save }) => save),
       );
-      const replaced = batch.length === 0 || (await this.#ground.store.replace(stretch.line, batch, known));
+      const replaced =
+        batch.length === 0 || (await this.#ground.store.replace(stretch.line, batch, known));
       batch = [];
       bytes = 0;
       return replaced;
@@ -143,14 +164,22 @@ export class Rewriting {
 
   async *#saves({ line, row, from, to }: Stretch): AsyncGenerator<Walked> {
     const own = { line, from, to, session: row.session };
-    for await (const page of this.#ground.journal.saves.walk([own], { newestFirst: true, items: true, state: true, rows: ROWS }))
+    for await (const page of this.#ground.journal.saves.walk([own], {
+      newestFirst: true,
+      items: true,
+      state: true,
+      rows: ROWS,
+    }))
       for (const walked of page) {
         this.#tick();
         yield walked;
       }
   }
 
-  /** What is to stand in the place of saves. Those without bodies are edited together, up to one that has some. */
+  /**
+   * What is to stand in the place of saves. Those without bodies are edited together, up to one
+   * that has some.
+   */
   async *#edits(stretch: Stretch): AsyncGenerator<Replacement> {
     let group: Opened[] = [];
     let size = 0;
@@ -175,11 +204,17 @@ export class Rewriting {
     return absent;
   }
 
-  async #editTogether(group: readonly Opened[], size: number, stretch: Stretch): Promise<readonly Replacement[]> {
+  async #editTogether(
+    group: readonly Opened[],
+    size: number,
+    stretch: Stretch,
+  ): Promise<readonly Replacement[]> {
     const refs = group.flatMap((opened) => opened.refs);
     await this.#bodies.fetch(refs);
     const bytes = refs.reduce((sum, name) => sum + this.#bodies.get(name).length, size);
-    return this.#what.bounded(bytes, () => group.flatMap((opened) => this.#edited(opened, stretch) ?? []));
+    return this.#what.bounded(bytes, () =>
+      group.flatMap((opened) => this.#edited(opened, stretch) ?? []),
+    );
   }
 
   /** What is to stand in the place of a save; undefined where it stays. */
@@ -188,12 +223,17 @@ export class Rewriting {
     const first = firstSeq(save);
     const edit = this.#edit(save);
     if (others !== undefined && this.#isSurvey) this.#lookAt(save, stretch, [...items, ...state]);
-    const own = others === "copies" ? this.#ownWords.before(save, () => this.#isOthers(stretch)) : undefined;
+    const own =
+      others === "copies" ? this.#ownWords.before(save, () => this.#isOthers(stretch)) : undefined;
     const after = (record: JournalRecord, seq: number): JournalRecord => {
       if (others === undefined) return editRecord(record, seq, edit(seq));
       return own === undefined ? record : editCopies(record, edit(seq), own);
     };
-    const texts = (records: readonly JournalRecord[], section: string | null, from: number): readonly string[] | undefined => {
+    const texts = (
+      records: readonly JournalRecord[],
+      section: string | null,
+      from: number,
+    ): readonly string[] | undefined => {
       const edited = records.map((record, i) => {
         const made = after(record, from + i);
         if (made !== record) this.seen.records += 1;
@@ -201,7 +241,9 @@ export class Rewriting {
       });
       if (edited.every((record, i) => record === records[i])) return undefined;
       const before = recordTexts(section);
-      return edited.map((record, i) => (record === records[i] ? (before[i] as string) : JSON.stringify(record)));
+      return edited.map((record, i) =>
+        record === records[i] ? (before[i] as string) : JSON.stringify(record),
+      );
     };
     // What is said elsewhere of a message is known from the items.
     const newItems = texts(items, save.items, first);
@@ -215,18 +257,28 @@ export class Rewriting {
     const lowest = newItems !== undefined || newState !== undefined ? first : save.seq;
     this.seen.first.set(save.line, Math.min(this.seen.first.get(save.line) ?? lowest, lowest));
     const salt = () => this.#ground.salts.next();
-    const made = rewrite(save, { ...(newItems && { items: newItems }), ...(newState && { state: newState }), ...(mark && { mark }), salt });
+    const made = rewrite(save, {
+      ...(newItems && { items: newItems }),
+      ...(newState && { state: newState }),
+      ...(mark && { mark }),
+      salt,
+    });
     return this.#replacement(made, save, refs);
   }
 
-  /** Whether others hold it in words of their own. Their bases are asked for copies, where these are edited. */
+  /**
+   * Whether others hold it in words of their own. Their bases are asked for copies, where these are
+   * edited.
+   */
   #lookAt(save: Save, stretch: Stretch, records: readonly JournalRecord[]): void {
     if (this.#what.message !== undefined || this.seen.others.has(ownerOf(stretch))) return;
     const edit = this.#looking(() => this.#isOthers(stretch));
     const holds = (record: JournalRecord): boolean =>
-      (record.base === undefined || stretch.others === "looked at") && editRecord(record, 0, edit) !== record;
+      (record.base === undefined || stretch.others === "looked at") &&
+      editRecord(record, 0, edit) !== record;
     const mark = save.mark === null ? undefined : markOf(save.mark);
-    if (records.some(holds) || (mark !== undefined && editMark(mark, edit) !== mark)) this.#isOthers(stretch);
+    if (records.some(holds) || (mark !== undefined && editMark(mark, edit) !== mark))
+      this.#isOthers(stretch);
   }
 
   #isOthers(stretch: Stretch): void {
@@ -266,10 +318,13 @@ export class Rewriting {
 
   #edit({ line }: Save): (seq: number) => RecordEdit {
     const what = this.#what;
-    const isMessage = (message: MessageInput, seq: number): boolean => (message.id ?? placeId(line, seq)) === what.message;
+    const isMessage = (message: MessageInput, seq: number): boolean =>
+      (message.id ?? placeId(line, seq)) === what.message;
     const all = () => what.replacement;
     const whole =
-      what.message === undefined ? undefined : { edit: { text: all, numbers: true }, file: () => Buffer.from(what.replacement) };
+      what.message === undefined
+        ? undefined
+        : { edit: { text: all, numbers: true }, file: () => Buffer.from(what.replacement) };
     return (seq) => ({
       texts: {
         text: what.text,

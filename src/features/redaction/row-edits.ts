@@ -1,4 +1,7 @@
-/** What stands beside a session's journal, and in snapshots of it, with its texts edited. The same, or undefined, where nothing is changed. */
+/**
+ * What stands beside a session's journal, and in snapshots of it, with its texts edited. The same,
+ * or undefined, where nothing is changed.
+ */
 import { MAX_REASON } from "../../core/journal/checkpoint.js";
 import { cutTo } from "../../core/redaction/redact-record.js";
 import { editJson, type RedactionPlace } from "../../core/redaction/redact-text.js";
@@ -10,12 +13,19 @@ import type { Entry } from "../../engine/records/snapshot-record.js";
 import type { Seen } from "./rewriting.js";
 import type { What } from "./what.js";
 
-/** `isOwn`: false for a session that only shares what is redacted. Of it, only the title that was taken from there is changed. */
+/**
+ * `isOwn`: false for a session that only shares what is redacted. Of it, only the title that was
+ * taken from there is changed.
+ */
 export function editHead(head: HeadDoc, { text }: What, { titles }: Seen, isOwn: boolean): HeadDoc {
   const { title, reason } = head;
-  const own = (given: string, where: RedactionPlace): string => (isOwn ? text(given, where) : given);
+  const own = (given: string, where: RedactionPlace): string =>
+    isOwn ? text(given, where) : given;
   // It is the beginning of a message, and may hold the beginning of what is to go.
-  const newTitle = title === undefined ? undefined : (titles.get(title) ?? own(title, { in: "session", field: "title" }));
+  const newTitle =
+    title === undefined
+      ? undefined
+      : (titles.get(title) ?? own(title, { in: "session", field: "title" }));
   const newReason = reason === undefined ? undefined : own(reason, { in: "reason" });
   if (newTitle === title && newReason === reason) return head;
   return {
@@ -28,7 +38,12 @@ export function editHead(head: HeadDoc, { text }: What, { titles }: Seen, isOwn:
 /** What a snapshot says of a session. `isOwn` as for a head. */
 export function editEntry(entry: Entry, what: What, seen: Seen, isOwn: boolean): Entry {
   const id = entry.id as SessionId;
-  const { title } = editHead({ ...entry.head, id, line: "" as LineId, status: "in-progress" }, what, seen, isOwn);
+  const { title } = editHead(
+    { ...entry.head, id, line: "" as LineId, status: "in-progress" },
+    what,
+    seen,
+    isOwn,
+  );
   const label = isOwn ? editLabel({ ...entry.label, id, version: 0 }, what) : undefined;
   if (title === entry.head.title && label === undefined) return entry;
   const { id: _id, version: _version, ...words } = label ?? { ...entry.label, id, version: 0 };
@@ -40,7 +55,8 @@ export function editLabel(label: LabelDoc, { text }: What): LabelDoc | undefined
   const newTitle = title === undefined ? undefined : text(title, { in: "session", field: "title" });
   const newTags = tags.map((tag) => text(tag, { in: "session", field: "tags" }));
   const newMetadata = editJson(metadata, { text, numbers: true }, { in: "session" }) as JsonObject;
-  if (newTitle === title && newMetadata === metadata && newTags.every((tag, i) => tag === tags[i])) return undefined;
+  if (newTitle === title && newMetadata === metadata && newTags.every((tag, i) => tag === tags[i]))
+    return undefined;
   const named = newTags.filter((tag) => tag !== "");
   return {
     ...label,

@@ -1,4 +1,7 @@
-/** Snapshots of an agent hold, beside pointers, the titles, tags and metadata that its sessions had: these are texts like others. */
+/**
+ * Snapshots of an agent hold, beside pointers, the titles, tags and metadata that its sessions had:
+ * these are texts like others.
+ */
 import { HoldfastError } from "../../core/values/errors.js";
 import type { Json } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
@@ -30,7 +33,11 @@ export interface Editing {
 }
 
 /** Changes what an agent's snapshots say of its sessions. */
-export async function editSnapshots(ground: Ground, agent: string, { edit, holds, isOthers, dryRun }: Editing): Promise<Edited> {
+export async function editSnapshots(
+  ground: Ground,
+  agent: string,
+  { edit, holds, isOthers, dryRun }: Editing,
+): Promise<Edited> {
   const damaged: string[] = [];
   let isChanged = false;
   const holding: string[] = [];
@@ -42,7 +49,8 @@ export async function editSnapshots(ground: Ground, agent: string, { edit, holds
       const found = await change(ground, id, edit, dryRun);
       if (found === "damaged") damaged.push(id);
       if (found === "damaged" || found === undefined) break;
-      if (found.isDone && (found.ofAgent.some(holds) || found.entries.some(isOthers))) holding.push(id);
+      if (found.isDone && (found.ofAgent.some(holds) || found.entries.some(isOthers)))
+        holding.push(id);
       isChanged ||= found.isChanged;
       if (found.isDone) break;
       // Somebody else has changed, or removed, the same one: looked at again.
@@ -73,8 +81,15 @@ async function change(
   const edited = sessions.map(edit);
   const isChanged = edited.some((entry, i) => entry !== sessions[i]);
   const isWritten = isChanged && !dryRun;
-  const isDone = !isWritten || (await store.apply([], [withContents(row, { ...contents, sessions: edited })], "frees")).ok;
-  return { isChanged, isDone, ofAgent: [valueIn(row.text), (rest.agent ?? null) as Json, rest.damaged ?? ""], entries: edited };
+  const isDone =
+    !isWritten ||
+    (await store.apply([], [withContents(row, { ...contents, sessions: edited })], "frees")).ok;
+  return {
+    isChanged,
+    isDone,
+    ofAgent: [valueIn(row.text), (rest.agent ?? null) as Json, rest.damaged ?? ""],
+    entries: edited,
+  };
 }
 
 /** What stands in a sealed text: a pattern is asked about values, and not about their JSON. */

@@ -9,8 +9,16 @@ import { callRedact } from "../../engine/journal/redactor.js";
 import { invalid, listOf } from "../../engine/util/options.js";
 import { TimeUp, within } from "../../engine/util/within.js";
 
-/** A text, several of them, a pattern, a ready set or another function like it, or the whole content of a message. */
-export type RedactWhat = string | readonly string[] | RegExp | Redact | { readonly message: string };
+/**
+ * A text, several of them, a pattern, a ready set or another function like it, or the whole content
+ * of a message.
+ */
+export type RedactWhat =
+  | string
+  | readonly string[]
+  | RegExp
+  | Redact
+  | { readonly message: string };
 
 export interface What {
   readonly text: Redact;
@@ -18,12 +26,18 @@ export interface What {
   readonly file: (bytes: Uint8Array) => Uint8Array | undefined;
   /** Whether a text of any kind, such as that of a file, holds what is to go. */
   readonly holds: (text: string) => boolean;
-  /** Whether the text of a file may hold it, with other text around it. A pattern or a function may ask for a whole text: then any may. */
+  /**
+   * Whether the text of a file may hold it, with other text around it. A pattern or a function may
+   * ask for a whole text: then any may.
+   */
   readonly inFile: (text: string) => boolean;
   /** The id of a message that is to go whole. */
   readonly message: string | undefined;
   readonly replacement: string;
-  /** Runs work that asks it about many texts of this size together, with one bound for all. Without it, each question has its own. */
+  /**
+   * Runs work that asks it about many texts of this size together, with one bound for all. Without
+   * it, each question has its own.
+   */
   readonly bounded: <T>(size: number, work: () => T) => T;
 }
 
@@ -31,33 +45,50 @@ const MAX_TEXTS = 1_000;
 const MAX_CHARS = 1024 * 1024;
 /** With nothing in its place, what stood around a text may come to be one. */
 const MAX_ROUNDS = 100;
-/** How long a pattern may take, for texts of some size together. One that takes linear time needs a hundredth of it. */
+/**
+ * How long a pattern may take, for texts of some size together. One that takes linear time needs a
+ * hundredth of it.
+ */
 const PATTERN_MS = 1_000;
 const PATTERN_MS_PER_KIB = 1;
-/** Texts that come to no more than this, in all their forms, are looked for together: a pattern must not be too large. */
+/**
+ * Texts that come to no more than this, in all their forms, are looked for together: a pattern must
+ * not be too large.
+ */
 const TOGETHER_CHARS = 10_000;
 
 const NO_FIELDS = { fields: {} as Record<string, unknown>, unknown: undefined };
 
 export function whatOf(given: RedactWhat, replacement: string): What {
   if (typeof given === "string") return ofTexts([given], replacement);
-  if (isList(given)) return ofTexts(listOf(given, "redact", "a list of texts", MAX_TEXTS + 1), replacement);
+  if (isList(given))
+    return ofTexts(listOf(given, "redact", "a list of texts", MAX_TEXTS + 1), replacement);
   return { ...ofOther(given, replacement), inFile: () => true };
 }
 
 function ofOther(given: RedactWhat, replacement: string): What {
   if (isInstance(given, RegExp)) return ofPattern(given, replacement);
   if (typeof given === "function") return ofFunction(given as Redact);
-  const { fields, unknown } = typeof given === "object" && given !== null ? readFields(given, "redact", ["message"]) : NO_FIELDS;
-  if (unknown === undefined && "message" in fields) return ofMessage(checkName(fields["message"], "message"), replacement);
-  throw invalid("redact", `it takes a text, a list of texts, a RegExp, a set of redactions or { message }, not ${typeName(given)}`);
+  const { fields, unknown } =
+    typeof given === "object" && given !== null
+      ? readFields(given, "redact", ["message"])
+      : NO_FIELDS;
+  if (unknown === undefined && "message" in fields)
+    return ofMessage(checkName(fields["message"], "message"), replacement);
+  throw invalid(
+    "redact",
+    `it takes a text, a list of texts, a RegExp, a set of redactions or { message }, not ${typeName(given)}`,
+  );
 }
 
 /** Finds what is to go. */
 interface Finder {
   readonly has: (text: string) => boolean;
   readonly replace: (text: string, replacement: string) => string;
-  /** Whether bytes hold it that are no text, or not only: `isText` says that they are UTF-8, and were looked through as such. */
+  /**
+   * Whether bytes hold it that are no text, or not only: `isText` says that they are UTF-8, and
+   * were looked through as such.
+   */
   readonly inBytes: (content: Buffer, isText: boolean) => boolean;
 }
 
@@ -68,17 +99,26 @@ function ofTexts(texts: readonly unknown[], replacement: string): What {
   const given = texts.map(checkNeedle);
   const chars = given.reduce((sum, { length }) => sum + length, 0);
   if (given.length > MAX_TEXTS || chars > MAX_CHARS)
-    throw new HoldfastError("TOO_LARGE", `redact: more than ${MAX_TEXTS} texts, or ${MAX_CHARS} characters, at once.`, { path: "redact" });
+    throw new HoldfastError(
+      "TOO_LARGE",
+      `redact: more than ${MAX_TEXTS} texts, or ${MAX_CHARS} characters, at once.`,
+      { path: "redact" },
+    );
   // The longest first: of two that begin alike, all of the longer one goes.
   const needles = [...new Set(given.flatMap(formsOf))].toSorted((a, b) => b.length - a.length);
   const bytes = given.flatMap((text) => [Buffer.from(text, "utf8"), Buffer.from(text, "utf16le")]);
   const inBytes = (content: Buffer) => bytes.some((needle) => content.includes(needle));
   const isSmall = needles.reduce((sum, { length }) => sum + length, 0) <= TOGETHER_CHARS;
-  if (isSmall) return finding({ ...patternFinder(new RegExp(needles.map(escaped).join("|"), "g")), inBytes }, replacement);
+  if (isSmall)
+    return finding(
+      { ...patternFinder(new RegExp(needles.map(escaped).join("|"), "g")), inBytes },
+      replacement,
+    );
   return finding(
     {
       has: (text) => needles.some((needle) => text.includes(needle)),
-      replace: (text, other) => needles.reduce((edited, needle) => edited.replaceAll(needle, () => other), text),
+      replace: (text, other) =>
+        needles.reduce((edited, needle) => edited.replaceAll(needle, () => other), text),
       inBytes,
     },
     replacement,
@@ -86,16 +126,21 @@ function ofTexts(texts: readonly unknown[], replacement: string): What {
 }
 
 function checkNeedle(text: unknown): string {
-  if (typeof text !== "string") throw invalid("redact", `a text to redact is a string, not ${typeName(text)}`);
+  if (typeof text !== "string")
+    throw invalid("redact", `a text to redact is a string, not ${typeName(text)}`);
   if (text === "") throw invalid("redact", "a text to redact is empty");
-  if (!text.isWellFormed()) throw invalid("redact", "a text to redact holds half a character (a lone surrogate)");
+  if (!text.isWellFormed())
+    throw invalid("redact", "a text to redact holds half a character (a lone surrogate)");
   return text;
 }
 
 /** A text as it is, and as it stands in JSON that was made a text itself, once or twice. */
 function formsOf(text: string): readonly string[] {
   const inJson = (plain: string) => JSON.stringify(plain).slice(1, -1);
-  const ascii = inJson(text).replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  const ascii = inJson(text).replace(
+    /[^ -~]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
   return [text, inJson(text), inJson(inJson(text)), ascii, inJson(ascii)];
 }
 
@@ -150,21 +195,30 @@ function patternFinder(any: RegExp): Finder {
   };
   return {
     has,
-    replace: (text, replacement) => text.replace(any, (found: string) => (found === "" ? "" : replacement)),
+    replace: (text, replacement) =>
+      text.replace(any, (found: string) => (found === "" ? "" : replacement)),
     inBytes: (content, isText) => !isText && has(content.toString("latin1")),
   };
 }
 
 function finding({ has, replace, inBytes }: Finder, replacement: string): What {
   if (has(replacement))
-    throw invalid("with", "it holds what is to be redacted, or would be taken for it. Choose other words to stand in its place");
+    throw invalid(
+      "with",
+      "it holds what is to be redacted, or would be taken for it. Choose other words to stand in its place",
+    );
   const text = (given: string): string => {
     let edited = replace(given, replacement);
     for (let rounds = 0; edited !== given && has(edited); rounds++) {
-      if (rounds >= MAX_ROUNDS) throw invalid("with", "what stands around it becomes what is to be redacted, again and again");
+      if (rounds >= MAX_ROUNDS)
+        throw invalid(
+          "with",
+          "what stands around it becomes what is to be redacted, again and again",
+        );
       edited = replace(edited, replacement);
     }
-    if (!edited.isWellFormed()) throw invalid("redact", "the pattern would cut a character in half. Give it the flag u");
+    if (!edited.isWellFormed())
+      throw invalid("redact", "the pattern would cut a character in half. Give it the flag u");
     return edited;
   };
   return editing(text, replacement, inBytes);
@@ -174,8 +228,11 @@ function finding({ has, replace, inBytes }: Finder, replacement: string): What {
 
 /** A function says itself what stands in the place of what it finds. */
 function ofFunction(redact: Redact): What {
-  // A ready set leaves arguments alone, for tools are run with them. Those of calls that are over are no different from other texts.
-  const own: Redact = isReadySet(redact) ? (text, where) => redact.everywhere(text, where.field) : redact;
+  // A ready set leaves arguments alone, for tools are run with them. Those of calls that are over
+  // are no different from other texts.
+  const own: Redact = isReadySet(redact)
+    ? (text, where) => redact.everywhere(text, where.field)
+    : redact;
   const text: Redact = (given, where) => callRedact(own, given, where);
   const inBytes = (content: Buffer, isText: boolean): boolean => {
     const latin = content.toString("latin1");
@@ -198,7 +255,10 @@ function editing(text: Redact, replacement: string, inBytes: Finder["inBytes"]):
   };
 }
 
-/** Texts take no longer than they are long, and a function of the program's own may not be ended in the middle. */
+/**
+ * Texts take no longer than they are long, and a function of the program's own may not be ended in
+ * the middle.
+ */
 const unbounded: What["bounded"] = (_size, work) => work();
 
 /** A file that is text is edited; of any other nobody can say what is left of it without a part. */

@@ -1,6 +1,7 @@
 /**
- * Freeing what nothing refers to, in small steps beside everybody's work: pasts of deleted sessions that no fork needs, then blobs, then
- * room in files. Each step is safe by itself, so it may be stopped, or killed, between any two.
+ * Freeing what nothing refers to, in small steps beside everybody's work: pasts of deleted sessions
+ * that no fork needs, then blobs, then room in files. Each step is safe by itself, so it may be
+ * stopped, or killed, between any two.
  */
 import type { LineNode } from "../../core/retention/retention.js";
 import type { Digest } from "../../core/values/digest.js";
@@ -19,8 +20,9 @@ export interface GcOptions {
   /** Stops between two steps. What was freed by then is free. */
   readonly signal?: AbortSignal;
   /**
-   * Removes from the store's files all that was deleted, replaced or freed before, and from the index for search. A SQLite file is written
-   * anew for that, which needs room for a copy and keeps others from writing meanwhile. `left` names what stays.
+   * Removes from the store's files all that was deleted, replaced or freed before, and from the
+   * index for search. A SQLite file is written anew for that, which needs room for a copy and keeps
+   * others from writing meanwhile. `left` names what stays.
    */
   readonly scrub?: boolean;
 }
@@ -31,16 +33,23 @@ export interface GcReport {
   readonly saves: number;
   readonly blobs: number;
   /**
-   * By how much files became shorter. A database server gives room back by itself, later. 0 for one of several tenants that
-   * share a file.
+   * By how much files became shorter. A database server gives room back by itself, later. 0 for one
+   * of several tenants that share a file.
    */
   readonly returnedBytes: number;
-  /** With `scrub`: where text of deleted sessions may still be found, in words. Empty where nothing of them is left in the store. */
+  /**
+   * With `scrub`: where text of deleted sessions may still be found, in words. Empty where nothing
+   * of them is left in the store.
+   */
   readonly left?: readonly string[];
 }
 
 /** `idle`: it is no reason for a process to stay alive. */
-export async function gc(ground: Ground, given: GcOptions | undefined, { idle = false } = {}): Promise<GcReport> {
+export async function gc(
+  ground: Ground,
+  given: GcOptions | undefined,
+  { idle = false } = {},
+): Promise<GcReport> {
   const o = options(given, "gc", ["dryRun", "onProgress", "signal", "scrub"]);
   return new Collection(ground, {
     dryRun: flag(o.dryRun, "dryRun") ?? false,
@@ -77,7 +86,10 @@ class Collection {
     await forgetActed(this.#ground, this.#how);
     await this.#room();
     if (!this.#how.scrub) return this.#report;
-    const left = [...(await keptOfDeleted(this.#ground)), ...(await scrub(this.#ground, () => true))];
+    const left = [
+      ...(await keptOfDeleted(this.#ground)),
+      ...(await scrub(this.#ground, () => true)),
+    ];
     return Object.freeze({ ...this.#report, left });
   }
 
@@ -115,7 +127,10 @@ class Collection {
     });
   }
 
-  /** Lines that are nobody's, and those that begin on others: all that says how far a past is needed. Newest first. */
+  /**
+   * Lines that are nobody's, and those that begin on others: all that says how far a past is
+   * needed. Newest first.
+   */
   async #nodes(): Promise<readonly LineNode[]> {
     const { store } = this.#ground;
     const pace = this.#pace({ least: 50, most: 5_000, first: 200, rests: false }, IN_BULK.lines);
@@ -123,7 +138,8 @@ class Collection {
     let before = Number.MAX_SAFE_INTEGER;
     const look = async (limit: number): Promise<boolean> => {
       const rows = await store.lines({ all: true, before, limit });
-      for (const { id, owned, origin } of rows) if (!owned || origin !== null) nodes.push({ id, owned, origin });
+      for (const { id, owned, origin } of rows)
+        if (!owned || origin !== null) nodes.push({ id, owned, origin });
       before = rows.at(-1)?.no ?? 0;
       return rows.length === limit;
     };
@@ -135,7 +151,9 @@ class Collection {
     const { store } = this.#ground;
     const pace = this.#pace({ least: 32, most: 5_000, first: 64, rests: true }, IN_BULK.blobs);
     for (let after: Digest | undefined; ; ) {
-      const { count, bytes, next } = await pace.step((limit) => store.sweep(limit, this.#how.dryRun, after));
+      const { count, bytes, next } = await pace.step((limit) =>
+        store.sweep(limit, this.#how.dryRun, after),
+      );
       if (count > 0) this.#tell({ blobs: count, freedBytes: bytes });
       if (next === undefined) return;
       after = next;

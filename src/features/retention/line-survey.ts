@@ -1,4 +1,7 @@
-/** What there is on a line, from the heads of its saves alone: checkpoints, its end, and who begins on it. */
+/**
+ * What there is on a line, from the heads of its saves alone: checkpoints, its end, and who begins
+ * on it.
+ */
 import { markOf } from "../../core/journal/checkpoint.js";
 import type { Save } from "../../core/journal/save.js";
 import { priorOf } from "../../core/journal/save-note.js";
@@ -33,17 +36,28 @@ export interface LineSurvey {
   /** Where a list goes on that has come to the line's beginning. */
   readonly priorToAll: number;
   readonly end: Save | undefined;
-  /** Lines that begin on it, newest first, looked at before the checkpoints were; and where they begin. */
+  /**
+   * Lines that begin on it, newest first, looked at before the checkpoints were; and where they
+   * begin.
+   */
   readonly forks: readonly LineRow[];
-  /** Places that documents pin, and where lines begin, by rising number: they load also where there is no checkpoint. */
+  /**
+   * Places that documents pin, and where lines begin, by rising number: they load also where there
+   * is no checkpoint.
+   */
   readonly pinned: readonly PlaceAt[];
   /** The newest line and document that were known of when the rest was looked at. */
   readonly known: KnownNeeds;
   readonly origins: ReadonlySet<number>;
 }
 
-export async function surveyLine({ store, journal }: Ground, line: LineId, signal?: AbortSignal): Promise<LineSurvey> {
-  // In this order: a line that began where something was pinned is there before the pin can be gone.
+export async function surveyLine(
+  { store, journal }: Ground,
+  line: LineId,
+  signal?: AbortSignal,
+): Promise<LineSurvey> {
+  // In this order: a line that began where something was pinned is there before the pin can be
+  // gone.
   const pins = await store.pins(line);
   const forks = await store.lines({ origin: line });
   const origins = new Set(forks.flatMap(({ origin }) => origin?.seq ?? []));
@@ -73,7 +87,19 @@ export async function surveyLine({ store, journal }: Ground, line: LineId, signa
     return page.length > 0;
   };
   while (await pace.step(look));
-  return { line, past, own, from, marks, priorToAll: priorToAll ?? 0, end, forks, pinned, known, origins };
+  return {
+    line,
+    past,
+    own,
+    from,
+    marks,
+    priorToAll: priorToAll ?? 0,
+    end,
+    forks,
+    pinned,
+    known,
+    origins,
+  };
 }
 
 function markAt({ seq, at, base }: Save, text: string): MarkAt {

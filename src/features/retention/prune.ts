@@ -1,11 +1,14 @@
 /**
- * Removing checkpoints, and with them what no place that must still load needs (core/retention decides what that is).
+ * Removing checkpoints, and with them what no place that must still load needs (core/retention
+ * decides what that is).
  *
- * A line is gone over once, from its end to its beginning, in small steps that writers and other prunes may come between. What a place needs
- * stands before it. So whatever still has its checkpoint, because its turn has not come, still has all that loading it needs: a fork may
- * begin there, and a kill may come, at any moment. Only what tells of calls that acted must be there as long as somebody can go back before
- * it; such saves are gone over again once the checkpoints are gone. A step whose saves are not as they were read, or that does not know of a
- * fork, is refused; then all is planned anew.
+ * A line is gone over once, from its end to its beginning, in small steps that writers and other
+ * prunes may come between. What a place needs stands before it. So whatever still has its
+ * checkpoint, because its turn has not come, still has all that loading it needs: a fork may begin
+ * there, and a kill may come, at any moment. Only what tells of calls that acted must be there as
+ * long as somebody can go back before it; such saves are gone over again once the checkpoints are
+ * gone. A step whose saves are not as they were read, or that does not know of a fork, is refused;
+ * then all is planned anew.
  */
 import { setImmediate as breathe } from "node:timers/promises";
 import { acts } from "../../core/effects/effect.js";
@@ -26,10 +29,16 @@ import type { KnownNeeds, Replacement } from "../../store/port/reclaim.js";
 import type { LineSurvey, MarkAt } from "./line-survey.js";
 
 const AT_ONCE = { least: 16, most: 200, first: 32 } as const;
-/** Where to take from a line means to write all of it anew, as much at once as can be held in memory. */
+/**
+ * Where to take from a line means to write all of it anew, as much at once as can be held in
+ * memory.
+ */
 const IN_BULK = { least: 20_000, most: 20_000, first: 20_000 } as const;
 const MOST_BYTES = 16 * 1024 * 1024;
-/** What is read before others have their turn: there, an answer that is at hand keeps everybody waiting. */
+/**
+ * What is read before others have their turn: there, an answer that is at hand keeps everybody
+ * waiting.
+ */
 const PAGE = { inBulk: 25, else: 200 };
 
 export interface Removal {
@@ -48,15 +57,26 @@ export interface RemoveOptions {
 }
 
 /** Removes the checkpoints of a line at these places. */
-export async function removeMarks(ground: Ground, survey: LineSurvey, gone: ReadonlySet<number>, o: RemoveOptions = {}): Promise<Removal> {
+export async function removeMarks(
+  ground: Ground,
+  survey: LineSurvey,
+  gone: ReadonlySet<number>,
+  o: RemoveOptions = {},
+): Promise<Removal> {
   const forked = survey.forks.find(({ origin }) => origin !== null && gone.has(origin.seq));
   if (forked?.origin) throw forkBegins(survey.line, forked.origin.seq, forked.session ?? "?");
   const plan = await planFor(ground, survey, gone);
   const first = new Rewriting(ground, survey, plan, o);
   const { removed, done } = await first.run(survey.end?.seq ?? 0);
   if (!done || first.heldBack === 0) return { removed, done };
-  // The checkpoints before them are gone by now: nobody can go back there, and be about to do the same again.
-  const last = new Rewriting(ground, survey, { ...plan, gone: new Set(), actsFrom: plan.actsIn }, { signal: o.signal, idle: o.idle });
+  // The checkpoints before them are gone by now: nobody can go back there, and be about to do the
+  // same again.
+  const last = new Rewriting(
+    ground,
+    survey,
+    { ...plan, gone: new Set(), actsFrom: plan.actsIn },
+    { signal: o.signal, idle: o.idle },
+  );
   return { removed, done: (await last.run(first.heldBack)).done };
 }
 
@@ -66,22 +86,40 @@ interface Plan {
   readonly stay: readonly number[];
   readonly pinned: ReadonlySet<number>;
   readonly keep: Keep;
-  /** Calls that act, told of behind this number, stay known: at first, and once the checkpoints are gone. */
+  /**
+   * Calls that act, told of behind this number, stay known: at first, and once the checkpoints are
+   * gone.
+   */
   readonly actsFrom: number;
   readonly actsIn: number;
 }
 
-/** What the places on a line that must go on loading need: kept checkpoints, what is pinned or begun at, and the end. */
-async function planFor({ loader }: Ground, { past, from, marks, pinned, end }: LineSurvey, gone: ReadonlySet<number>): Promise<Plan> {
+/**
+ * What the places on a line that must go on loading need: kept checkpoints, what is pinned or begun
+ * at, and the end.
+ */
+async function planFor(
+  { loader }: Ground,
+  { past, from, marks, pinned, end }: LineSurvey,
+  gone: ReadonlySet<number>,
+): Promise<Plan> {
   const stays = marks.filter(({ seq }) => !gone.has(seq));
   const lastByBase = new Map<number, number>();
-  // Lines begin at checkpoints, and where a snapshot has put a session back: those that stay are all the places there can be.
+  // Lines begin at checkpoints, and where a snapshot has put a session back: those that stay are
+  // all the places there can be.
   for (const { base, seq } of [...stays, ...pinned, ...(end === undefined ? [] : [end])])
     lastByBase.set(base, Math.max(seq, lastByBase.get(base) ?? 0));
   const places: KeptPlace[] = [];
-  for (const [base, seq] of lastByBase) places.push({ seq, base, ranges: base === 0 ? [] : (await loader.base(past, base)).base.ranges });
-  // What was done must be known to whoever goes back before it: to a checkpoint of this line, or of one it comes from.
-  const firstOf = (left: readonly MarkAt[]) => (from > 1 ? 0 : Math.min(left[0]?.seq ?? MAX_SEQ, pinned[0]?.seq ?? MAX_SEQ));
+  for (const [base, seq] of lastByBase)
+    places.push({
+      seq,
+      base,
+      ranges: base === 0 ? [] : (await loader.base(past, base)).base.ranges,
+    });
+  // What was done must be known to whoever goes back before it: to a checkpoint of this line, or of
+  // one it comes from.
+  const firstOf = (left: readonly MarkAt[]) =>
+    from > 1 ? 0 : Math.min(left[0]?.seq ?? MAX_SEQ, pinned[0]?.seq ?? MAX_SEQ);
   return {
     gone,
     stay: stays.map(({ seq }) => seq),
@@ -109,7 +147,10 @@ class Rewriting {
   #known: KnownNeeds;
   /** The gap that the last step has left at its lower end: it grows with the next. */
   #above: Save | undefined;
-  /** The newest save that only stays because checkpoints before it are still there; 0 where there is none. */
+  /**
+   * The newest save that only stays because checkpoints before it are still there; 0 where there is
+   * none.
+   */
   heldBack = 0;
 
   constructor(ground: Ground, survey: LineSurvey, plan: Plan, o: RemoveOptions) {
@@ -125,7 +166,12 @@ class Rewriting {
     const { store } = this.#ground;
     const { from } = this.#survey;
     const { signal, idle, onRemoved } = this.#options;
-    const pace = new Pace(store, { ...(store.traits.inBulk ? IN_BULK : AT_ONCE), rests: true, signal, idle });
+    const pace = new Pace(store, {
+      ...(store.traits.inBulk ? IN_BULK : AT_ONCE),
+      rests: true,
+      signal,
+      idle,
+    });
     let removed = 0;
     for (let at = newest; at >= from; ) {
       const step = await pace.step((size) => this.#step(at, size));
@@ -141,7 +187,10 @@ class Rewriting {
   }
 
   /** Undefined: it was refused. */
-  async #step(at: number, limit: number): Promise<{ readonly next: number; readonly removed: number } | undefined> {
+  async #step(
+    at: number,
+    limit: number,
+  ): Promise<{ readonly next: number; readonly removed: number } | undefined> {
     const { line, from } = this.#survey;
     const { store, journal } = this.#ground;
     let next = at;
@@ -163,9 +212,12 @@ class Rewriting {
       if (changes.length >= limit || bytes >= MOST_BYTES) break;
     }
     const { replacements, below } = this.#replacements(changes);
-    if (replacements.length > 0 && !(await store.replace(line, replacements, this.#known))) return undefined;
+    if (replacements.length > 0 && !(await store.replace(line, replacements, this.#known)))
+      return undefined;
     this.#above = below;
-    const removed = changes.filter(({ was, save }) => was.mark !== null && save.mark === null).length;
+    const removed = changes.filter(
+      ({ was, save }) => was.mark !== null && save.mark === null,
+    ).length;
     return { next, removed };
   }
 
@@ -179,10 +231,18 @@ class Rewriting {
     const tells = isFree && save.seq > actsFrom && tellsOfActs(save);
     if (tells && save.seq <= actsIn) this.heldBack = Math.max(this.heldBack, save.seq);
     const state = isFree && !tells;
-    const next = mark || items || state ? drop(save, { items, state, mark, prior: mark ? this.#priorTo(save.seq) : 0 }) : save;
-    // The end of the line stays a save of its own: the next one is appended to it. So does what is pinned: a line may begin there.
+    const next =
+      mark || items || state
+        ? drop(save, { items, state, mark, prior: mark ? this.#priorTo(save.seq) : 0 })
+        : save;
+    // The end of the line stays a save of its own: the next one is appended to it. So does what is
+    // pinned: a line may begin there.
     const isPlace = save.seq === this.#survey.end?.seq || this.#plan.pinned.has(save.seq);
-    const needless = isEmpty(next) && !isPlace && !touches(keep.items, first, save.seq) && !touches(keep.state, first, save.seq);
+    const needless =
+      isEmpty(next) &&
+      !isPlace &&
+      !touches(keep.items, first, save.seq) &&
+      !touches(keep.state, first, save.seq);
     return needless ? gap([next]) : next;
   }
 
@@ -198,10 +258,17 @@ class Rewriting {
     return stay[low - 1] ?? this.#survey.priorToAll;
   }
 
-  /** What is to be put in place. Gaps that come to stand side by side become one, also with the one that the last step has left. */
-  #replacements(newestFirst: readonly Changed[]): { readonly replacements: readonly Replacement[]; readonly below: Save | undefined } {
+  /**
+   * What is to be put in place. Gaps that come to stand side by side become one, also with the one
+   * that the last step has left.
+   */
+  #replacements(newestFirst: readonly Changed[]): {
+    readonly replacements: readonly Replacement[];
+    readonly below: Save | undefined;
+  } {
     const replacements: Replacement[] = [];
-    let empty: Changed[] = this.#above === undefined ? [] : [{ was: this.#above, save: this.#above, refs: [] }];
+    let empty: Changed[] =
+      this.#above === undefined ? [] : [{ was: this.#above, save: this.#above, refs: [] }];
     const closeGap = (): Save | undefined => {
       const [first, ...rest] = empty.toReversed();
       empty = [];
@@ -224,7 +291,10 @@ class Rewriting {
     return { replacements: replacements.toReversed(), below };
   }
 
-  /** Whether a step was refused only for forks and pins where nothing goes: then it can be tried again. */
+  /**
+   * Whether a step was refused only for forks and pins where nothing goes: then it can be tried
+   * again.
+   */
   async #knowsAll(): Promise<boolean> {
     const { store } = this.#ground;
     const { line, end } = this.#survey;
@@ -237,7 +307,8 @@ class Rewriting {
     // Places that stay, and all behind the end, have what they need.
     const staying = new Set(stay);
     const loads = (seq: number) => staying.has(seq) || pinned.has(seq) || seq >= (end?.seq ?? 0);
-    if (forks.some(({ origin }) => origin !== null && (gone.has(origin.seq) || !loads(origin.seq)))) return false;
+    if (forks.some(({ origin }) => origin !== null && (gone.has(origin.seq) || !loads(origin.seq))))
+      return false;
     if (pins.some(({ seq }) => !loads(seq))) return false;
     this.#known = known;
     return true;
@@ -249,12 +320,18 @@ const nothing = () => ({});
 /** Whether a save's state says something of calls that act on the world. */
 function tellsOfActs(save: Save): boolean {
   if (!save.state?.includes('"effect":')) return false;
-  return open(save, { state: true }).state.some(({ effect }) => effect !== undefined && !(effect.is === "intent" && !acts(effect)));
+  return open(save, { state: true }).state.some(
+    ({ effect }) => effect !== undefined && !(effect.is === "intent" && !acts(effect)),
+  );
 }
 
 function forkBegins(line: LineId, seq: number, fork: string): HoldfastError {
   const checkpointId = placeId(line, seq);
-  return new HoldfastError("CONFLICT", `Session ${quote(fork)} begins at checkpoint ${checkpointId}: it stays as long as that does.`, {
-    checkpointId,
-  });
+  return new HoldfastError(
+    "CONFLICT",
+    `Session ${quote(fork)} begins at checkpoint ${checkpointId}: it stays as long as that does.`,
+    {
+      checkpointId,
+    },
+  );
 }

@@ -1,7 +1,13 @@
 /** Pruning a session by a policy: what goes, and that it goes. */
 import { expired, type RetentionRules } from "../../core/retention/policy.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { type CheckpointId, type LineId, MAX_SEQ, placeId, type SessionId } from "../../core/values/ids.js";
+import {
+  type CheckpointId,
+  type LineId,
+  MAX_SEQ,
+  placeId,
+  type SessionId,
+} from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { Heirs } from "../../engine/journal/heirs.js";
 import { requireSession } from "../../engine/lifecycle/require-session.js";
@@ -52,7 +58,11 @@ export interface PruneRun {
   readonly idle?: boolean;
 }
 
-export async function prune(ground: Ground, id: string, given: PruneOptions | undefined): Promise<Pruned> {
+export async function prune(
+  ground: Ground,
+  id: string,
+  given: PruneOptions | undefined,
+): Promise<Pruned> {
   const { lines, dryRun, onProgress, signal, ...rest } = options(given, "checkpoints.prune", [
     ...RULES,
     "lines",
@@ -70,25 +80,42 @@ export async function prune(ground: Ground, id: string, given: PruneOptions | un
   });
 }
 
-/** Where none is given: the policy that holds for the session; one that removes nothing where there is none. */
+/**
+ * Where none is given: the policy that holds for the session; one that removes nothing where there
+ * is none.
+ */
 async function ofItsAgent(ground: Ground, id: string): Promise<RetentionRules> {
   const { agent } = headOf(await requireSession(ground, id));
   return (await policyFor(ground.store, agent)) ?? {};
 }
 
-export async function pruneBy(ground: Ground, id: string, policy: RetentionRules, run: PruneRun): Promise<Pruned> {
+export async function pruneBy(
+  ground: Ground,
+  id: string,
+  policy: RetentionRules,
+  run: PruneRun,
+): Promise<Pruned> {
   const row = await requireSession(ground, id);
   try {
     return await pruneSession(ground, row.id as SessionId, policy, run);
   } catch (error) {
     // What is missing may have gone with the session, while it was looked at.
-    if (error instanceof HoldfastError && error.code === "CORRUPT" && (await ground.store.session(row.id))?.no !== row.no)
+    if (
+      error instanceof HoldfastError &&
+      error.code === "CORRUPT" &&
+      (await ground.store.session(row.id))?.no !== row.no
+    )
       throw noSession(row.id as SessionId);
     throw error;
   }
 }
 
-async function pruneSession(ground: Ground, id: SessionId, policy: RetentionRules, run: PruneRun): Promise<Pruned> {
+async function pruneSession(
+  ground: Ground,
+  id: SessionId,
+  policy: RetentionRules,
+  run: PruneRun,
+): Promise<Pruned> {
   const { signal, idle, onProgress, dryRun } = run;
   let removed = 0;
   for (let plan = 0; plan < PLANS; plan++) {
@@ -101,17 +128,32 @@ async function pruneSession(ground: Ground, id: SessionId, policy: RetentionRule
       onProgress?.({ removed, of });
     };
     let done = true;
-    for (const { survey, seqs } of goes) done = (await removeMarks(ground, survey, seqs, { signal, idle, onRemoved })).done && done;
+    for (const { survey, seqs } of goes)
+      done = (await removeMarks(ground, survey, seqs, { signal, idle, onRemoved })).done && done;
     if (done) return { removed };
     // A fork was begun in between, or somebody else prunes: some went, some may be needed now.
   }
-  throw new HoldfastError("BUSY", `Session ${quote(id)} was changed again and again while it was pruned. Try again.`, { sessionId: id });
+  throw new HoldfastError(
+    "BUSY",
+    `Session ${quote(id)} was changed again and again while it was pruned. Try again.`,
+    { sessionId: id },
+  );
 }
 
-/** Only what belongs to the session is looked at: its own lines, and what it inherits of lines that no session owns. */
-async function whatGoes(ground: Ground, id: SessionId, policy: RetentionRules, run: PruneRun): Promise<readonly Goes[]> {
+/**
+ * Only what belongs to the session is looked at: its own lines, and what it inherits of lines that
+ * no session owns.
+ */
+async function whatGoes(
+  ground: Ground,
+  id: SessionId,
+  policy: RetentionRules,
+  run: PruneRun,
+): Promise<readonly Goes[]> {
   const { line } = headOf(await requireSession(ground, id));
-  const past = (await ground.journal.past(line).all()).filter(({ session }) => session === id || session === null);
+  const past = (await ground.journal.past(line).all()).filter(
+    ({ session }) => session === id || session === null,
+  );
   const heirs = new Heirs(ground.store);
   const surveys = new Map<LineId, LineSurvey>();
   const others = run.lines === "all" ? await ground.store.lines({ session: id }) : [];
@@ -119,21 +161,34 @@ async function whatGoes(ground: Ground, id: SessionId, policy: RetentionRules, r
     if (!surveys.has(own)) surveys.set(own, await surveyLine(ground, own, run.signal));
 
   const behind = (survey: LineSurvey, after: number, to: number) =>
-    survey.marks.filter(({ seq }) => seq > after && seq <= to).map((mark) => ({ ...mark, line: survey.line }));
+    survey.marks
+      .filter(({ seq }) => seq > after && seq <= to)
+      .map((mark) => ({ ...mark, line: survey.line }));
   const along: (MarkAt & { readonly line: LineId })[] = [];
   for (const { line: on, to, session } of past)
     for (const mark of behind(surveys.get(on) as LineSurvey, 0, to).toReversed())
       if (session === id || (await heirs.of(on, mark.seq)) === id) along.push(mark);
   const stretches = [along];
-  // What a line of the past goes on with behind the place where it was left, and lines that were left as a whole.
+  // What a line of the past goes on with behind the place where it was left, and lines that were
+  // left as a whole.
   if (run.lines === "all")
     for (const survey of [...surveys.values()].filter(({ own }) => own.session === id))
-      stretches.push(behind(survey, past.find(({ line: own }) => own === survey.line)?.to ?? 0, MAX_SEQ).toReversed());
+      stretches.push(
+        behind(
+          survey,
+          past.find(({ line: own }) => own === survey.line)?.to ?? 0,
+          MAX_SEQ,
+        ).toReversed(),
+      );
 
   const gone = new Map<LineId, Set<number>>();
   const now = ground.wallMs();
   for (const stretch of stretches)
-    for (const { line: on, seq } of expired<MarkAt & { readonly line: LineId }>(stretch, policy, now))
+    for (const { line: on, seq } of expired<MarkAt & { readonly line: LineId }>(
+      stretch,
+      policy,
+      now,
+    ))
       if (!surveys.get(on)?.origins.has(seq)) gone.set(on, (gone.get(on) ?? new Set()).add(seq));
   return [...gone].map(([on, seqs]) => ({ survey: surveys.get(on) as LineSurvey, seqs }));
 }

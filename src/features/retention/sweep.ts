@@ -19,6 +19,11 @@ interface Work {
 export function sweepEvery(given: SweepOptions, { run, stopped }: Work): Sweep {
   const o = options(given, "retention.sweep", ["everyMs", "onSwept", "onError"]);
   const onSwept = callback(o.onSwept, "onSwept");
-  if (onSwept === undefined) throw invalid("onSwept", "it must be given: nothing is removed without a word");
-  return every(o, { run: async (signal) => onSwept(await run(signal)), stopped, failed: "A sweep by the retention policies failed" });
+  if (onSwept === undefined)
+    throw invalid("onSwept", "it must be given: nothing is removed without a word");
+  return every(o, {
+    run: async (signal) => onSwept(await run(signal)),
+    stopped,
+    failed: "A sweep by the retention policies failed",
+  });
 }

@@ -15,11 +15,22 @@ export interface RetentionReport extends RetentionProgress {
   /** From which sessions how many checkpoints went; the first thousand. */
   readonly pruned: readonly { readonly sessionId: string; readonly removed: number }[];
   /** Sessions that could not be pruned, and why; the first thousand. The others were. */
-  readonly failed: readonly { readonly sessionId: string; readonly code: ErrorCode; readonly message: string }[];
+  readonly failed: readonly {
+    readonly sessionId: string;
+    readonly code: ErrorCode;
+    readonly message: string;
+  }[];
   /** From which agents how many snapshots went; the first thousand. */
   readonly prunedSnapshots: readonly { readonly agent: string; readonly removed: number }[];
-  /** Agents whose snapshots could not be pruned, and why; the first thousand. Without an agent: the store's policy is damaged. */
-  readonly failedSnapshots: readonly { readonly agent?: string; readonly code: ErrorCode; readonly message: string }[];
+  /**
+   * Agents whose snapshots could not be pruned, and why; the first thousand. Without an agent: the
+   * store's policy is damaged.
+   */
+  readonly failedSnapshots: readonly {
+    readonly agent?: string;
+    readonly code: ErrorCode;
+    readonly message: string;
+  }[];
   /** What a sweep has freed afterwards, in bytes; absent where nothing was to be freed by it. */
   readonly freedBytes?: number;
 }
@@ -41,7 +52,11 @@ export class Tally {
   }
 
   get #progress(): RetentionProgress {
-    return { sessions: this.#sessions, removed: this.#removed, removedSnapshots: this.#removedSnapshots };
+    return {
+      sessions: this.#sessions,
+      removed: this.#removed,
+      removedSnapshots: this.#removedSnapshots,
+    };
   }
 
   looked(): void {
@@ -63,12 +78,14 @@ export class Tally {
   readonly ofSnapshots: ToldOfSnapshots = {
     pruned: (agent, removed) => {
       this.#removedSnapshots += removed;
-      if (removed > 0 && this.#prunedSnapshots.length < MOST_NAMED) this.#prunedSnapshots.push({ agent, removed });
+      if (removed > 0 && this.#prunedSnapshots.length < MOST_NAMED)
+        this.#prunedSnapshots.push({ agent, removed });
       if (removed > 0) this.#onProgress?.(this.#progress);
     },
     failed: (agent, { code, message }) => {
       const whose = agent === undefined ? undefined : { agent };
-      if (this.#failedSnapshots.length < MOST_NAMED) this.#failedSnapshots.push({ ...whose, code, message });
+      if (this.#failedSnapshots.length < MOST_NAMED)
+        this.#failedSnapshots.push({ ...whose, code, message });
     },
   };
 

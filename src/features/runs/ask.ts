@@ -15,20 +15,38 @@ import type { Running } from "./running.js";
 
 /** Whether asking again can help: what a client did wrong stays wrong. */
 function isWorthRepeating(error: unknown): boolean {
-  const { isRetryable, status, statusCode } = (error ?? {}) as { isRetryable?: unknown; status?: unknown; statusCode?: unknown };
+  const { isRetryable, status, statusCode } = (error ?? {}) as {
+    isRetryable?: unknown;
+    status?: unknown;
+    statusCode?: unknown;
+  };
   if (typeof isRetryable === "boolean") return isRetryable;
   const code = typeof status === "number" ? status : statusCode;
-  return typeof code !== "number" || code < 400 || code >= 500 || code === 408 || code === 409 || code === 425 || code === 429;
+  return (
+    typeof code !== "number" ||
+    code < 400 ||
+    code >= 500 ||
+    code === 408 ||
+    code === 409 ||
+    code === 425 ||
+    code === 429
+  );
 }
 
-export async function ask(running: Running, { system, tools }: Prefix, step: number): Promise<EncodedMessage> {
+export async function ask(
+  running: Running,
+  { system, tools }: Prefix,
+  step: number,
+): Promise<EncodedMessage> {
   const { held, ground, definition, session, tell: show, stop } = running;
   const { fold } = held.work;
-  // Both are made when they are looked at: a view of a long transcript costs more than all else here.
+  // Both are made when they are looked at: a view of a long transcript costs more than all else
+  // here.
   let key: string | undefined;
   let seen: readonly Message[] | undefined;
   const view = (): readonly Message[] => {
-    seen ??= definition.view === undefined ? fold.messages : definition.view(fold.messages, { session });
+    seen ??=
+      definition.view === undefined ? fold.messages : definition.view(fold.messages, { session });
     if (!Array.isArray(seen)) throw invalid("agent.view", "it must give a list of messages");
     return seen;
   };
@@ -77,7 +95,8 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
           isReply = false;
           const message = messageOf(given);
           isReply = true;
-          // What cannot be stored is a failure of the model's like others: it is asked again, and then the turn says so.
+          // What cannot be stored is a failure of the model's like others: it is asked again, and
+          // then the turn says so.
           const said = encodeMessage(message, "reply");
           // Here, so that calls are made with what will be found in the transcript.
           const reply = ground.redactor?.message(said, "reply") ?? said;
@@ -89,7 +108,8 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
       const error = readable(thrown);
       if (shown) show(() => ({ type: "discard", step }));
       // A reply of another shape is made by the author's code, which asking again does not change.
-      if (stop.aborted || tries >= modelRetry.attempts || !isReply || !isWorthRepeating(error)) throw error;
+      if (stop.aborted || tries >= modelRetry.attempts || !isReply || !isWorthRepeating(error))
+        throw error;
     } finally {
       isOver = true;
     }
@@ -98,8 +118,8 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
 }
 
 /**
- * The same behind the same reply, with the same words since: what is asked again after a crash may differ in what tools said. Not by the
- * journal's end: taking a session up writes to it.
+ * The same behind the same reply, with the same words since: what is asked again after a crash may
+ * differ in what tools said. Not by the journal's end: taking a session up writes to it.
  */
 function requestKey({ held: { line, work } }: Running): string {
   const said: string[] = [];

@@ -25,7 +25,9 @@ export interface Turn<O = unknown> {
 }
 
 /** A run whose events can be read while it goes, once. */
-export interface RunStream<O = unknown> extends AsyncIterable<AgentEvent>, Pick<Turn<O>, "sessionId"> {
+export interface RunStream<O = unknown>
+  extends AsyncIterable<AgentEvent>,
+    Pick<Turn<O>, "sessionId"> {
   /** Resolves when the run has ended; events that were not read are dropped. */
   result(): Promise<RunResult<O>>;
   cancel(reason?: string): Promise<void>;
@@ -35,9 +37,15 @@ export interface RunStream<O = unknown> extends AsyncIterable<AgentEvent>, Pick<
 export type Ask<O> = O & { readonly input: Input; readonly session?: string };
 
 export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {
-  /** Goes on with the latest turn if it has this input (or key), else begins one; answers when it has ended or waits for somebody. */
+  /**
+   * Goes on with the latest turn if it has this input (or key), else begins one; answers when it
+   * has ended or waits for somebody.
+   */
   run(id: string, input: Input, o?: RunOptions<C>): Promise<RunResult<O>>;
-  /** Without `session` the turn has a new session, whose id the answer tells. Under the same key it is the same session. */
+  /**
+   * Without `session` the turn has a new session, whose id the answer tells. Under the same key it
+   * is the same session.
+   */
   run(ask: Ask<RunOptions<C>>): Promise<RunResult<O>>;
   stream(id: string, input: Input, o?: RunOptions<C>): RunStream<O>;
   stream(ask: Ask<RunOptions<C>>): RunStream<O>;
@@ -50,7 +58,10 @@ export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {
 
 export function bind(ground: Ground, runs: Runs, given: unknown): BoundAgent {
   const agent = definedOf(given);
-  return new Binding(ground, runs, definitionOf(agent), agent) as Omit<BoundAgent, Types> as BoundAgent;
+  return new Binding(ground, runs, definitionOf(agent), agent) as Omit<
+    BoundAgent,
+    Types
+  > as BoundAgent;
 }
 
 class Binding implements Omit<BoundAgent, Types> {
@@ -129,7 +140,10 @@ class Binding implements Omit<BoundAgent, Types> {
       turnId,
       result: async (o) => {
         const { signal, timeoutMs } = options(o, "result", ["signal", "timeoutMs"]);
-        const most = timeoutMs === undefined ? undefined : wholeNumber(timeoutMs, "timeoutMs", 0, Number.MAX_SAFE_INTEGER);
+        const most =
+          timeoutMs === undefined
+            ? undefined
+            : wholeNumber(timeoutMs, "timeoutMs", 0, Number.MAX_SAFE_INTEGER);
         return endOfTurn(this.#ground, this.#definition, session, turnId, signalOf(signal), most);
       },
       cancel: (reason) => this.#runs.cancel(session, reason, turnId),

@@ -2,11 +2,20 @@
 import { HoldfastError } from "../../core/values/errors.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { redacted } from "../../engine/journal/redact-agent.js";
-import { type AgentDoc, checkAgent, MAX_NAMES, MAX_SYSTEM, putAgent } from "../../engine/records/agent-record.js";
+import {
+  type AgentDoc,
+  checkAgent,
+  MAX_NAMES,
+  MAX_SYSTEM,
+  putAgent,
+} from "../../engine/records/agent-record.js";
 import { AGENT } from "../../store/port/documents.js";
 import type { Definition } from "./define/define.js";
 
-/** Makes the record of an agent where there is none. One that is there stays as it is: it is for people and programs to change. */
+/**
+ * Makes the record of an agent where there is none. One that is there stays as it is: it is for
+ * people and programs to change.
+ */
 export async function ensureAgent(ground: Ground, definition: Definition): Promise<void> {
   const { name } = definition;
   if (ground.knownAgents.has(name)) return;
@@ -17,11 +26,17 @@ export async function ensureAgent(ground: Ground, definition: Definition): Promi
   ground.knownAgents.add(name);
 }
 
-/** What a record cannot hold is no reason not to run: it is left out, and named in the metadata (`leftOut`). */
+/**
+ * What a record cannot hold is no reason not to run: it is left out, and named in the metadata
+ * (`leftOut`).
+ */
 function recordFor(ground: Ground, { name, system, tools, version }: Definition): AgentDoc {
   const isText = typeof system === "string";
   const fits = isText && system.length <= MAX_SYSTEM && system.isWellFormed();
-  const leftOut = [...(isText && !fits ? ["system"] : []), ...(tools.size > MAX_NAMES ? ["capabilities"] : [])];
+  const leftOut = [
+    ...(isText && !fits ? ["system"] : []),
+    ...(tools.size > MAX_NAMES ? ["capabilities"] : []),
+  ];
   const full = checkAgent({
     id: name,
     ...(fits && { system }),
@@ -33,7 +48,14 @@ function recordFor(ground: Ground, { name, system, tools, version }: Definition)
     return redacted(ground.redactor, full.next(undefined, ground.wallMs()));
   } catch (error) {
     // What a hook made of it is too long, or no name any more.
-    if (!(error instanceof HoldfastError) || (error.code !== "TOO_LARGE" && error.code !== "INVALID_ID")) throw error;
-    return checkAgent({ id: name, metadata: { leftOut: ["system", "capabilities", "config"] } }).next(undefined, ground.wallMs());
+    if (
+      !(error instanceof HoldfastError) ||
+      (error.code !== "TOO_LARGE" && error.code !== "INVALID_ID")
+    )
+      throw error;
+    return checkAgent({
+      id: name,
+      metadata: { leftOut: ["system", "capabilities", "config"] },
+    }).next(undefined, ground.wallMs());
   }
 }

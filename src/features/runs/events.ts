@@ -14,7 +14,9 @@ export class RunEvents {
   readonly #held: Holding;
   readonly #definition: Definition;
   readonly #tell: Tell;
-  /** How many messages the followers know of: those that were there, and what has been saved since. */
+  /**
+   * How many messages the followers know of: those that were there, and what has been saved since.
+   */
   #told: number;
 
   constructor(held: Holding, definition: Definition, tell: Tell) {
@@ -24,7 +26,10 @@ export class RunEvents {
     this.#told = held.work.fold.messageCount;
   }
 
-  /** Tells messages once they are saved: what a crash takes back was never said. Only results that do no harm may still be on their way. */
+  /**
+   * Tells messages once they are saved: what a crash takes back was never said. Only results that
+   * do no harm may still be on their way.
+   */
   messages(): void {
     const { fold } = this.#held.work;
     for (; this.#told < fold.messageCount; this.#told++) {
@@ -37,7 +42,11 @@ export class RunEvents {
   }
 
   status(): void {
-    this.#tell(() => ({ type: "status", status: this.#held.work.fold.status, cursor: this.#cursor() }));
+    this.#tell(() => ({
+      type: "status",
+      status: this.#held.work.fold.status,
+      cursor: this.#cursor(),
+    }));
   }
 
   call({ callId, name }: ToolCallPart, state: ToolState): void {
@@ -47,7 +56,10 @@ export class RunEvents {
     tellEvent(this.#held.ground.telemetry, () => ({ type: "call", ...about, state }));
   }
 
-  /** Where a follower may go on from, who knows all up to a record: never from behind what is stored. */
+  /**
+   * Where a follower may go on from, who knows all up to a record: never from behind what is
+   * stored.
+   */
   #cursor(upTo: number = this.#held.storedUpTo): string {
     const { line, work, storedUpTo } = this.#held;
     const seq = Math.min(upTo, storedUpTo);
@@ -58,7 +70,10 @@ export class RunEvents {
 /** From this many unread events on, deltas are put together. */
 const MANY = 1_000;
 
-/** Events on their way to one reader. Never in the way of the run: what is not read waits, and small pieces become larger ones. */
+/**
+ * Events on their way to one reader. Never in the way of the run: what is not read waits, and small
+ * pieces become larger ones.
+ */
 export class EventQueue implements AsyncIterable<AgentEvent> {
   readonly #events: AgentEvent[] = [];
   #ended = false;
@@ -66,8 +81,16 @@ export class EventQueue implements AsyncIterable<AgentEvent> {
 
   push(event: AgentEvent): void {
     const last = this.#events.at(-1);
-    if (this.#events.length >= MANY && event.type === "delta" && last?.type === "delta" && isSameStream(last, event))
-      this.#events[this.#events.length - 1] = { ...last, delta: { ...last.delta, delta: last.delta.delta + event.delta.delta } };
+    if (
+      this.#events.length >= MANY &&
+      event.type === "delta" &&
+      last?.type === "delta" &&
+      isSameStream(last, event)
+    )
+      this.#events[this.#events.length - 1] = {
+        ...last,
+        delta: { ...last.delta, delta: last.delta.delta + event.delta.delta },
+      };
     else this.#events.push(event);
     this.#wake?.();
   }
@@ -90,5 +113,7 @@ export class EventQueue implements AsyncIterable<AgentEvent> {
   }
 }
 
-const isSameStream = (a: Extract<AgentEvent, { type: "delta" }>, b: Extract<AgentEvent, { type: "delta" }>): boolean =>
-  a.step === b.step && a.delta.id === b.delta.id && a.delta.type === b.delta.type;
+const isSameStream = (
+  a: Extract<AgentEvent, { type: "delta" }>,
+  b: Extract<AgentEvent, { type: "delta" }>,
+): boolean => a.step === b.step && a.delta.id === b.delta.id && a.delta.type === b.delta.type;

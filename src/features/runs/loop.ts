@@ -1,13 +1,19 @@
 /**
- * The agent loop: settle the calls of the last reply, ask the model, save, again. It is driven by the transcript. So it needs no
- * deterministic code, and a process that takes a session over goes on from what is there.
+ * The agent loop: settle the calls of the last reply, ask the model, save, again. It is driven by
+ * the transcript. So it needs no deterministic code, and a process that takes a session over goes
+ * on from what is there.
  *
- * Commit points: the turn's input (turns.ts); each reply together with the intents of its calls, before any runs; each outcome of a call that
- * acts.
+ * Commit points: the turn's input (turns.ts); each reply together with the intents of its calls,
+ * before any runs; each outcome of a call that acts.
  */
 import type { CheckpointOptions } from "../../core/journal/checkpoint.js";
 import { pastLimit } from "../../core/messages/limits.js";
-import { type EncodedMessage, type Message, type ToolCallPart, textOf } from "../../core/messages/message.js";
+import {
+  type EncodedMessage,
+  type Message,
+  type ToolCallPart,
+  textOf,
+} from "../../core/messages/message.js";
 import { callsIn } from "../../engine/calls/bodies.js";
 import { words } from "../../engine/calls/caller.js";
 import { ask } from "./ask.js";
@@ -56,7 +62,10 @@ export class Loop {
         if (stop.aborted) return { is: "stopped" };
         if (this.#fold.course.standstill !== undefined) return { is: "waiting" };
         const open = unanswered(this.#fold);
-        const end = open === undefined ? await this.#step(prefix) : await this.#settle(open.reply, open.calls);
+        const end =
+          open === undefined
+            ? await this.#step(prefix)
+            : await this.#settle(open.reply, open.calls);
         if (end !== undefined) return end;
       }
     } catch (error) {
@@ -69,7 +78,9 @@ export class Loop {
 
   // ---- settling calls
 
-  /** Settles the calls of a reply that was there when this run began, or that has just been saved. */
+  /**
+   * Settles the calls of a reply that was there when this run began, or that has just been saved.
+   */
   async #settle(reply: Message, calls: readonly ToolCallPart[]): Promise<LoopEnd | undefined> {
     const known = this.#fold.course.ofReply(reply.seq);
     if (known.size === 0) {
@@ -77,7 +88,8 @@ export class Loop {
       if (round !== undefined) return endTurn(this.#running, "halt", { reason: round });
     }
     const staged = this.#calls.intend(reply, await this.#planner.plan(calls, reply));
-    // A letter may have changed what a call waits for; and what is intended now must be there before it runs.
+    // A letter may have changed what a call waits for; and what is intended now must be there
+    // before it runs.
     if (!this.#work.isSaved) await this.#running.held.commitStep();
     return this.#make(reply, staged);
   }
@@ -89,9 +101,12 @@ export class Loop {
     let mark: CheckpointOptions | undefined;
     let failure: { readonly error: unknown } | undefined;
     try {
-      mark = settled.all ? (checkpointAt(this.#running, "tool") ?? checkpointAt(this.#running, "step")) : undefined;
+      mark = settled.all
+        ? (checkpointAt(this.#running, "tool") ?? checkpointAt(this.#running, "step"))
+        : undefined;
     } catch (error) {
-      // The strategy is the author's own code: what the calls have done is saved before its error is told.
+      // The strategy is the author's own code: what the calls have done is saved before its error
+      // is told.
       failure = { error };
     }
     // Two looks at the strategy, one save: a strategy that wants both is given one.
@@ -108,10 +123,13 @@ export class Loop {
     if (settled.all) return undefined;
     if (settled.stopped) return { is: "stopped" };
     if (settled.pauseUntil !== undefined) return { is: "pause", until: settled.pauseUntil };
-    // Something may have come in the meantime by which a call can go on: a child that it waits for has told so, say.
+    // Something may have come in the meantime by which a call can go on: a child that it waits for
+    // has told so, say.
     await held.inbox.takeMail({ ends: true });
     events.status();
-    return this.#fold.course.open.some(({ phase }) => phase === "ready") ? undefined : { is: "waiting" };
+    return this.#fold.course.open.some(({ phase }) => phase === "ready")
+      ? undefined
+      : { is: "waiting" };
   }
 
   // ---- asking the model
@@ -134,7 +152,13 @@ export class Loop {
     const reply = encoded.value;
     const calls = callsIn(reply);
     const finish = reply.reply?.finish;
-    if (calls.length === 0 || finish === "length" || finish === "content-filter" || finish === "error") return this.#last(encoded);
+    if (
+      calls.length === 0 ||
+      finish === "length" ||
+      finish === "content-filter" ||
+      finish === "error"
+    )
+      return this.#last(encoded);
     const round = this.#rounds.find(this.#fold, reply);
     const planned = round === undefined ? await this.#planner.plan(calls, undefined) : [];
     stop.throwIfAborted();
@@ -143,7 +167,9 @@ export class Loop {
     this.#owns(message);
     if (round !== undefined) return endTurn(this.#running, "halt", { reason: round });
     const names = calls.map(({ name }) => name);
-    await held.commitStep(checkpointBefore(this.#running, names) ?? checkpointAt(this.#running, "model"));
+    await held.commitStep(
+      checkpointBefore(this.#running, names) ?? checkpointAt(this.#running, "model"),
+    );
     events.messages();
     return this.#make(message, staged);
   }
@@ -165,7 +191,10 @@ export class Loop {
     return this.#fold.messageAt(-1) as Message;
   }
 
-  /** Notes that the calls of a reply are the agent's own, where no intent says so. Calls of other messages are never made. */
+  /**
+   * Notes that the calls of a reply are the agent's own, where no intent says so. Calls of other
+   * messages are never made.
+   */
   #owns({ seq }: Message): void {
     if (this.#fold.course.ownReply !== seq) this.#work.course({ ownReply: seq });
   }
@@ -177,26 +206,40 @@ export class Loop {
     if (callsIn(message).length > 0) this.#owns(message);
     switch (message.reply?.finish) {
       case "length":
-        return endTurn(this.#running, "halt", { reason: "The model's reply was cut off at its length limit." });
+        return endTurn(this.#running, "halt", {
+          reason: "The model's reply was cut off at its length limit.",
+        });
       case "content-filter":
-        return endTurn(this.#running, "fail", { reason: "The model's provider withheld the reply (content filter)." });
+        return endTurn(this.#running, "fail", {
+          reason: "The model's provider withheld the reply (content filter).",
+        });
       case "error":
-        return endTurn(this.#running, "fail", { reason: "The model's provider ended the reply with an error." });
+        return endTurn(this.#running, "fail", {
+          reason: "The model's provider ended the reply with an error.",
+        });
       case "pause":
-        await held.commitStep(checkpointAt(this.#running, "model") ?? checkpointAt(this.#running, "step"));
+        await held.commitStep(
+          checkpointAt(this.#running, "model") ?? checkpointAt(this.#running, "step"),
+        );
         events.messages();
         return undefined;
       default:
         break;
     }
-    if (definition.output === undefined) return endTurn(this.#running, "complete", { output: textOf(message) });
+    if (definition.output === undefined)
+      return endTurn(this.#running, "complete", { output: textOf(message) });
     const output = await answerIn(message, definition.output);
     if ("value" in output) return endTurn(this.#running, "complete", { output: output.value });
     this.#misfits += 1;
     if (this.#misfits >= OUTPUT_TRIES)
-      return endTurn(this.#running, "fail", { reason: `The answer does not fit the output's schema: ${output.flaw}` });
+      return endTurn(this.#running, "fail", {
+        reason: `The answer does not fit the output's schema: ${output.flaw}`,
+      });
     this.#work.append([
-      { role: "user", content: `Your answer does not fit: ${output.flaw}. Answer again, with nothing but JSON that fits.` },
+      {
+        role: "user",
+        content: `Your answer does not fit: ${output.flaw}. Answer again, with nothing but JSON that fits.`,
+      },
     ]);
     await held.commitStep(checkpointAt(this.#running, "model"));
     events.messages();

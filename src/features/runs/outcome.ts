@@ -18,7 +18,12 @@ export type LoopEnd =
   | { readonly is: "pause"; readonly until: number }
   | { readonly is: "stopped" };
 
-export async function resultOf(held: Holding, definition: Definition, end: LoopEnd, replayed: boolean): Promise<RunResult> {
+export async function resultOf(
+  held: Holding,
+  definition: Definition,
+  end: LoopEnd,
+  replayed: boolean,
+): Promise<RunResult> {
   const { fold, past } = held.work;
   const message = lastReply(fold);
   const about = {
@@ -30,16 +35,27 @@ export async function resultOf(held: Holding, definition: Definition, end: LoopE
   if (end.is === "stopped") return { ...about, status: "stopped", reason: whyStopped(held) };
   switch (fold.status) {
     case "completed":
-      return { ...about, status: "completed", output: await outputOf(definition, fold.output), replayed };
+      return {
+        ...about,
+        status: "completed",
+        output: await outputOf(definition, fold.output),
+        replayed,
+      };
     case "failed":
-      return { ...about, status: "failed", error: errorOf(end.is === "ended" ? end.error : undefined, fold.reason) };
+      return {
+        ...about,
+        status: "failed",
+        error: errorOf(end.is === "ended" ? end.error : undefined, fold.reason),
+      };
     case "halted":
       return { ...about, status: "halted", reason: fold.reason ?? "" };
     case "cancelled":
       return { ...about, status: "stopped", reason: "cancelled" };
     default: {
       const open = fold.course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
-      const pending = await Promise.all(open.map((effect) => pendingOf(held.ground, held.id, past, effect)));
+      const pending = await Promise.all(
+        open.map((effect) => pendingOf(held.ground, held.id, past, effect)),
+      );
       return { ...about, status: fold.status === "in-doubt" ? "in-doubt" : "waiting", pending };
     }
   }
@@ -57,7 +73,10 @@ function whyStopped({ ended, work }: Holding): "aborted" | "cancelled" | "supers
   return ended?.code === "STALE_LEASE" ? "superseded" : "aborted";
 }
 
-function errorOf(error: unknown, reason: string | undefined): { readonly name: string; readonly message: string; readonly code?: string } {
+function errorOf(
+  error: unknown,
+  reason: string | undefined,
+): { readonly name: string; readonly message: string; readonly code?: string } {
   const { name, code } = (error ?? {}) as { readonly name?: unknown; readonly code?: unknown };
   return {
     name: typeof name === "string" ? name : "Error",

@@ -6,7 +6,10 @@ import { words } from "../../engine/calls/caller.js";
 import type { Definition } from "./define/define.js";
 import { validate } from "./define/schema.js";
 
-/** The answer in an agent's last words, as it is stored; or what is wrong with it, in words for the model. */
+/**
+ * The answer in an agent's last words, as it is stored; or what is wrong with it, in words for the
+ * model.
+ */
 export async function answerIn(
   message: Message,
   output: NonNullable<Definition["output"]>,
@@ -24,7 +27,10 @@ export async function answerIn(
   return "flaw" in parsed ? parsed : { value };
 }
 
-/** As the schema gives it out. What was stored fitted when it was: if the schema has changed since, it is given as it is. */
+/**
+ * As the schema gives it out. What was stored fitted when it was: if the schema has changed since,
+ * it is given as it is.
+ */
 export async function outputOf({ output }: Definition, value: unknown): Promise<unknown> {
   if (output === undefined) return value;
   const parsed = await validate(output, value);

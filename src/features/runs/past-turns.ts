@@ -11,27 +11,45 @@ import { outputOf } from "./output.js";
 
 const ROWS = 100;
 
-/** The answer of a turn before the latest, which is asked for again under its key; undefined where there was none, or it is the latest. */
+/**
+ * The answer of a turn before the latest, which is asked for again under its key; undefined where
+ * there was none, or it is the latest.
+ */
 export async function earlierTurn(
   ground: Ground,
   definition: Definition,
-  { session, line, course }: { readonly session: SessionId; readonly line: LineId; readonly course: Course },
+  {
+    session,
+    line,
+    course,
+  }: { readonly session: SessionId; readonly line: LineId; readonly course: Course },
   asking: Asking | undefined,
 ): Promise<RunResult | undefined> {
   const { key } = asking ?? {};
-  if (asking === undefined || key === undefined || course.turn?.key === key || !course.hadTurn(key)) return undefined;
+  if (asking === undefined || key === undefined || course.turn?.key === key || !course.hadTurn(key))
+    return undefined;
   const past = await pastTurn(ground, line, key);
   if (past === undefined) throw forgotten(session, key);
   if (!past.isOver || !isMeant(past.turn, asking, session)) return undefined;
   const { status = "", reason, output } = past.end ?? {};
-  return endedAs(definition, { sessionId: session, turnId: key, usage: {} }, status, reason, output);
+  return endedAs(
+    definition,
+    { sessionId: session, turnId: key, usage: {} },
+    status,
+    reason,
+    output,
+  );
 }
 
 /** It was run, and must not be run again: but what became of it is not there any more. */
 export const forgotten = (session: string, turn: string): HoldfastError =>
-  new HoldfastError("NOT_FOUND", `The turn ${quote(turn)} of session ${quote(session)} was run before, and its record has been pruned.`, {
-    sessionId: session,
-  });
+  new HoldfastError(
+    "NOT_FOUND",
+    `The turn ${quote(turn)} of session ${quote(session)} was run before, and its record has been pruned.`,
+    {
+      sessionId: session,
+    },
+  );
 
 interface Past {
   readonly turn: Turn;
@@ -41,22 +59,34 @@ interface Past {
 }
 
 /** A turn before the latest, and how it ended: the last status before the next turn began. */
-export async function pastTurn(ground: Ground, line: LineId, turnId: string): Promise<Past | undefined> {
+export async function pastTurn(
+  ground: Ground,
+  line: LineId,
+  turnId: string,
+): Promise<Past | undefined> {
   let last: JournalRecord | undefined;
   let isOver = false;
   let isKnown = true;
   const walk = { newestFirst: true, items: true, state: true, rows: ROWS };
   for await (const page of ground.journal.saves.walk(ground.journal.past(line), walk)) {
     for (const { save, digest, items, state } of page) {
-      // What begins a turn is in its state, and how it ended among its items: where one was dropped, it cannot be told whose end it is.
-      if (digest === undefined || (save.nState > 0 && save.state === null) || (save.nItems > 0 && save.items === null)) {
+      // What begins a turn is in its state, and how it ended among its items: where one was
+      // dropped, it cannot be told whose end it is.
+      if (
+        digest === undefined ||
+        (save.nState > 0 && save.state === null) ||
+        (save.nItems > 0 && save.items === null)
+      ) {
         last = undefined;
         isKnown = false;
         continue;
       }
       const turn = state.find((record) => record.turn !== undefined)?.turn;
-      const status = items.findLast((record) => record.status !== undefined && record.status !== "in-progress");
-      // A save that begins a turn may hold the status that goes with it, and never the end of the one before.
+      const status = items.findLast(
+        (record) => record.status !== undefined && record.status !== "in-progress",
+      );
+      // A save that begins a turn may hold the status that goes with it, and never the end of the
+      // one before.
       if (turn?.id === turnId) return isKnown ? { turn, isOver, end: last } : undefined;
       if (turn !== undefined) {
         last = undefined;
@@ -71,14 +101,23 @@ export async function pastTurn(ground: Ground, line: LineId, turnId: string): Pr
 /** How a turn that has ended is answered for. */
 export async function endedAs(
   definition: Definition,
-  about: { readonly sessionId: string; readonly turnId: string; readonly usage: RunResult["usage"] },
+  about: {
+    readonly sessionId: string;
+    readonly turnId: string;
+    readonly usage: RunResult["usage"];
+  },
   status: string,
   reason: string | undefined,
   output: unknown,
 ): Promise<RunResult> {
   switch (status) {
     case "completed":
-      return { ...about, status: "completed", output: await outputOf(definition, output), replayed: true };
+      return {
+        ...about,
+        status: "completed",
+        output: await outputOf(definition, output),
+        replayed: true,
+      };
     case "failed":
       return { ...about, status: "failed", error: { name: "Error", message: reason ?? "" } };
     case "halted":

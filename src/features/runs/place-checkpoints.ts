@@ -1,20 +1,31 @@
-/** Where a run places checkpoints: the agent's strategy decides, and a tool may ask for one before it is called. */
+/**
+ * Where a run places checkpoints: the agent's strategy decides, and a tool may ask for one before
+ * it is called.
+ */
 import type { CheckpointOptions } from "../../core/journal/checkpoint.js";
 import type { StrategyEvent } from "../../core/retention/strategy.js";
 import { SinceCheckpoint } from "../../engine/session/since-checkpoint.js";
 import type { Running } from "./running.js";
 
 /** The checkpoint that the agent's strategy wants at an event, if it wants one. */
-export function checkpointAt(running: Running, event: StrategyEvent): CheckpointOptions | undefined {
+export function checkpointAt(
+  running: Running,
+  event: StrategyEvent,
+): CheckpointOptions | undefined {
   const { definition, held } = running;
   const since = new SinceCheckpoint(held.ground, held.work, held.work.fold.replies);
   return definition.place.at(event, since) ? checkpointNow(running, "automatic") : undefined;
 }
 
 /** The checkpoint before calls of tools, if one of them asks for it. */
-export function checkpointBefore(running: Running, names: readonly string[]): CheckpointOptions | undefined {
+export function checkpointBefore(
+  running: Running,
+  names: readonly string[],
+): CheckpointOptions | undefined {
   const { tools } = running.definition;
-  return names.some((name) => tools.get(name)?.isMarkedBefore) ? checkpointNow(running, "pre-operation") : undefined;
+  return names.some((name) => tools.get(name)?.isMarkedBefore)
+    ? checkpointNow(running, "pre-operation")
+    : undefined;
 }
 
 /** The checkpoint at the end of a turn. */
@@ -22,7 +33,10 @@ export function checkpointAtEnd(running: Running): CheckpointOptions | undefined
   return running.definition.marksAny ? checkpointNow(running, "automatic") : undefined;
 }
 
-const checkpointNow = ({ held }: Running, kind: "automatic" | "pre-operation"): CheckpointOptions => ({
+const checkpointNow = (
+  { held }: Running,
+  kind: "automatic" | "pre-operation",
+): CheckpointOptions => ({
   kind,
   step: held.work.fold.replies,
 });

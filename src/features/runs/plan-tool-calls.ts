@@ -1,8 +1,15 @@
 /**
- * Plan the calls of a reply: which are made, which are refused, and which are answered from another. Planning reads and asks, and changes
- * nothing. So all that follows from a plan is staged at once, and is one save.
+ * Plan the calls of a reply: which are made, which are refused, and which are answered from
+ * another. Planning reads and asks, and changes nothing. So all that follows from a plan is staged
+ * at once, and is one save.
  */
-import { differs, type Effect, isFailed, sameOf, type WaitsFor } from "../../core/effects/effect.js";
+import {
+  differs,
+  type Effect,
+  isFailed,
+  sameOf,
+  type WaitsFor,
+} from "../../core/effects/effect.js";
 import { argumentsFlaw } from "../../core/messages/call-arguments.js";
 import type { Message, ToolCallPart } from "../../core/messages/message.js";
 import { quote } from "../../core/values/errors.js";
@@ -22,7 +29,10 @@ export type PlannedCall =
   | { readonly part: ToolCallPart; readonly do: "go-on"; readonly id: string }
   /** It has an intent, and its turn is over: its outcome is asked for, and nothing made. */
   | { readonly part: ToolCallPart; readonly do: "ask"; readonly id: string }
-  /** It is the same as another: of this reply (its index), or made before under the same name (the id of its effect). */
+  /**
+   * It is the same as another: of this reply (its index), or made before under the same name (the
+   * id of its effect).
+   */
   | { readonly part: ToolCallPart; readonly do: "share"; readonly with: number | string }
   | IntendedCall;
 
@@ -41,7 +51,10 @@ export interface IntendedCall {
   readonly replays: Effect | undefined;
 }
 
-/** The calls of a reply that have a name, by tool and name: where each stands, and a digest of its arguments. */
+/**
+ * The calls of a reply that have a name, by tool and name: where each stands, and a digest of its
+ * arguments.
+ */
 type Names = Map<string, { readonly index: number; readonly same: string }>;
 
 export class ToolCallPlanner {
@@ -58,7 +71,10 @@ export class ToolCallPlanner {
   }
 
   /** Plans all calls of a reply. `reply` is undefined for one that has just come. */
-  async plan(calls: readonly ToolCallPart[], reply: Message | undefined): Promise<readonly PlannedCall[]> {
+  async plan(
+    calls: readonly ToolCallPart[],
+    reply: Message | undefined,
+  ): Promise<readonly PlannedCall[]> {
     const known = reply === undefined ? new Map<number, Effect>() : this.#course.ofReply(reply.seq);
     const withheld = reply && (reply.seq === this.#course.ownReply ? whyWithheld(reply) : NOT_NOW);
     const names: Names = new Map();
@@ -68,7 +84,8 @@ export class ToolCallPlanner {
       if (effect !== undefined) {
         planned.push({ part, do: "go-on", id: effect.id });
         // Its twins in this reply are answered like it, however it ended.
-        if (effect.named !== undefined) names.set(nameOf(effect.name, effect.named), { index, same: effect.same });
+        if (effect.named !== undefined)
+          names.set(nameOf(effect.name, effect.named), { index, same: effect.same });
       } else if (withheld !== undefined) planned.push(refuse(part, withheld));
       else planned.push(await this.#planOne(part, index, names));
     }
@@ -79,41 +96,62 @@ export class ToolCallPlanner {
     const { tools } = this.#running.definition;
     const tool = tools.get(part.name);
     if (tool === undefined)
-      return refuse(part, `There is no tool ${quote(part.name)}. Known are: ${[...tools.keys()].join(", ") || "none"}.`);
+      return refuse(
+        part,
+        `There is no tool ${quote(part.name)}. Known are: ${[...tools.keys()].join(", ") || "none"}.`,
+      );
     const bad = argumentsFlaw(part);
     if (bad !== undefined) return refuse(part, `The arguments of ${quote(part.name)} ${bad}`);
     const { input } = part;
     const parsed = await tool.schema.parse(input);
-    if ("flaw" in parsed) return refuse(part, `The arguments of ${quote(part.name)} do not fit: ${parsed.flaw}`);
+    if ("flaw" in parsed)
+      return refuse(part, `The arguments of ${quote(part.name)} do not fit: ${parsed.flaw}`);
     const same = sameOf(input);
     let named: string | undefined;
     try {
-      named = tool.key === undefined ? undefined : checkName(await tool.key(parsed.value), `${part.name}.key`);
+      named =
+        tool.key === undefined
+          ? undefined
+          : checkName(await tool.key(parsed.value), `${part.name}.key`);
     } catch (error) {
       return refuse(part, `The call of ${quote(part.name)} has no key: ${words(error)}`);
     }
     if (named !== undefined) {
       const twin = this.#twinOf(tool.name, named, names);
-      if (twin !== undefined) return differs(twin.same, same) ? anotherAct(part, named) : { part, do: "share", with: twin.with };
+      if (twin !== undefined)
+        return differs(twin.same, same)
+          ? anotherAct(part, named)
+          : { part, do: "share", with: twin.with };
       names.set(nameOf(tool.name, named), { index, same });
     }
     const call = { part, do: "intend", tool, input, same, named, parsed } as const;
     const repeat =
       tool.options.mode === "repeatable"
         ? undefined
-        : await this.#repeats.find({ name: tool.name, same, ...(named !== undefined && { named }) });
+        : await this.#repeats.find({
+            name: tool.name,
+            same,
+            ...(named !== undefined && { named }),
+          });
     if (repeat?.replays) return { ...call, waits: undefined, replays: repeat.replays };
     const waits: WaitsFor | undefined =
-      repeat?.waits ?? ((await this.#needsApproval(tool, parsed.value)) ? { for: "approval" } : undefined);
+      repeat?.waits ??
+      ((await this.#needsApproval(tool, parsed.value)) ? { for: "approval" } : undefined);
     return { ...call, waits, replays: undefined };
   }
 
   /** A call under the same name: of this reply, or made before. */
-  #twinOf(tool: string, named: string, names: Names): { readonly with: number | string; readonly same: string } | undefined {
+  #twinOf(
+    tool: string,
+    named: string,
+    names: Names,
+  ): { readonly with: number | string; readonly same: string } | undefined {
     const first = names.get(nameOf(tool, named));
     if (first !== undefined) return { with: first.index, same: first.same };
     const before = this.#course.named(tool, named);
-    return before === undefined || isFailed(before) ? undefined : { with: before.id, same: before.same };
+    return before === undefined || isFailed(before)
+      ? undefined
+      : { with: before.id, same: before.same };
   }
 
   /** If Holdfast cannot tell whether a person must approve the call, a person must. */
@@ -139,13 +177,17 @@ const anotherAct = (part: ToolCallPart, named: string): PlannedCall =>
   );
 
 /**
- * What the model is told of a call that it did not just ask for. A program that can append to a session must not be able to act as its agent,
- * and one that takes an answer out of the transcript must not have the call made again.
+ * What the model is told of a call that it did not just ask for. A program that can append to a
+ * session must not be able to act as its agent, and one that takes an answer out of the transcript
+ * must not have the call made again.
  */
 export const NOT_NOW =
   "This call was not made now: the message did not come from this agent's model, or its answer was removed from the transcript. In the second case it was made before. Ask for it again only if it is to be made.";
 
-/** Why the calls of a reply must not be made: what was cut off may not be what was meant, and what was withheld is not to be acted on. */
+/**
+ * Why the calls of a reply must not be made: what was cut off may not be what was meant, and what
+ * was withheld is not to be acted on.
+ */
 function whyWithheld({ reply }: Message): string | undefined {
   const notMade = (why: string) => `${why}; this call was not made. Ask for it again.`;
   switch (reply?.finish) {

@@ -1,6 +1,7 @@
 /**
- * What a model is given before the transcript: system text and tools. Pinned while a turn lasts, so that a program that was changed in
- * between does not change the ground under a run: providers refuse reasoning that was signed under another prefix.
+ * What a model is given before the transcript: system text and tools. Pinned while a turn lasts, so
+ * that a program that was changed in between does not change the ground under a run: providers
+ * refuse reasoning that was signed under another prefix.
  */
 import { jsonIn } from "../../core/journal/blob-body.js";
 import type { ToolDescription } from "../../core/messages/model.js";
@@ -32,7 +33,12 @@ export async function prefixOf(
 
 /** The prefix as it was recorded. */
 export async function storedPrefix({ journal }: Ground, name: Digest): Promise<Prefix> {
-  const prefix = jsonIn(Buffer.from(await journal.blob(name)).toString("utf8"), name) as unknown as Prefix;
+  const prefix = jsonIn(
+    Buffer.from(await journal.blob(name)).toString("utf8"),
+    name,
+  ) as unknown as Prefix;
   if (typeof prefix?.system === "string" && Array.isArray(prefix.tools)) return prefix;
-  throw new HoldfastError("CORRUPT", `The blob ${name} does not hold a system text and tools.`, { found: name });
+  throw new HoldfastError("CORRUPT", `The blob ${name} does not hold a system text and tools.`, {
+    found: name,
+  });
 }

@@ -1,14 +1,29 @@
 /** What a model answered, as a message: parts are kept as they are. */
 import type { Fold } from "../../core/journal/fold.js";
 import { argumentsOf, whyUnstorable } from "../../core/messages/call-arguments.js";
-import type { Message, MessageInput, Part, Reply, ToolCallPart } from "../../core/messages/message.js";
+import type {
+  Message,
+  MessageInput,
+  Part,
+  Reply,
+  ToolCallPart,
+} from "../../core/messages/message.js";
 import { callsIn } from "../../engine/calls/bodies.js";
 import { type GivenCall, replyOf } from "./reply-shape.js";
 
-/** The message of a reply. Arguments that cannot be used are kept beside the call, and the model is told; all else must be storable. */
+/**
+ * The message of a reply. Arguments that cannot be used are kept beside the call, and the model is
+ * told; all else must be storable.
+ */
 export function messageOf(given: unknown): MessageInput {
-  const { content, toolCalls, finish, rawFinish, usage, provider, model, responseId } = replyOf(given);
-  const parts = typeof content === "string" ? (content === "" ? [] : [{ type: "text", text: content } as const]) : content.map(storable);
+  const { content, toolCalls, finish, rawFinish, usage, provider, model, responseId } =
+    replyOf(given);
+  const parts =
+    typeof content === "string"
+      ? content === ""
+        ? []
+        : [{ type: "text", text: content } as const]
+      : content.map(storable);
   const known = new Set(parts.flatMap((part) => (part.type === "tool-call" ? [part.callId] : [])));
   const calls = toolCalls.flatMap((call) => (known.has(call.id) ? [] : [callPart(call)]));
   const asksForMore = calls.length > 0 || callsIn({ role: "assistant", content: parts }).length > 0;
@@ -34,9 +49,16 @@ const callPart = ({ id, name, arguments: given }: GivenCall): ToolCallPart => ({
   ...argumentsOf(given),
 });
 
-/** A call among the parts: its input was parsed before it came here, and may be text all the same. */
+/**
+ * A call among the parts: its input was parsed before it came here, and may be text all the same.
+ */
 function storable(part: Part): Part {
-  if (part.type !== "tool-call" || part.input === undefined || whyUnstorable(part.input) === undefined) return part;
+  if (
+    part.type !== "tool-call" ||
+    part.input === undefined ||
+    whyUnstorable(part.input) === undefined
+  )
+    return part;
   return { ...part, ...argumentsOf(part.input) };
 }
 
@@ -47,7 +69,10 @@ export function* backwards(fold: Fold): Generator<Message> {
 
 export interface Unanswered {
   readonly reply: Message;
-  /** All calls of the agent's own reply, by their index. Of messages from outside, which may be several, those without an answer. */
+  /**
+   * All calls of the agent's own reply, by their index. Of messages from outside, which may be
+   * several, those without an answer.
+   */
   readonly calls: readonly ToolCallPart[];
 }
 
@@ -61,12 +86,14 @@ export function unanswered(fold: Fold): Unanswered | undefined {
     if (message.role !== "assistant") {
       if (reply !== undefined) break;
       if (typeof message.content !== "string")
-        for (const part of message.content) if (part.type === "tool-result") answered.add(part.callId);
+        for (const part of message.content)
+          if (part.type === "tool-result") answered.add(part.callId);
       continue;
     }
     const calls = callsIn(message);
     const isOwn = message.seq === fold.course.ownReply;
-    if (isOwn && reply === undefined) return calls.some(isOpen) ? { reply: message, calls } : undefined;
+    if (isOwn && reply === undefined)
+      return calls.some(isOpen) ? { reply: message, calls } : undefined;
     if (isOwn || calls.length === 0) break;
     reply ??= message;
     others.unshift(...calls.filter(isOpen));

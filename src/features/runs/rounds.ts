@@ -15,7 +15,9 @@ export class Rounds {
     this.#repeats = repeats;
   }
 
-  /** In words, where the last replies, and one that has just come, ask for the same again and again. */
+  /**
+   * In words, where the last replies, and one that has just come, ask for the same again and again.
+   */
   find(fold: Fold, reply: MessageInput | undefined): string | undefined {
     const most = this.#repeats * MAX_PERIOD;
     this.#asked ??= lastAsked(fold, most);
@@ -31,7 +33,8 @@ function lastAsked(fold: Fold, most: number): Asked[] {
   const asked: Asked[] = [];
   for (const message of backwards(fold)) {
     if (message.seq < from || asked.length === most) break;
-    if (message.role === "assistant" && callsIn(message).length > 0) asked.unshift(askedIn(message));
+    if (message.role === "assistant" && callsIn(message).length > 0)
+      asked.unshift(askedIn(message));
   }
   return asked;
 }
@@ -41,7 +44,9 @@ function askedIn(message: MessageInput): Asked {
   return {
     same: calls.map(({ name, input }) => `${name} ${sortedText(input)}`).join("\n"),
     get text() {
-      return calls.map(({ name, input }) => `${name}(${clip(JSON.stringify(input), 200)})`).join(" and ");
+      return calls
+        .map(({ name, input }) => `${name}(${clip(JSON.stringify(input), 200)})`)
+        .join(" and ");
     },
   };
 }

@@ -1,4 +1,6 @@
-/** Run a turn of a held session: the one that is asked for, the open one, or the next in the inbox. */
+/**
+ * Run a turn of a held session: the one that is asked for, the open one, or the next in the inbox.
+ */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isMailOfBefore, standstillOf } from "../../engine/calls/restored.js";
@@ -18,7 +20,10 @@ import { type ChildRunner, type Running, viewOf } from "./running.js";
 import { ToolCalls } from "./tool-calls.js";
 import { beginTurn, haltTurn, leaveTurn, resumeTurn } from "./turns.js";
 
-/** Answers why a turn that has been taken up is halted before it goes on; undefined where it is to go on. */
+/**
+ * Answers why a turn that has been taken up is halted before it goes on; undefined where it is to
+ * go on.
+ */
 export type WhyHalt = () => Promise<string | undefined>;
 
 /** The holder that may be inside a call may be seen to be dead long before its time is over. */
@@ -67,7 +72,12 @@ export class TurnRunner {
       return this.#goOn(await this.#start());
     }
     const { definition, o } = this.#given;
-    const earlier = await earlierTurn(held.ground, definition, { session: held.id, line: held.line, course }, asking);
+    const earlier = await earlierTurn(
+      held.ground,
+      definition,
+      { session: held.id, line: held.line, course },
+      asking,
+    );
     if (earlier !== undefined) return earlier;
     const isBusy = isOpen(held.work);
     const how = o.ifBusy ?? "reject";
@@ -76,32 +86,47 @@ export class TurnRunner {
     if (isBusy && how === "interrupt") cancel(held.work, "interrupted by another input");
     else if (isBusy) {
       const before = await this.#goOn(started);
-      if (before.status === "waiting" || before.status === "in-doubt") throw turnOpen(held.id, before.status);
+      if (before.status === "waiting" || before.status === "in-doubt")
+        throw turnOpen(held.id, before.status);
       if (before.status === "stopped") return before;
     }
     if (!(await this.#leave(started))) return this.#result({ is: "stopped" });
     const { key, same, message } = asking;
-    const prefix = await beginTurn(started.running, { id: key ?? randomUUID(), key, same, message, drained: [] });
+    const prefix = await beginTurn(started.running, {
+      id: key ?? randomUUID(),
+      key,
+      same,
+      message,
+      drained: [],
+    });
     // The loop of the turn before has counted that turn's rounds.
     const loop = new Loop(started.running, started.calls);
     return this.#result(await this.#runPatiently({ ...started, loop }, prefix));
   }
 
-  /** Runs the open turn, or one that waits in the inbox. Answers undefined where there is nothing to do. */
+  /**
+   * Runs the open turn, or one that waits in the inbox. Answers undefined where there is nothing to
+   * do.
+   */
   async takeUp(whyHalt: WhyHalt): Promise<RunResult | undefined> {
     const held = this.#held;
     const { ground, work } = held;
     // A person must decide first: what else waits in its inbox comes after that.
     const now = ground.wallMs();
     const { course, isCancelling } = work.fold;
-    if (isCancelling || (isOpen(work) && (course.goesOnAt(now) ?? Number.POSITIVE_INFINITY) > now)) {
+    if (
+      isCancelling ||
+      (isOpen(work) && (course.goesOnAt(now) ?? Number.POSITIVE_INFINITY) > now)
+    ) {
       // A holder that died may have noted what became of its calls, and not what follows from that.
       restate(work);
       await held.commit();
       return undefined;
     }
     const started = await this.#start();
-    const prefix = isOpen(work) ? await resumeTurn(started.running) : await this.#beginNext(started);
+    const prefix = isOpen(work)
+      ? await resumeTurn(started.running)
+      : await this.#beginNext(started);
     if (prefix === undefined) {
       work.redue();
       await held.commit();
@@ -125,20 +150,33 @@ export class TurnRunner {
     const held = this.#held;
     for (const { id, doc } of await readMail(held.ground, held.id)) {
       if (doc.kind !== "turn") continue;
-      const { message, same } = askingOf(doc.input as unknown as Input, undefined, held.ground.redactor);
+      const { message, same } = askingOf(
+        doc.input as unknown as Input,
+        undefined,
+        held.ground.redactor,
+      );
       // Run by another caller under the same key since it was submitted.
-      if (doc.key !== undefined && held.work.fold.course.hadTurn(doc.key)) await held.commit(undefined, [id]);
+      if (doc.key !== undefined && held.work.fold.course.hadTurn(doc.key))
+        await held.commit(undefined, [id]);
       else {
         if (!(await this.#leave(started))) return undefined;
         const isOfBefore = isMailOfBefore(held.ground, id);
-        return beginTurn(started.running, { id: doc.turn, key: doc.key, same, message, drained: [id], isOfBefore });
+        return beginTurn(started.running, {
+          id: doc.turn,
+          key: doc.key,
+          same,
+          message,
+          drained: [id],
+          isOfBefore,
+        });
       }
     }
     return undefined;
   }
 
   async #goOn(started: Started): Promise<RunResult> {
-    if ((await standstillOf(this.#held, "go on")) !== undefined) return this.#result({ is: "waiting" });
+    if ((await standstillOf(this.#held, "go on")) !== undefined)
+      return this.#result({ is: "waiting" });
     return this.#result(await this.#runPatiently(started, await resumeTurn(started.running)));
   }
 
@@ -152,7 +190,10 @@ export class TurnRunner {
     }
   }
 
-  /** Leaves the turn before, which is over, for another. Answers false where this run is to stop first. */
+  /**
+   * Leaves the turn before, which is over, for another. Answers false where this run is to stop
+   * first.
+   */
   async #leave({ calls }: Started): Promise<boolean> {
     for (;;) {
       const end = await leaveTurn(this.#held, calls);
@@ -174,7 +215,8 @@ export class TurnRunner {
     const held = this.#held;
     const { definition, o, tell, stop, runChild } = this.#given;
     const session = viewOf(held);
-    const context: unknown = o.context !== undefined ? o.context : await definition.context?.(session);
+    const context: unknown =
+      o.context !== undefined ? o.context : await definition.context?.(session);
     const running: Running = {
       held,
       ground: held.ground,

@@ -9,7 +9,12 @@ import type { RunResult } from "./define/result.js";
 import type { RunEvents, Tell } from "./events.js";
 
 /** `key`: the name of the turn, where the child has only one. */
-export type ChildRunner = (agent: unknown, id: string, input: Input, key: string | undefined) => Promise<RunResult>;
+export type ChildRunner = (
+  agent: unknown,
+  id: string,
+  input: Input,
+  key: string | undefined,
+) => Promise<RunResult>;
 
 export interface Running {
   readonly held: Holding;

@@ -1,4 +1,7 @@
-/** Runs of agents: who runs a session's turn in this process, and waiting for those who run it elsewhere. */
+/**
+ * Runs of agents: who runs a session's turn in this process, and waiting for those who run it
+ * elsewhere.
+ */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkText, MAX_REASON } from "../../core/journal/checkpoint.js";
@@ -15,7 +18,14 @@ import type { SessionOptions } from "../../engine/lifecycle/session-options.js";
 import { headOf } from "../../engine/records/rows.js";
 import type { Holding } from "../../engine/session/holding.js";
 import { linked } from "../../engine/util/aborting.js";
-import { type Asking, isMeant, type RunRequest, requestOf, turnLetter, turnOpen } from "./asking.js";
+import {
+  type Asking,
+  isMeant,
+  type RunRequest,
+  requestOf,
+  turnLetter,
+  turnOpen,
+} from "./asking.js";
 import type { Definition } from "./define/define.js";
 import type { RunResult } from "./define/result.js";
 import { ensureAgent } from "./ensure.js";
@@ -48,7 +58,10 @@ export class Runs {
     this.waiting = new WaitingTurns(ground);
   }
 
-  /** Runs until the turn has ended, waits for somebody, or is to stop. Two that ask for the same turn are given the same answer. */
+  /**
+   * Runs until the turn has ended, waits for somebody, or is to stop. Two that ask for the same
+   * turn are given the same answer.
+   */
   async run(request: RunRequest, sink?: Sink): Promise<RunResult> {
     const { id, asking, o, definition } = request;
     for (;;) {
@@ -68,8 +81,10 @@ export class Runs {
       }
       const { isOther, earlier } = await this.#look(id, definition, asking);
       if (earlier !== undefined) return earlier;
-      if ((o.ifBusy ?? "reject") === "reject" && (turn !== undefined || isOther)) throw turnOpen(id);
-      if (turn !== undefined && asking !== undefined && o.ifBusy === "queue") return this.#queue(request, asking);
+      if ((o.ifBusy ?? "reject") === "reject" && (turn !== undefined || isOther))
+        throw turnOpen(id);
+      if (turn !== undefined && asking !== undefined && o.ifBusy === "queue")
+        return this.#queue(request, asking);
       if (o.ifBusy === "interrupt") await this.#interrupt(id);
       await going.catch(() => {});
     }
@@ -80,7 +95,12 @@ export class Runs {
       for (const each of sinks) each(event);
     };
     const result = this.#hold(request, tell);
-    this.#active.set(id, { agent: definition.name, turn: asking && { key: asking.key, same: asking.same }, result, sinks });
+    this.#active.set(id, {
+      agent: definition.name,
+      turn: asking && { key: asking.key, same: asking.same },
+      result,
+      sinks,
+    });
     try {
       return await result;
     } finally {
@@ -88,7 +108,9 @@ export class Runs {
     }
   }
 
-  /** Stops a session, or one of its turns, whoever holds it, and the sessions that its calls run. */
+  /**
+   * Stops a session, or one of its turns, whoever holds it, and the sessions that its calls run.
+   */
   async cancel(id: SessionId | string, reason = "cancelled", turn?: string): Promise<void> {
     await cancelSession(this.#ground, sessionId(id), checkText(reason, "reason", MAX_REASON), turn);
   }
@@ -97,14 +119,28 @@ export class Runs {
   async #interrupt(id: SessionId): Promise<void> {
     const present = await this.#ground.journal.present(id);
     const turn = present && (await this.#ground.loader.courseAt(present)).turn;
-    if (turn !== undefined) await this.#ground.post(id, { kind: "cancel", turn: turn.id, reason: "interrupted by another input" });
+    if (turn !== undefined)
+      await this.#ground.post(id, {
+        kind: "cancel",
+        turn: turn.id,
+        reason: "interrupted by another input",
+      });
   }
 
-  /** Puts the turn behind the one that is open, where it is safe, and takes part in running what comes before it. */
-  async #queue({ definition, id, o }: RunRequest, { message, key }: Asking, { isActive = false } = {}): Promise<RunResult> {
+  /**
+   * Puts the turn behind the one that is open, where it is safe, and takes part in running what
+   * comes before it.
+   */
+  async #queue(
+    { definition, id, o }: RunRequest,
+    { message, key }: Asking,
+    { isActive = false } = {},
+  ): Promise<RunResult> {
     const turn = key ?? randomUUID();
     await this.#made(id);
-    await this.waiting.post(id, turnLetter(turn, key, message), { id: await turnMailId(this.#ground, turn) });
+    await this.waiting.post(id, turnLetter(turn, key, message), {
+      id: await turnMailId(this.#ground, turn),
+    });
     for (;;) {
       if (o.signal?.aborted) return aborted(id, turn);
       const end = await lookAtTurn(this.#ground, definition, id, turn);
@@ -112,21 +148,30 @@ export class Runs {
       // Where this run is itself the one that is under way here, it does not wait for itself.
       const active = isActive ? undefined : this.#active.get(id);
       if (active !== undefined) await active.result.catch(() => {});
-      else if (!(await this.#help(id, definition, o.signal))) await sleep(LOOK_MS, undefined, { signal: o.signal }).catch(() => {});
+      else if (!(await this.#help(id, definition, o.signal)))
+        await sleep(LOOK_MS, undefined, { signal: o.signal }).catch(() => {});
     }
   }
 
   /** The run that is under way may have begun this instant: its session is waited for. */
   async #made(id: SessionId): Promise<void> {
-    while (this.#active.has(id) && (await this.#ground.store.session(id)) === undefined) await sleep(MADE_MS);
+    while (this.#active.has(id) && (await this.#ground.store.session(id)) === undefined)
+      await sleep(MADE_MS);
   }
 
   /** Takes the session up where nobody has it. Answers whether that did anything. */
-  async #help(id: SessionId, definition: Definition, signal: AbortSignal | undefined): Promise<boolean> {
+  async #help(
+    id: SessionId,
+    definition: Definition,
+    signal: AbortSignal | undefined,
+  ): Promise<boolean> {
     try {
       const held = await openHolding(this.#ground, id, undefined, { make: false });
       try {
-        return (await this.takeUp(held, definition, signal ?? held.signal, async () => undefined)) !== undefined;
+        return (
+          (await this.takeUp(held, definition, signal ?? held.signal, async () => undefined)) !==
+          undefined
+        );
       } finally {
         await held.close({ discard: true }).catch(() => {});
       }
@@ -150,14 +195,22 @@ export class Runs {
     for (;;) {
       if (o.signal?.aborted) return aborted(id, asking?.key ?? "");
       try {
-        const held = await openHolding(this.#ground, id, given, { make: asking !== undefined, ...(parent !== undefined && { parent }) });
+        const held = await openHolding(this.#ground, id, given, {
+          make: asking !== undefined,
+          ...(parent !== undefined && { parent }),
+        });
         return await this.#drive(held, request, tell);
       } catch (error) {
         if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
-        const { turn, isOther: isBusyElsewhere, earlier } = await this.#look(id, definition, asking);
+        const {
+          turn,
+          isOther: isBusyElsewhere,
+          earlier,
+        } = await this.#look(id, definition, asking);
         if (earlier !== undefined) return earlier;
         if (isBusyElsewhere && (o.ifBusy ?? "reject") === "reject") throw turnOpen(id);
-        if (isBusyElsewhere && asking !== undefined && o.ifBusy === "queue") return this.#queue(request, asking, { isActive: true });
+        if (isBusyElsewhere && asking !== undefined && o.ifBusy === "queue")
+          return this.#queue(request, asking, { isActive: true });
         if (isBusyElsewhere && o.ifBusy === "interrupt" && waited === 0) await this.#interrupt(id);
         // Held by hand, not by a run: one that lives keeps it for as long as it likes.
         if (turn === undefined && waited > this.#ground.leaseMs + 1_000) throw error;
@@ -167,14 +220,26 @@ export class Runs {
     }
   }
 
-  /** The turn that a session is at, whether that is under way and another than is asked for, and how that one ended if it came before. */
+  /**
+   * The turn that a session is at, whether that is under way and another than is asked for, and how
+   * that one ended if it came before.
+   */
   async #look(id: SessionId, definition: Definition, asking: Asking | undefined) {
     const present = await this.#ground.journal.present(id);
     if (present === undefined) return { turn: undefined, isOther: false, earlier: undefined };
     const course = await this.#ground.loader.courseAt(present);
     const { turn } = course;
-    const isOther = turn !== undefined && asking !== undefined && !isMeant(turn, asking, id) && isUnderWay(present.head.status);
-    const earlier = await earlierTurn(this.#ground, definition, { session: id, line: present.head.line, course }, asking);
+    const isOther =
+      turn !== undefined &&
+      asking !== undefined &&
+      !isMeant(turn, asking, id) &&
+      isUnderWay(present.head.status);
+    const earlier = await earlierTurn(
+      this.#ground,
+      definition,
+      { session: id, line: present.head.line, course },
+      asking,
+    );
     return { turn, isOther, earlier };
   }
 
@@ -182,7 +247,9 @@ export class Runs {
     const { definition, o, asking } = request;
     const { signal: stop, unlink } = linked(held.signal, o.signal);
     try {
-      return await this.#observed(held, definition, () => this.#runner(held, { definition, o, tell, stop }).run(asking));
+      return await this.#observed(held, definition, () =>
+        this.#runner(held, { definition, o, tell, stop }).run(asking),
+      );
     } finally {
       unlink();
       // What rides with the next commit goes now: there is none.
@@ -203,8 +270,18 @@ export class Runs {
     });
   }
 
-  #observed<R extends RunResult | undefined>({ id }: Holding, { name, version }: Definition, go: () => Promise<R>): Promise<R> {
-    const about = () => ({ type: "run", sessionId: id, agent: name, ...(version !== undefined && { version }) }) as const;
+  #observed<R extends RunResult | undefined>(
+    { id }: Holding,
+    { name, version }: Definition,
+    go: () => Promise<R>,
+  ): Promise<R> {
+    const about = () =>
+      ({
+        type: "run",
+        sessionId: id,
+        agent: name,
+        ...(version !== undefined && { version }),
+      }) as const;
     return observed(this.#ground.telemetry, about, async (tell) => {
       const result = await go();
       if (result !== undefined) tell({ status: result.status, turnId: result.turnId });
@@ -213,15 +290,28 @@ export class Runs {
   }
 
   /**
-   * Takes a session up for a worker: goes on with its open turn, or begins one that waits in its inbox. Answers how it ended; undefined
-   * where there was nothing to do. `whyHalt` is asked when the turn can go on from here: what comes before has often been done in vain.
+   * Takes a session up for a worker: goes on with its open turn, or begins one that waits in its
+   * inbox. Answers how it ended; undefined where there was nothing to do. `whyHalt` is asked when
+   * the turn can go on from here: what comes before has often been done in vain.
    */
-  async takeUp(held: Holding, definition: Definition, signal: AbortSignal, whyHalt: WhyHalt): Promise<RunResult | undefined> {
+  async takeUp(
+    held: Holding,
+    definition: Definition,
+    signal: AbortSignal,
+    whyHalt: WhyHalt,
+  ): Promise<RunResult | undefined> {
     const { promise, settle } = announced();
     const { signal: stop, unlink } = linked(held.signal, signal);
-    this.#active.set(held.id, { agent: definition.name, turn: undefined, result: promise, sinks: new Set() });
+    this.#active.set(held.id, {
+      agent: definition.name,
+      turn: undefined,
+      result: promise,
+      sinks: new Set(),
+    });
     try {
-      return await this.#observed(held, definition, () => this.#runner(held, { definition, o: {}, tell: () => {}, stop }).takeUp(whyHalt));
+      return await this.#observed(held, definition, () =>
+        this.#runner(held, { definition, o: {}, tell: () => {}, stop }).takeUp(whyHalt),
+      );
     } finally {
       unlink();
       this.#active.delete(held.id);
@@ -232,9 +322,18 @@ export class Runs {
 }
 
 /** How a run ends that was stopped before it held its session. */
-const aborted = (sessionId: string, turnId: string): RunResult => ({ sessionId, turnId, usage: {}, status: "stopped", reason: "aborted" });
+const aborted = (sessionId: string, turnId: string): RunResult => ({
+  sessionId,
+  turnId,
+  usage: {},
+  status: "stopped",
+  reason: "aborted",
+});
 
-/** A promise for those who wait until a run in this process is over. They look for themselves how it ended. */
+/**
+ * A promise for those who wait until a run in this process is over. They look for themselves how it
+ * ended.
+ */
 function announced(): { readonly promise: Promise<never>; readonly settle: () => void } {
   let settle = () => {};
   const promise = new Promise<never>((_resolve, reject) => {

@@ -9,7 +9,8 @@ import { validate } from "./define/schema.js";
 export function checkState(shape: StateShape<unknown> | undefined, state: unknown): void {
   if (shape === undefined) return;
   const parsed = validate(shape.schema, state);
-  if (parsed instanceof Promise) throw misfit("its schema answers later; one that answers at once is needed");
+  if (parsed instanceof Promise)
+    throw misfit("its schema answers later; one that answers at once is needed");
   if ("flaw" in parsed) throw misfit(parsed.flaw);
 }
 
@@ -36,7 +37,8 @@ export function shapeState({ work, id }: Holding, shape: StateShape<unknown> | u
     }
   } else if (found === undefined && version === 1) checkState(shape, old);
   else {
-    if (shape.upgrade === undefined) throw misfit(`it has version ${found ?? 1} and not ${version}, and there is no upgrade`);
+    if (shape.upgrade === undefined)
+      throw misfit(`it has version ${found ?? 1} and not ${version}, and there is no upgrade`);
     const upgraded = shape.upgrade(old, found ?? 1);
     checkState(shape, upgraded);
     work.save({ state: upgraded as Record<string, Json> });
@@ -45,5 +47,7 @@ export function shapeState({ work, id }: Holding, shape: StateShape<unknown> | u
 }
 
 function misfit(why: string): HoldfastError {
-  return new HoldfastError("INVALID_VALUE", `state: it does not have its shape: ${why}.`, { path: "state" });
+  return new HoldfastError("INVALID_VALUE", `state: it does not have its shape: ${why}.`, {
+    path: "state",
+  });
 }

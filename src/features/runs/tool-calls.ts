@@ -1,6 +1,7 @@
 /**
- * Make the calls of one reply: from the plan to their tool messages. Intents are committed before any of them runs, outcomes are recorded as
- * they come, and the tool messages are appended together, in the order of the calls, once all are settled.
+ * Make the calls of one reply: from the plan to their tool messages. Intents are committed before
+ * any of them runs, outcomes are recorded as they come, and the tool messages are appended
+ * together, in the order of the calls, once all are settled.
  */
 import { type Effect, NotDone } from "../../core/effects/effect.js";
 import type { Message, MessageInput, ToolCallPart } from "../../core/messages/message.js";
@@ -26,13 +27,17 @@ import {
 } from "./tool-outcomes.js";
 
 /** A call whose intent is staged, or that needs none. */
-export type StagedCall = Exclude<PlannedCall, IntendedCall> | (IntendedCall & { readonly id: string; readonly call: Call });
+export type StagedCall =
+  | Exclude<PlannedCall, IntendedCall>
+  | (IntendedCall & { readonly id: string; readonly call: Call });
 
 /** One that has an intent. */
 type OwnCall = Extract<StagedCall, { readonly id: string }>;
 
 /** What a call is made with. Its arguments may have been parsed already. */
-type CallToMake = Pick<IntendedCall, "part" | "input" | "same" | "named"> & { readonly parsed?: Parsed };
+type CallToMake = Pick<IntendedCall, "part" | "input" | "same" | "named"> & {
+  readonly parsed?: Parsed;
+};
 
 export interface Settled {
   /** All calls have their tool messages. */
@@ -49,7 +54,10 @@ export interface Settled {
 export class ToolCalls {
   readonly #running: Running;
   readonly #caller: Caller;
-  /** What the tool of a call has set, by the effect's id and of its newest attempt. Emptied with the outcome. */
+  /**
+   * What the tool of a call has set, by the effect's id and of its newest attempt. Emptied with the
+   * outcome.
+   */
   readonly #sets = new Map<string, { readonly attempt: number; readonly sets: Sets | undefined }>();
 
   constructor(running: Running) {
@@ -74,7 +82,8 @@ export class ToolCalls {
       return { ...plan, id, call };
     });
     // A person who is to approve a call need not wait for its siblings to end.
-    if (planned.some((plan) => plan.do === "intend" && plan.waits !== undefined)) restate(this.#work);
+    if (planned.some((plan) => plan.do === "intend" && plan.waits !== undefined))
+      restate(this.#work);
     return staged;
   }
 
@@ -89,7 +98,12 @@ export class ToolCalls {
       calls.map(async (call, index) => {
         const end: Ended =
           call.do === "refuse"
-            ? { is: "answer", effect: undefined, made: failed(call.says, undefined), sets: undefined }
+            ? {
+                is: "answer",
+                effect: undefined,
+                made: failed(call.says, undefined),
+                sets: undefined,
+              }
             : call.do === "share"
               ? { is: "open" }
               : await this.#makeOne(call);
@@ -99,11 +113,14 @@ export class ToolCalls {
         if (end.is === "stopped") open = true;
         const state = toolState(end);
         if (state !== undefined) events.call(call.part, state);
-        const isActing = end.is === "answer" && end.effect !== undefined && end.effect.mode !== "repeatable";
+        const isActing =
+          end.is === "answer" && end.effect !== undefined && end.effect.mode !== "repeatable";
         if (isActing) acted = true;
-        // The last one is recorded together with the tool messages; those before it as they come. Where this holder was superseded there
-        // will be no such messages: recording fails, and passes it on.
-        if (isActing && (left > 0 || open || held.ended !== undefined)) ends.set(index, await this.#record(end, end.effect as Effect));
+        // The last one is recorded together with the tool messages; those before it as they come.
+        // Where this holder was superseded there will be no such messages: recording fails, and
+        // passes it on.
+        if (isActing && (left > 0 || open || held.ended !== undefined))
+          ends.set(index, await this.#record(end, end.effect as Effect));
       }),
     );
     // Calls that are the same as others are answered like them.
@@ -115,7 +132,9 @@ export class ToolCalls {
       else events.call(call.part, "replayed");
     }
     const fresh = [...ends.values()].flatMap((end) =>
-      end.is === "answer" && end.effect !== undefined ? [{ effect: end.effect, made: end.made }] : [],
+      end.is === "answer" && end.effect !== undefined
+        ? [{ effect: end.effect, made: end.made }]
+        : [],
     );
     if (open) {
       const pause = this.#leaveOpen(ends);
@@ -130,17 +149,25 @@ export class ToolCalls {
     return { all: true, acted, fresh, pauseUntil: undefined, stopped: false };
   }
 
-  /** Answers the calls of a reply whose turn is over: those that were not begun with `says`, the others as far as that can be known. */
+  /**
+   * Answers the calls of a reply whose turn is over: those that were not begun with `says`, the
+   * others as far as that can be known.
+   */
   leave(reply: Message, calls: readonly ToolCallPart[], says: string): Promise<Settled> {
     const known = this.#course.ofReply(reply.seq);
     const left = calls.map((part, index): StagedCall => {
       const effect = known.get(index);
-      return effect === undefined ? { part, do: "refuse", says } : { part, do: "ask", id: effect.id };
+      return effect === undefined
+        ? { part, do: "refuse", says }
+        : { part, do: "ask", id: effect.id };
     });
     return this.make(reply, left);
   }
 
-  /** The commit that was to record outcomes has failed for good: the present holder of the session is told of them. */
+  /**
+   * The commit that was to record outcomes has failed for good: the present holder of the session
+   * is told of them.
+   */
   async late({ fresh }: Settled): Promise<void> {
     for (const { effect, made } of fresh) await this.#caller.late(effect, made);
   }
@@ -154,7 +181,12 @@ export class ToolCalls {
     if (effect.phase === "done") return { is: "recorded", effect };
     if (own.do === "intend" && own.replays !== undefined) {
       const { id: from, outcome = "ok", happened } = own.replays;
-      const made = { ...finished(await resultOf(ground, own.replays), undefined), outcome, ...(happened && { happened }), from };
+      const made = {
+        ...finished(await resultOf(ground, own.replays), undefined),
+        outcome,
+        ...(happened && { happened }),
+        from,
+      };
       return { is: "answer", effect, made, sets: undefined };
     }
     const tool = definition.tools.get(effect.name);
@@ -175,7 +207,10 @@ export class ToolCalls {
     this.#wake(effect);
     const fresh = own.do === "intend" && own.waits === undefined;
     if (fresh) events.call(part, "started");
-    const made = own.do === "ask" ? await this.#caller.ask(id, call) : await this.#caller.make(id, call, { fresh });
+    const made =
+      own.do === "ask"
+        ? await this.#caller.ask(id, call)
+        : await this.#caller.make(id, call, { fresh });
     switch (made.is) {
       case "finished": {
         const sets = this.#sets.get(id)?.sets;
@@ -199,7 +234,10 @@ export class ToolCalls {
   }
 
   /** The call of a tool as the engine makes it. The tool's `run` is called here. */
-  #callOf({ name, options, check, run, schema }: ToolDefinition, { part, input, same, named, parsed: known }: CallToMake): Call {
+  #callOf(
+    { name, options, check, run, schema }: ToolDefinition,
+    { part, input, same, named, parsed: known }: CallToMake,
+  ): Call {
     return {
       name,
       args: input,
@@ -209,13 +247,20 @@ export class ToolCalls {
       place: undefined,
       options,
       run: async ({ effect, args, attempt, handle }) => {
-        // Parsed when it was planned; again where they were changed, or the plan was another process's.
+        // Parsed when it was planned; again where they were changed, or the plan was another
+        // process's.
         const parsed = args === input && known !== undefined ? known : await schema.parse(args);
         if ("flaw" in parsed) throw new NotDone(`The arguments do not fit: ${parsed.flaw}`);
         const context = new CallContext(this.#running, effect, handle, part.callId, attempt);
         this.#sets.set(effect.id, { attempt, sets: undefined });
         const { ground, held, definition } = this.#running;
-        const about = { sessionId: held.id, agent: definition.name, tool: name, callId: part.callId, effectId: effect.id };
+        const about = {
+          sessionId: held.id,
+          agent: definition.name,
+          tool: name,
+          callId: part.callId,
+          effectId: effect.id,
+        };
         const value = await observed(
           ground.telemetry,
           () => ({ type: "tool", ...about, mode: effect.mode, attempt, args }),
@@ -225,7 +270,8 @@ export class ToolCalls {
             return result;
           },
         );
-        // An attempt whose time was up may end after the next one has begun: its values are not that one's.
+        // An attempt whose time was up may end after the next one has begun: its values are not
+        // that one's.
         if (context.sets.size > 0 && this.#sets.get(effect.id)?.attempt === attempt)
           this.#sets.set(effect.id, { attempt, sets: context.sets });
         return value;
@@ -235,14 +281,17 @@ export class ToolCalls {
   }
 
   #doubt({ id, phase }: Effect, why?: string): Ended {
-    if (phase !== "doubt") this.#work.course({ effect: { id, is: "doubt", ...(why !== undefined && { why }) } });
+    if (phase !== "doubt")
+      this.#work.course({ effect: { id, is: "doubt", ...(why !== undefined && { why }) } });
     return { is: "open" };
   }
 
   /** A wait whose time is up is over. A child may have gone on since: the tool looks for itself. */
   #wake({ id, waits }: Effect): void {
     const { ground } = this.#running;
-    const isOver = waits?.for === "child" || (waits?.for === "signal" && waits.until !== undefined && waits.until <= ground.wallMs());
+    const isOver =
+      waits?.for === "child" ||
+      (waits?.for === "signal" && waits.until !== undefined && waits.until <= ground.wallMs());
     if (isOver) this.#work.course({ effect: { id, is: "woken" } });
   }
 
@@ -270,35 +319,56 @@ export class ToolCalls {
     return effect?.phase === "done" ? { is: "recorded", effect } : { is: "open" };
   }
 
-  /** Some calls have no answer yet: the others are recorded, and the session's status says what it waits for. */
+  /**
+   * Some calls have no answer yet: the others are recorded, and the session's status says what it
+   * waits for.
+   */
   #leaveOpen(ends: ReadonlyMap<number, Ended>): Pick<Settled, "pauseUntil" | "stopped"> {
     let pauseUntil: number | undefined;
     let stopped = false;
     for (const end of ends.values()) {
-      if (end.is === "answer" && end.effect !== undefined) stageOutcome(this.#work, end.effect, end);
+      if (end.is === "answer" && end.effect !== undefined)
+        stageOutcome(this.#work, end.effect, end);
       if (end.is === "stopped") stopped = true;
-      if (end.is === "open" && end.pauseUntil !== undefined) pauseUntil = Math.max(pauseUntil ?? 0, end.pauseUntil);
+      if (end.is === "open" && end.pauseUntil !== undefined)
+        pauseUntil = Math.max(pauseUntil ?? 0, end.pauseUntil);
     }
     restate(this.#work);
     return { pauseUntil, stopped };
   }
 
-  /** Stages the tool messages of a reply, in the order of its calls, and with them the outcomes that are not recorded yet. */
-  async #answer(reply: Message, calls: readonly StagedCall[], ends: ReadonlyMap<number, Ended>): Promise<void> {
+  /**
+   * Stages the tool messages of a reply, in the order of its calls, and with them the outcomes that
+   * are not recorded yet.
+   */
+  async #answer(
+    reply: Message,
+    calls: readonly StagedCall[],
+    ends: ReadonlyMap<number, Ended>,
+  ): Promise<void> {
     const work = this.#work;
-    // Everything that takes time comes before the first word is staged: what is staged from here on is one save.
+    // Everything that takes time comes before the first word is staged: what is staged from here on
+    // is one save.
     const messages: ToolMessage[] = [];
-    for (const [index, { part }] of calls.entries()) messages.push(await toolMessage(this.#running, part, ends.get(index) as Ended));
+    for (const [index, { part }] of calls.entries())
+      messages.push(await toolMessage(this.#running, part, ends.get(index) as Ended));
     const before = work.fold.messageCount;
     work.append(messages.map(({ part }): MessageInput => ({ role: "tool", content: [part] })));
     for (const [index, { isPlain }] of messages.entries()) {
       const end = ends.get(index) as Ended;
-      if (end.is !== "answer" || end.effect === undefined || end.effect.mode === "repeatable") continue;
+      if (end.is !== "answer" || end.effect === undefined || end.effect.mode === "repeatable")
+        continue;
       if (this.#course.get(end.effect.id)?.phase === "done") continue;
       const message = work.fold.messageAt(before + index) as Message;
-      stageOutcome(work, end.effect, end, isPlain && end.effect.named === undefined ? message.seq : undefined);
+      stageOutcome(
+        work,
+        end.effect,
+        end,
+        isPlain && end.effect.named === undefined ? message.seq : undefined,
+      );
     }
-    for (const end of ends.values()) if (end.is === "answer" && end.effect?.mode === "repeatable") stageSets(work, end.sets);
+    for (const end of ends.values())
+      if (end.is === "answer" && end.effect?.mode === "repeatable") stageSets(work, end.sets);
     work.course({ answered: reply.seq });
     restate(work);
   }

@@ -76,22 +76,34 @@ export class CallContext {
     return n;
   }
 
-  async #wait(given: string, o?: { readonly schema?: StandardSchemaV1; readonly timeoutMs?: number }): Promise<unknown> {
+  async #wait(
+    given: string,
+    o?: { readonly schema?: StandardSchemaV1; readonly timeoutMs?: number },
+  ): Promise<unknown> {
     const name = checkName(given, "signal name");
     const { schema, timeoutMs } = options(o, "wait", ["schema", "timeoutMs"]);
     if (schema !== undefined) standardOf(schema, "wait.schema");
     if (this.#effect.mode === "once")
-      throw invalid("wait", "a tool that may run only once cannot wait: it is run again from its beginning when the signal has come");
+      throw invalid(
+        "wait",
+        "a tool that may run only once cannot wait: it is run again from its beginning when the signal has come",
+      );
     const { held, ground } = this.#running;
     const count = this.#nth(`signal ${name}`);
     const nth = count === 0 ? undefined : { nth: count };
-    const isThis = (other: { readonly name: string; readonly nth?: number }) => other.name === name && (other.nth ?? 0) === count;
+    const isThis = (other: { readonly name: string; readonly nth?: number }) =>
+      other.name === name && (other.nth ?? 0) === count;
     let current = held.work.fold.course.get(this.#effect.id) ?? this.#effect;
     const had = () => current.signals?.find(isThis);
-    const before = current.waited?.flatMap((wait) => (wait.for === "signal" && isThis(wait) ? [wait.until] : []))[0];
+    const before = current.waited?.flatMap((wait) =>
+      wait.for === "signal" && isThis(wait) ? [wait.until] : [],
+    )[0];
     const isOver = (end: number | undefined) => end !== undefined && end <= ground.wallMs();
     if (had() === undefined && isOver(before)) return undefined;
-    if (had() === undefined && held.work.fold.course.signals.some((signal) => signal.name === name)) {
+    if (
+      had() === undefined &&
+      held.work.fold.course.signals.some((signal) => signal.name === name)
+    ) {
       // One that came before anybody waited. It is this call's from here on, also after a crash.
       held.work.course({ effect: { id: this.#effect.id, is: "signalled", name, ...nth } });
       await held.commit();
@@ -103,21 +115,37 @@ export class CallContext {
       if (schema === undefined) return value;
       const parsed = await validate(schema, value);
       if ("value" in parsed) return parsed.value;
-      throw new HoldfastError("INVALID_VALUE", `The signal ${quote(name)} does not fit what is waited for: ${parsed.flaw}.`, {
-        path: `signal.${name}`,
-      });
+      throw new HoldfastError(
+        "INVALID_VALUE",
+        `The signal ${quote(name)} does not fit what is waited for: ${parsed.flaw}.`,
+        {
+          path: `signal.${name}`,
+        },
+      );
     }
     const until =
-      before ?? (timeoutMs === undefined ? undefined : ground.wallMs() + wholeNumber(timeoutMs, "wait.timeoutMs", 0, MAX_WAIT_MS));
+      before ??
+      (timeoutMs === undefined
+        ? undefined
+        : ground.wallMs() + wholeNumber(timeoutMs, "wait.timeoutMs", 0, MAX_WAIT_MS));
     if (isOver(until)) return undefined;
-    return this.#handle.suspend({ for: "signal", name, ...nth, ...(until !== undefined && { until }) });
+    return this.#handle.suspend({
+      for: "signal",
+      name,
+      ...nth,
+      ...(until !== undefined && { until }),
+    });
   }
 
   async #run(agent: unknown, input: Input, o?: { readonly as?: string }): Promise<unknown> {
     const { as } = options(o, "run", ["as"]);
     if (this.#effect.mode === "once")
-      throw invalid("run", "a tool that may run only once cannot run an agent: it is run again from its beginning when that has waited");
-    // Children without a name are counted. The prefix keeps them apart: `2` is the second one, and `as:2` the one that is named so.
+      throw invalid(
+        "run",
+        "a tool that may run only once cannot run an agent: it is run again from its beginning when that has waited",
+      );
+    // Children without a name are counted. The prefix keeps them apart: `2` is the second one, and
+    // `as:2` the one that is named so.
     const id = `${this.#effect.id}/${as === undefined ? this.#nth("child") + 1 : `${NAMED}${checkName(as, "as")}`}`;
     if (Buffer.byteLength(id) > MAX_ID_BYTES)
       throw invalid(
@@ -129,14 +157,18 @@ export class CallContext {
       held.work.adopts(id as SessionId);
       await held.commit();
     }
-    // A child that is counted has one turn. Where children are begun in another order than before, each would be given another's input.
+    // A child that is counted has one turn. Where children are begun in another order than before,
+    // each would be given another's input.
     const key = as === undefined ? "only" : undefined;
     const result = await this.#handle
       .outOfTime(() => runChild(agent, id, input, key))
       .catch((error: unknown) => {
-        throw key !== undefined && error instanceof HoldfastError && error.code === "CONFLICT" ? otherChild(id, error) : error;
+        throw key !== undefined && error instanceof HoldfastError && error.code === "CONFLICT"
+          ? otherChild(id, error)
+          : error;
       });
-    if (result.status === "waiting" || result.status === "in-doubt") return this.#handle.suspend({ for: "child", session: id });
+    if (result.status === "waiting" || result.status === "in-doubt")
+      return this.#handle.suspend({ for: "child", session: id });
     // Its parent is being stopped too, and finds it again.
     if (result.status === "stopped" && result.reason !== "cancelled") return this.#handle.stopped();
     return result;

@@ -1,7 +1,14 @@
-/** How the call of a tool ended: the record of it, its message for the model, and the word for those who follow the run. */
+/**
+ * How the call of a tool ended: the record of it, its message for the model, and the word for those
+ * who follow the run.
+ */
 import type { Effect } from "../../core/effects/effect.js";
 import type { ToolState } from "../../core/messages/agent-event.js";
-import { encodeMessage, type ToolCallPart, type ToolResultPart } from "../../core/messages/message.js";
+import {
+  encodeMessage,
+  type ToolCallPart,
+  type ToolResultPart,
+} from "../../core/messages/message.js";
 import type { Json } from "../../core/values/json.js";
 import { resultOf } from "../../engine/calls/bodies.js";
 import type { Finished } from "../../engine/calls/caller.js";
@@ -28,8 +35,16 @@ export interface Answered {
 /** The keys of the session's state that a tool has set. */
 export type Sets = ReadonlyMap<string, Json>;
 
-/** Stages the outcome of a call. `said`: the number of the tool message that says the result as it is. */
-export function stageOutcome(work: Workspace, { id }: Effect, { made, sets }: Answered, said?: number): void {
+/**
+ * Stages the outcome of a call. `said`: the number of the tool message that says the result as it
+ * is.
+ */
+export function stageOutcome(
+  work: Workspace,
+  { id }: Effect,
+  { made, sets }: Answered,
+  said?: number,
+): void {
   stageSets(work, sets);
   const { outcome, by, from, body, happened } = made;
   const event = {
@@ -54,9 +69,23 @@ export interface ToolMessage {
   readonly isPlain: boolean;
 }
 
-export async function toolMessage({ ground, definition }: Running, { callId, name }: ToolCallPart, end: Ended): Promise<ToolMessage> {
-  const outcome = end.is === "answer" ? end.made.outcome : end.is === "recorded" ? (end.effect.outcome ?? "ok") : "error";
-  const result = end.is === "answer" ? end.made.body.value : end.is === "recorded" ? await resultOf(ground, end.effect) : null;
+export async function toolMessage(
+  { ground, definition }: Running,
+  { callId, name }: ToolCallPart,
+  end: Ended,
+): Promise<ToolMessage> {
+  const outcome =
+    end.is === "answer"
+      ? end.made.outcome
+      : end.is === "recorded"
+        ? (end.effect.outcome ?? "ok")
+        : "error";
+  const result =
+    end.is === "answer"
+      ? end.made.body.value
+      : end.is === "recorded"
+        ? await resultOf(ground, end.effect)
+        : null;
   const base = { type: "tool-result", callId, name, outcome } as const;
   const plain = { part: { ...base, output: result }, isPlain: true };
   const toModel = definition.tools.get(name)?.toModel;
@@ -73,7 +102,8 @@ export async function toolMessage({ ground, definition }: Running, { callId, nam
 
 /** What followers are told of a call that has an answer; undefined for others. */
 export function toolState(end: Ended): ToolState | undefined {
-  if (end.is === "recorded") return end.effect.outcome === "ok" ? "replayed" : (end.effect.outcome ?? "done");
+  if (end.is === "recorded")
+    return end.effect.outcome === "ok" ? "replayed" : (end.effect.outcome ?? "done");
   if (end.is !== "answer") return undefined;
   const { outcome, from } = end.made;
   return outcome !== "ok" ? outcome : from === undefined ? "done" : "replayed";

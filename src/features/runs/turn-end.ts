@@ -25,7 +25,8 @@ export async function endOfTurn(
   timeoutMs: number | undefined,
 ): Promise<RunResult> {
   const session = sessionId(id);
-  const deadline = timeoutMs === undefined ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
+  const deadline =
+    timeoutMs === undefined ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
   const abort = signal ?? new AbortController().signal;
   const watcher = ground.watchers.follow(session);
   try {
@@ -75,17 +76,25 @@ export async function lookAtTurn(
     if (reason !== undefined && (await isStirring(ground, present.row))) return undefined;
     // Something may be ready to go on: then somebody takes it up.
     const open = course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
-    if (reason === undefined && course.standstill === undefined && (open.length < course.open.length || open.length === 0))
+    if (
+      reason === undefined &&
+      course.standstill === undefined &&
+      (open.length < course.open.length || open.length === 0)
+    )
       return undefined;
     const past = ground.journal.pastOf(present);
-    const pending = await Promise.all(open.map((effect) => pendingOf(ground, session, past, effect)));
+    const pending = await Promise.all(
+      open.map((effect) => pendingOf(ground, session, past, effect)),
+    );
     return { ...about, status, pending };
   }
-  // While its letter is there it has not begun. This comes first: whoever waits looks often, and the past may be long.
+  // While its letter is there it has not begun. This comes first: whoever waits looks often, and
+  // the past may be long.
   const mail = await readMail(ground, session, BESIDE);
   if (mail.some(({ doc }) => doc.kind === "turn" && doc.turn === turnId)) return undefined;
   const past = await pastTurn(ground, present.head.line, turnId);
-  if (past?.isOver && past.end !== undefined) return endedAs(definition, about, past.end.status ?? "", past.end.reason, past.end.output);
+  if (past?.isOver && past.end !== undefined)
+    return endedAs(definition, about, past.end.status ?? "", past.end.reason, past.end.output);
   // Between two looks it may have been begun, or have ended.
   if (past?.isOver === false || (await hasMoved(ground, session, present))) return undefined;
   if (past === undefined && course.hadTurn(turnId)) throw forgotten(session, turnId);
@@ -96,11 +105,18 @@ export async function lookAtTurn(
 /** Whether somebody holds it, or something was said to it that is not taken in yet. */
 async function isStirring(ground: Ground, row: SessionRow): Promise<boolean> {
   const { owner, until } = leaseOf(row);
-  const isHeld = owner !== null && (await ground.now()) < until && !ground.machine.isDead(owner, ground.store.traits.oneMachine);
+  const isHeld =
+    owner !== null &&
+    (await ground.now()) < until &&
+    !ground.machine.isDead(owner, ground.store.traits.oneMachine);
   return isHeld || (await readMail(ground, row.id as SessionId)).some(changesCourse);
 }
 
-async function hasMoved(ground: Ground, session: SessionId, { head, tail }: Standpoint): Promise<boolean> {
+async function hasMoved(
+  ground: Ground,
+  session: SessionId,
+  { head, tail }: Standpoint,
+): Promise<boolean> {
   const now = await ground.journal.present(session);
   return now === undefined || now.head.line !== head.line || now.tail?.save.seq !== tail?.save.seq;
 }

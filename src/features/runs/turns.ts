@@ -1,6 +1,7 @@
 /**
- * How a turn begins, goes on, is left for another, and ends. Each of these stages what it changes and commits it. Between beginning and end,
- * the loop runs (loop.ts); run-turn.ts says which turn of a session is run.
+ * How a turn begins, goes on, is left for another, and ends. Each of these stages what it changes
+ * and commits it. Between beginning and end, the loop runs (loop.ts); run-turn.ts says which turn
+ * of a session is run.
  */
 import { sameOf } from "../../core/effects/effect.js";
 import type { MessageInput } from "../../core/messages/message.js";
@@ -44,7 +45,8 @@ export async function beginTurn(running: Running, turn: NewTurn): Promise<Prefix
   const { held, definition, session, context } = running;
   const { work } = held;
   const { id, key, same, message, drained, isOfBefore = false } = turn;
-  // Before anything is staged: what is left of a turn that could not be begun would be taken for one that was.
+  // Before anything is staged: what is left of a turn that could not be begun would be taken for
+  // one that was.
   await held.tryMessage(message);
   // One that is there already would be passed over, and the turn would have no input.
   if (message.id !== undefined && work.fold.messages.some((known) => known.id === message.id))
@@ -54,7 +56,11 @@ export async function beginTurn(running: Running, turn: NewTurn): Promise<Prefix
       { sessionId: held.id },
     );
   shapeState(held, definition.state);
-  const { prefix, encoded, digest } = await prefixOf(definition, { context, session }, held.ground.redactor);
+  const { prefix, encoded, digest } = await prefixOf(
+    definition,
+    { context, session },
+    held.ground.redactor,
+  );
   const version = definition.version === undefined ? undefined : { version: definition.version };
   work.turn({ id, ...(key !== undefined && { key }), same, ...version });
   // Next to the input, which is the first message under it.
@@ -67,28 +73,44 @@ export async function beginTurn(running: Running, turn: NewTurn): Promise<Prefix
   return prefix;
 }
 
-/** Goes on with a turn that was begun before, by this process or another. Answers what the model is given before the transcript. */
+/**
+ * Goes on with a turn that was begun before, by this process or another. Answers what the model is
+ * given before the transcript.
+ */
 export async function resumeTurn({ held, definition, session, context }: Running): Promise<Prefix> {
   const { work } = held;
   const { fold } = work;
   shapeState(held, definition.state);
-  const { prefix: current, digest } = await prefixOf(definition, { context, session }, held.ground.redactor);
+  const { prefix: current, digest } = await prefixOf(
+    definition,
+    { context, session },
+    held.ground.redactor,
+  );
   const pinned = fold.course.prefix;
-  const prefix = pinned === undefined || pinned === digest ? current : await storedPrefix(held.ground, pinned);
+  const prefix =
+    pinned === undefined || pinned === digest ? current : await storedPrefix(held.ground, pinned);
   if (!isUnderWay(fold.status) || fold.isCancelling) work.event("work");
   restate(work);
   const isMarked = work.isSaved && fold.prior === fold.seq && work.latest?.kind === "recovery";
-  if (definition.marksAny && !isMarked) await held.checkpoint({ kind: "recovery", step: fold.replies });
+  if (definition.marksAny && !isMarked)
+    await held.checkpoint({ kind: "recovery", step: fold.replies });
   else await held.commit();
   const turnId = fold.course.turn?.id ?? "";
-  tellEvent(held.ground.telemetry, () => ({ type: "resume", sessionId: held.id, agent: definition.name, turnId, step: fold.replies }));
+  tellEvent(held.ground.telemetry, () => ({
+    type: "resume",
+    sessionId: held.id,
+    agent: definition.name,
+    turnId,
+    step: fold.replies,
+  }));
   return prefix;
 }
 
 /**
- * Leaves a turn that is over, for another: calls that it asked for and that were not made are answered so. What is in doubt is asked about,
- * and not made again. Staged, for the commit that begins the other: after a kill, the next process finds the turn as over as it was. Answers
- * why it cannot be left yet.
+ * Leaves a turn that is over, for another: calls that it asked for and that were not made are
+ * answered so. What is in doubt is asked about, and not made again. Staged, for the commit that
+ * begins the other: after a kill, the next process finds the turn as over as it was. Answers why it
+ * cannot be left yet.
  */
 export async function leaveTurn(held: Holding, calls: ToolCalls): Promise<LoopEnd | undefined> {
   const { work } = held;
@@ -99,7 +121,10 @@ export async function leaveTurn(held: Holding, calls: ToolCalls): Promise<LoopEn
   for (const { id, phase, waits } of fold.course.ofReply(open.reply.seq).values()) {
     if (phase === "done" || phase === "doubt") continue;
     if (waits?.for === "child") children.push(waits.session);
-    work.course({ effect: { id, is: "done", outcome: "denied", by: "interrupt" } }, encode(INTERRUPTED, "reason"));
+    work.course(
+      { effect: { id, is: "done", outcome: "denied", by: "interrupt" } },
+      encode(INTERRUPTED, "reason"),
+    );
   }
   // What comes next may take its time, or is done elsewhere.
   if (fold.isCancelling || children.length > 0) await held.commit();
@@ -123,7 +148,11 @@ export async function leaveTurn(held: Holding, calls: ToolCalls): Promise<LoopEn
 export async function endTurn(
   running: Running,
   event: StatusEvent,
-  { reason, error, output }: { readonly reason?: string; readonly error?: unknown; readonly output?: Json } = {},
+  {
+    reason,
+    error,
+    output,
+  }: { readonly reason?: string; readonly error?: unknown; readonly output?: Json } = {},
 ): Promise<LoopEnd> {
   const { held, events } = running;
   held.work.event(event, reason, output);
@@ -141,12 +170,19 @@ export async function haltTurn(running: Running, reason: string): Promise<void> 
   else await endTurn(running, "halt", { reason });
 }
 
-/** Fails the open turn, or the one that waits in the inbox and could not be begun: it is not tried again and again. */
+/**
+ * Fails the open turn, or the one that waits in the inbox and could not be begun: it is not tried
+ * again and again.
+ */
 export async function failTurn(held: Holding, reason: string): Promise<void> {
   const { work, ground } = held;
   // As it is stored: what was staged for the next turn says that something is under way.
-  const wasOpen = work.fold.course.turn !== undefined && isUnderWay((await ground.journal.present(held.id))?.head.status);
-  const next = wasOpen ? undefined : (await readMail(ground, held.id)).find(({ doc }) => doc.kind === "turn");
+  const wasOpen =
+    work.fold.course.turn !== undefined &&
+    isUnderWay((await ground.journal.present(held.id))?.head.status);
+  const next = wasOpen
+    ? undefined
+    : (await readMail(ground, held.id)).find(({ doc }) => doc.kind === "turn");
   if (next?.doc.kind === "turn") {
     const { turn: id, key, input } = next.doc;
     // That it cannot be appended may be why it could not be begun. The turn is over without it.

@@ -32,11 +32,17 @@ export class WaitingTurns {
   }
 
   async #left(id: SessionId): Promise<number> {
-    const waiting = (await readMail(this.#ground, id, BESIDE)).filter(({ doc }) => doc.kind === "turn").length;
+    const waiting = (await readMail(this.#ground, id, BESIDE)).filter(
+      ({ doc }) => doc.kind === "turn",
+    ).length;
     if (waiting < MAX_WAITING) return MAX_WAITING - waiting;
-    throw new HoldfastError("TOO_LARGE", `${MAX_WAITING} turns wait in session ${quote(id)} already.`, {
-      sessionId: id,
-      limit: MAX_WAITING,
-    });
+    throw new HoldfastError(
+      "TOO_LARGE",
+      `${MAX_WAITING} turns wait in session ${quote(id)} already.`,
+      {
+        sessionId: id,
+        limit: MAX_WAITING,
+      },
+    );
   }
 }

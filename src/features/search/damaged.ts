@@ -1,4 +1,7 @@
-/** What a search could not look into: sessions whose journals have holes, or saves that cannot be read. */
+/**
+ * What a search could not look into: sessions whose journals have holes, or saves that cannot be
+ * read.
+ */
 import { firstSeq, type Save } from "../../core/journal/save.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId, Place } from "../../core/values/ids.js";
@@ -31,7 +34,8 @@ export class DamageReport {
 
   /** Notes what is damaged there by now: an index may have noted what was mended since. */
   async look(places: readonly DamagedPlace[]): Promise<void> {
-    for (const { line, seq } of places.slice(0, MOST)) await this.tell(line, seq, () => this.#check(line, seq));
+    for (const { line, seq } of places.slice(0, MOST))
+      await this.tell(line, seq, () => this.#check(line, seq));
   }
 
   /** Runs something about a record. Notes the damage it meets, and answers undefined then. */
@@ -40,8 +44,16 @@ export class DamageReport {
       return await ask();
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
-      const id = await this.#owners.of({ kind: "message", line, save: undefined, seq, passage: 0, score: 0 });
-      if (id !== undefined && !this.#found.has(id)) this.#found.set(id, { id, message: error.message });
+      const id = await this.#owners.of({
+        kind: "message",
+        line,
+        save: undefined,
+        seq,
+        passage: 0,
+        score: 0,
+      });
+      if (id !== undefined && !this.#found.has(id))
+        this.#found.set(id, { id, message: error.message });
       return undefined;
     }
   }
@@ -53,7 +65,10 @@ export class DamageReport {
   }
 }
 
-/** The save that holds a record, with its items; undefined where it was cut from the end of its line. Throws where it is missing. */
+/**
+ * The save that holds a record, with its items; undefined where it was cut from the end of its
+ * line. Throws where it is missing.
+ */
 async function saveHolding({ journal }: Ground, { line, seq }: Place): Promise<Save | undefined> {
   const save = await journal.saves.holding(line, seq, { items: true });
   if (save !== undefined && firstSeq(save) <= seq) return save;
@@ -62,7 +77,12 @@ async function saveHolding({ journal }: Ground, { line, seq }: Place): Promise<S
 }
 
 /** Throws where the record of a hit is missing, and was not taken away. */
-export async function checkHit({ journal }: Ground, line: LineRow, seq: number, save: Save | undefined): Promise<void> {
+export async function checkHit(
+  { journal }: Ground,
+  line: LineRow,
+  seq: number,
+  save: Save | undefined,
+): Promise<void> {
   if (save !== undefined && firstSeq(save) > seq) throw hole(line.id, seq);
   if (save !== undefined || line.session === null) return;
   await journal.checkAbsent({ line: line.id, seq });
@@ -70,7 +90,10 @@ export async function checkHit({ journal }: Ground, line: LineRow, seq: number, 
 }
 
 /** Whether an anchor knows that a line went further than its last save. */
-export async function isCutShort(journal: Journal, { line, seq }: { readonly line: LineId; readonly seq: number }): Promise<boolean> {
+export async function isCutShort(
+  journal: Journal,
+  { line, seq }: { readonly line: LineId; readonly seq: number },
+): Promise<boolean> {
   if (!(await journal.isBehindAnchor(line, seq))) return false;
   try {
     await journal.tail(line);

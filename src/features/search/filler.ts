@@ -1,9 +1,10 @@
 /**
- * Takes into an index what has come since: in small steps when nothing else is going on, for a moment before a search, or to the end when
- * somebody asks for it. One of these at a time.
+ * Takes into an index what has come since: in small steps when nothing else is going on, for a
+ * moment before a search, or to the end when somebody asks for it. One of these at a time.
  *
- * Idle means that nothing was saved for a while, by anybody. A step is a few messages; whoever saves in between comes first. None of it
- * keeps a process alive, and none of it is anybody's error: what fails is tried again later.
+ * Idle means that nothing was saved for a while, by anybody. A step is a few messages; whoever
+ * saves in between comes first. None of it keeps a process alive, and none of it is anybody's
+ * error: what fails is tried again later.
  */
 import type { Save } from "../../core/journal/save.js";
 import type { Journal } from "../../engine/journal/journal.js";
@@ -74,10 +75,14 @@ export class Filler {
     }
   }
 
-  /** For others. A process that has nothing else to do ends here; one that is closing does not wait for it. */
+  /**
+   * For others. A process that has nothing else to do ends here; one that is closing does not wait
+   * for it.
+   */
   #pause(): Promise<void> {
     return new Promise((resolve) => {
-      // Nothing may be waited for on a clock that does not keep the process alive, once somebody waits for the end.
+      // Nothing may be waited for on a clock that does not keep the process alive, once somebody
+      // waits for the end.
       if (this.#stopped) return resolve();
       const timer = setTimeout(resolve, IDLE.pauseMs).unref();
       this.#wake = () => {
@@ -102,13 +107,17 @@ export class Filler {
   async catchUp(mostMs: number): Promise<number> {
     const deadline = performance.now() + mostMs;
     while (!(await this.#gate.pass(() => this.#step(SHORT)))) {
-      if (performance.now() > deadline || this.#stopped) return Math.max(1, await this.#index.missing());
+      if (performance.now() > deadline || this.#stopped)
+        return Math.max(1, await this.#index.missing());
     }
     return 0;
   }
 
   /** Goes on until nothing is missing. Answers how many saves were taken in. */
-  async all(tell: ((progress: IndexProgress) => void) | undefined, signal: AbortSignal | undefined): Promise<number> {
+  async all(
+    tell: ((progress: IndexProgress) => void) | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<number> {
     let taken = 0;
     for (let isLast = false; !isLast && !this.#stopped; ) {
       signal?.throwIfAborted();
@@ -150,6 +159,7 @@ export class Filler {
       ends.set(line, save);
       yield* await documentsOf(this.#journal, line, before, save);
     }
-    for (const [line, save] of ends) if (await isCutShort(this.#journal, save)) yield damageAt(line, save.seq + 1, save.at);
+    for (const [line, save] of ends)
+      if (await isCutShort(this.#journal, save)) yield damageAt(line, save.seq + 1, save.at);
   }
 }

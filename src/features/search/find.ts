@@ -1,8 +1,9 @@
 /**
  * Searching sessions: what is asked, where it is looked for, and what is shown of what was found.
  *
- * A message is found once, as that of the session that owns its line, or inherits it (`heirs.ts`). What an index says is read from the
- * store and verified before it is shown: a text that was pruned, cut or redacted a moment ago is not shown.
+ * A message is found once, as that of the session that owns its line, or inherits it (`heirs.ts`).
+ * What an index says is read from the store and verified before it is shown: a text that was
+ * pruned, cut or redacted a moment ago is not shown.
  */
 import type { Role } from "../../core/messages/message.js";
 import { passagesOf } from "../../core/search/document.js";
@@ -17,8 +18,22 @@ import { pastOfSession } from "../../engine/journal/family.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { breathe } from "../../engine/util/breathe.js";
-import { type Damaged, invalid, limitOf, numberOf, oneOf, options, type Page } from "../../engine/util/options.js";
-import { type Finder, type FindOptions, type Hit, MOST_RANKED, ROLES } from "../../store/search-port.js";
+import {
+  type Damaged,
+  invalid,
+  limitOf,
+  numberOf,
+  oneOf,
+  options,
+  type Page,
+} from "../../engine/util/options.js";
+import {
+  type Finder,
+  type FindOptions,
+  type Hit,
+  MOST_RANKED,
+  ROLES,
+} from "../../store/search-port.js";
 import { checkHit, DamageReport } from "./damaged.js";
 import { Owners, type Wanted } from "./owners.js";
 import { OpenedTexts, type Text, titleIn } from "./texts.js";
@@ -64,14 +79,20 @@ export interface FoundTitle extends FoundText {
 export type FoundItem = FoundMessage | FoundTitle;
 
 export interface SearchPage extends Page<FoundItem> {
-  /** Present where the index has not taken in all there is: about how many saves are missing. `sessions.index()` brings them in. */
+  /**
+   * Present where the index has not taken in all there is: about how many saves are missing.
+   * `sessions.index()` brings them in.
+   */
   readonly behind?: number;
   /** Sessions of which something is missing or damaged, so that it cannot be found. */
   readonly damaged?: readonly Damaged[];
 }
 
 const FILTERS = ["agent", "tag", "sessionId", "role", "since", "until", "limit", "cursor"] as const;
-/** How many hits are looked at for one page: a filter may leave few of them. Whoever wants more goes on with the cursor. */
+/**
+ * How many hits are looked at for one page: a filter may leave few of them. Whoever wants more goes
+ * on with the cursor.
+ */
 const MOST_LOOKED_AT = 2_000;
 /** How many of them are read at once, from the second time on. */
 const AT_ONCE = 50;
@@ -91,8 +112,13 @@ export async function findTexts(ground: Ground, finder: Finder, asked: Asked): P
   let { offset } = asked;
   const found = await finder.find(asked.query, asked.filter);
   const last = Math.min(found.count, offset + MOST_LOOKED_AT);
-  // No more saves are read than can be shown. Where some of them were not, a few more: not one by one.
-  for (let atOnce = Math.min(AT_ONCE, asked.limit); offset < last && items.length < asked.limit; atOnce = AT_ONCE) {
+  // No more saves are read than can be shown. Where some of them were not, a few more: not one by
+  // one.
+  for (
+    let atOnce = Math.min(AT_ONCE, asked.limit);
+    offset < last && items.length < asked.limit;
+    atOnce = AT_ONCE
+  ) {
     for (const hit of await found.read(offset, Math.min(atOnce, last - offset))) {
       await breathe();
       offset += 1;
@@ -102,12 +128,21 @@ export async function findTexts(ground: Ground, finder: Finder, asked: Asked): P
   }
   await report.look(found.damaged);
   const damaged = report.entries;
-  return { items, ...(offset < found.count && { next: `f${offset}` }), ...(damaged.length > 0 && { damaged }) };
+  return {
+    items,
+    ...(offset < found.count && { next: `f${offset}` }),
+    ...(damaged.length > 0 && { damaged }),
+  };
 }
 
 /** Undefined where nothing can be found. */
-export async function askedOf(ground: Ground, words: unknown, given: SearchFilter | undefined): Promise<Asked | undefined> {
-  if (typeof words !== "string") throw invalid("words", `what is looked for is text, not ${typeName(words)}`);
+export async function askedOf(
+  ground: Ground,
+  words: unknown,
+  given: SearchFilter | undefined,
+): Promise<Asked | undefined> {
+  if (typeof words !== "string")
+    throw invalid("words", `what is looked for is text, not ${typeName(words)}`);
   const o = options(given, "sessions.search", FILTERS);
   const role = oneOf(o.role, "role", ROLES.slice(1) as readonly Role[]);
   const since = timeOf(o.since, "since");
@@ -121,7 +156,8 @@ export async function askedOf(ground: Ground, words: unknown, given: SearchFilte
   };
   const session = o.sessionId === undefined ? undefined : sessionId(o.sessionId);
   const query = parseQuery(words);
-  // Whatever is found in a session counts as its own, also what it shares: then the session is asked what it is, and not its lines.
+  // Whatever is found in a session counts as its own, also what it shares: then the session is
+  // asked what it is, and not its lines.
   const within = session === undefined ? undefined : await linesOf(ground, session, ofSession);
   if (query.all.length === 0 || (session !== undefined && within === undefined)) return undefined;
   const filter = {
@@ -136,16 +172,29 @@ export async function askedOf(ground: Ground, words: unknown, given: SearchFilte
 function timeOf(value: unknown, path: string): number | undefined {
   if (value === undefined) return undefined;
   const at = typeof value === "string" ? Date.parse(value) : Number.NaN;
-  if (Number.isNaN(at)) throw invalid(path, `${typeof value === "string" ? quote(value) : "it"} is no time like 2026-01-31T12:00:00Z`);
+  if (Number.isNaN(at))
+    throw invalid(
+      path,
+      `${typeof value === "string" ? quote(value) : "it"} is no time like 2026-01-31T12:00:00Z`,
+    );
   return at;
 }
 
-/** The lines of a session and those they go back to, each as far as it is shared. Undefined where it is not one that was asked for. */
-async function linesOf(ground: Ground, session: SessionId, wanted: Wanted): Promise<FindOptions["within"]> {
+/**
+ * The lines of a session and those they go back to, each as far as it is shared. Undefined where it
+ * is not one that was asked for.
+ */
+async function linesOf(
+  ground: Ground,
+  session: SessionId,
+  wanted: Wanted,
+): Promise<FindOptions["within"]> {
   const row = await new Owners(ground, wanted).wanted(session);
   if (row === undefined) return undefined;
   const along = await pastOfSession(ground, session);
-  const lines = new Map([...along].map(([id, { row: line, to }]) => [id, { no: line.no, upTo: to }]));
+  const lines = new Map(
+    [...along].map(([id, { row: line, to }]) => [id, { no: line.no, upTo: to }]),
+  );
   return { session, no: row.no, lines };
 }
 
@@ -157,7 +206,10 @@ interface Shows {
   readonly asked: Asked;
 }
 
-/** Undefined where it is not there any more, or is not what was asked for. What is damaged is reported. */
+/**
+ * Undefined where it is not there any more, or is not what was asked for. What is damaged is
+ * reported.
+ */
 async function show(shows: Shows, hit: Hit): Promise<FoundItem | undefined> {
   const { owners, report, asked } = shows;
   const owner = asked.filter.within?.session ?? (await owners.of(hit));
@@ -166,24 +218,50 @@ async function show(shows: Shows, hit: Hit): Promise<FoundItem | undefined> {
   return hit.session.id === owner ? unlessDamaged(() => shown(shows, hit, owner)) : undefined;
 }
 
-async function shown({ ground, texts, asked: { query, filter } }: Shows, hit: Hit, owner: string): Promise<FoundItem | undefined> {
+async function shown(
+  { ground, texts, asked: { query, filter } }: Shows,
+  hit: Hit,
+  owner: string,
+): Promise<FoundItem | undefined> {
   if (hit.kind === "message") await checkHit(ground, hit.line, hit.seq, hit.save);
-  const found = hit.kind === "title" ? titleIn(hit.session) : hit.save && (await texts.at(hit.save, hit.seq));
+  const found =
+    hit.kind === "title" ? titleIn(hit.session) : hit.save && (await texts.at(hit.save, hit.seq));
   const words = found && passageOf(found.text, hit.kind === "title" ? 0 : hit.passage);
   const places = words && occurrences(query, words.words);
-  if (found === undefined || words === undefined || places === undefined || !isWanted(found, hit, filter)) return undefined;
+  if (
+    found === undefined ||
+    words === undefined ||
+    places === undefined ||
+    !isWanted(found, hit, filter)
+  )
+    return undefined;
   const { text: snippet, matches } = snippetOf(found.text, words, query, places);
   const { message, seq, at } = found;
   const { score } = hit;
   const sessionId = owner as SessionId;
   const createdAt = isoTime(at);
-  if (hit.kind === "title") return Object.freeze({ kind: "title", sessionId, createdAt, snippet, matches, score });
+  if (hit.kind === "title")
+    return Object.freeze({ kind: "title", sessionId, createdAt, snippet, matches, score });
   const messageId = message.id ?? placeId(hit.line.id, seq);
-  return Object.freeze({ kind: "message", sessionId, messageId, seq, role: message.role, createdAt, snippet, matches, score });
+  return Object.freeze({
+    kind: "message",
+    sessionId,
+    messageId,
+    seq,
+    role: message.role,
+    createdAt,
+    snippet,
+    matches,
+    score,
+  });
 }
 
 /** What an index says may be of another by now. */
-function isWanted({ message, seq, at }: Text, hit: Hit, { role, since, until, within }: FindOptions): boolean {
+function isWanted(
+  { message, seq, at }: Text,
+  hit: Hit,
+  { role, since, until, within }: FindOptions,
+): boolean {
   if ((since !== undefined && at < since) || (until !== undefined && at >= until)) return false;
   if (hit.kind === "title") return role === undefined;
   if (role !== undefined && ROLES.indexOf(message.role) !== role) return false;

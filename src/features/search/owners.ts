@@ -1,4 +1,7 @@
-/** Which session a text is found in: that which owns its line, or inherits it (`heirs.ts`). Looked up once for each search. */
+/**
+ * Which session a text is found in: that which owns its line, or inherits it (`heirs.ts`). Looked
+ * up once for each search.
+ */
 import { HoldfastError } from "../../core/values/errors.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { Heirs } from "../../engine/journal/heirs.js";
@@ -26,7 +29,10 @@ export class Owners {
 
   /** Undefined where there is none, or it is not one that was asked for. */
   async of(hit: Hit): Promise<string | undefined> {
-    const id = hit.kind === "title" ? hit.session.id : (hit.line.session ?? (await this.#heirs.of(hit.line.id, hit.seq)));
+    const id =
+      hit.kind === "title"
+        ? hit.session.id
+        : (hit.line.session ?? (await this.#heirs.of(hit.line.id, hit.seq)));
     const { agent, tag } = this.#wanted;
     if (id === undefined || (agent === undefined && tag === undefined)) return id;
     return (await this.wanted(id))?.id;
@@ -45,7 +51,10 @@ export class Owners {
 /** What is damaged is nobody's that was asked for. */
 function isWanted(row: SessionRow, { agent, tag }: Wanted): boolean {
   try {
-    return (agent === undefined || headOf(row).agent === agent) && (tag === undefined || labelOf(row).tags.includes(tag));
+    return (
+      (agent === undefined || headOf(row).agent === agent) &&
+      (tag === undefined || labelOf(row).tags.includes(tag))
+    );
   } catch (error) {
     if (error instanceof HoldfastError && error.code === "CORRUPT") return false;
     throw error;

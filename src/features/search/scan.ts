@@ -1,4 +1,7 @@
-/** Search by going over everything that there is: for stores without an index, and what indexes are compared with. */
+/**
+ * Search by going over everything that there is: for stores without an index, and what indexes are
+ * compared with.
+ */
 import type { Save } from "../../core/journal/save.js";
 import { frequency, ownScore, Scoring } from "../../core/search/match.js";
 import type { Query } from "../../core/search/query.js";
@@ -50,16 +53,24 @@ export class Scan implements Finder {
     for await (const { document, owner } of this.#documents(lines)) {
       const { words, ...place } = document;
       if (document.passage < 0) {
-        if (isWithin(document, owner as LineRow, options) && (await lines.has(owner as LineRow, document.seq)))
+        if (
+          isWithin(document, owner as LineRow, options) &&
+          (await lines.has(owner as LineRow, document.seq))
+        )
           damaged.push({ line: owner as LineRow, seq: document.seq });
         continue;
       }
       corpus.documents += 1;
       corpus.words += words.length;
       const frequencies = query.all.map((phrase) => frequency(phrase, words));
-      for (const [i, often] of frequencies.entries()) if (often > 0) counts[i] = (counts[i] as number) + 1;
-      if (frequencies.includes(0) || query.none.some((phrase) => frequency(phrase, words) > 0)) continue;
-      if (!isWanted(document, owner, options) || (document.kind === "message" && !(await lines.has(owner as LineRow, document.seq))))
+      for (const [i, often] of frequencies.entries())
+        if (often > 0) counts[i] = (counts[i] as number) + 1;
+      if (frequencies.includes(0) || query.none.some((phrase) => frequency(phrase, words) > 0))
+        continue;
+      if (
+        !isWanted(document, owner, options) ||
+        (document.kind === "message" && !(await lines.has(owner as LineRow, document.seq)))
+      )
         continue;
       matched.push({ ...place, owner, length: words.length, frequencies });
       if (matched.length >= 2 * MOST_RANKED) matched = newest(matched);
@@ -73,26 +84,39 @@ export class Scan implements Finder {
     return {
       count: scored.length,
       damaged,
-      read: (offset, limit) => Promise.all(scored.slice(offset, offset + limit).map((match) => this.#hit(match))),
+      read: (offset, limit) =>
+        Promise.all(scored.slice(offset, offset + limit).map((match) => this.#hit(match))),
     };
   }
 
-  async #hit({ kind, owner, seq, passage, score }: Matched & { readonly score: number }): Promise<Hit> {
+  async #hit({
+    kind,
+    owner,
+    seq,
+    passage,
+    score,
+  }: Matched & { readonly score: number }): Promise<Hit> {
     if (kind === "title") return { kind, session: owner as SessionRow, score };
     const line = owner as LineRow;
     const save = await this.#journal.saves.holding(line.id, seq, { items: true });
     return { kind, line, save, seq, passage, score };
   }
 
-  /** Of lines and sessions that are wanted: within a scope others are not read, for how long that takes would tell of them. */
-  async *#documents(wanted: LinesOf): AsyncGenerator<{ readonly document: Document; readonly owner: LineRow | SessionRow }> {
+  /**
+   * Of lines and sessions that are wanted: within a scope others are not read, for how long that
+   * takes would tell of them.
+   */
+  async *#documents(
+    wanted: LinesOf,
+  ): AsyncGenerator<{ readonly document: Document; readonly owner: LineRow | SessionRow }> {
     for (const line of await this.#store.lines({ all: true })) {
       if (!(await wanted.mayHave(line))) continue;
       let last: Pick<Save, "seq" | "at"> = { seq: line.origin?.seq ?? 0, at: 0 };
       const own = { line: line.id, from: last.seq + 1, to: MAX_SEQ };
       for await (const saves of this.#journal.saves.pages(own, { items: true, rows: ROWS })) {
         for (const save of saves) {
-          for (const document of await documentsOf(this.#journal, line.no, last.seq, save)) yield { document, owner: line };
+          for (const document of await documentsOf(this.#journal, line.no, last.seq, save))
+            yield { document, owner: line };
           last = save;
         }
       }
@@ -102,11 +126,15 @@ export class Scan implements Finder {
     }
     for (let before: number | undefined; ; ) {
       await breathe();
-      const rows = await this.#store.sessions({ limit: ROWS, ...(before === undefined ? undefined : { before }) });
+      const rows = await this.#store.sessions({
+        limit: ROWS,
+        ...(before === undefined ? undefined : { before }),
+      });
       for (const row of rows) {
         before = row.no;
         if (!wanted.mayHaveTitle(row)) continue;
-        for (const document of await readable(async () => [...titlesIn(row)])) yield { document, owner: row };
+        for (const document of await readable(async () => [...titlesIn(row)]))
+          yield { document, owner: row };
       }
       if (rows.length < ROWS) return;
     }
@@ -114,7 +142,9 @@ export class Scan implements Finder {
 }
 
 /** A title that is damaged cannot be found; lists of sessions name it. The rest can. */
-export const readable = async (read: () => Promise<readonly Document[]>): Promise<readonly Document[]> => (await unlessDamaged(read)) ?? [];
+export const readable = async (
+  read: () => Promise<readonly Document[]>,
+): Promise<readonly Document[]> => (await unlessDamaged(read)) ?? [];
 
 function isWanted(
   { kind, role, at, seq }: Document,
@@ -123,11 +153,16 @@ function isWanted(
 ): boolean {
   if (wanted !== undefined && role !== wanted) return false;
   if ((since !== undefined && at < since) || (until !== undefined && at >= until)) return false;
-  if (kind === "title") return within === undefined ? isOf(owner as SessionRow, of) : within.session === owner.id;
+  if (kind === "title")
+    return within === undefined ? isOf(owner as SessionRow, of) : within.session === owner.id;
   return isWithin({ seq }, owner as LineRow, { ...(within && { within }) });
 }
 
-function isWithin({ seq }: Pick<Document, "seq">, { id }: LineRow, { within }: Pick<FindOptions, "within">): boolean {
+function isWithin(
+  { seq }: Pick<Document, "seq">,
+  { id }: LineRow,
+  { within }: Pick<FindOptions, "within">,
+): boolean {
   const upTo = within?.lines.get(id)?.upTo;
   return within === undefined || (upTo !== undefined && seq <= upTo);
 }
@@ -180,7 +215,16 @@ const isOf = ({ head, label }: SessionRow, { agent, tag }: FindOptions): boolean
 const newest = (matched: readonly Matched[]): Matched[] =>
   matched.length > MOST_RANKED ? matched.toSorted(newerFirst).slice(0, MOST_RANKED) : [...matched];
 
-/** Also the order of those with the same score. Lines and sessions are numbered apart: titles come first. */
+/**
+ * Also the order of those with the same score. Lines and sessions are numbered apart: titles come
+ * first.
+ */
 function newerFirst(a: Matched, b: Matched): number {
-  return b.at - a.at || (a.role === 0 ? 0 : 1) - (b.role === 0 ? 0 : 1) || b.of - a.of || b.seq - a.seq || a.passage - b.passage;
+  return (
+    b.at - a.at ||
+    (a.role === 0 ? 0 : 1) - (b.role === 0 ? 0 : 1) ||
+    b.of - a.of ||
+    b.seq - a.seq ||
+    a.passage - b.passage
+  );
 }

@@ -1,4 +1,7 @@
-/** Search on an open store: by its index where it has one, which is kept up here, and by going over it where it has none. */
+/**
+ * Search on an open store: by its index where it has one, which is kept up here, and by going over
+ * it where it has none.
+ */
 import type { Query } from "../../core/search/query.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { Ground } from "../../engine/journal/ground.js";
@@ -37,10 +40,20 @@ class Indexed implements Finder {
 
   async find(query: Query, options: FindOptions): Promise<Found> {
     const { within, agent, tag } = options;
-    const whose = { ...(within && { within }), ...(agent !== undefined && { agent }), ...(tag !== undefined && { tag }) };
-    const [found, damage] = await Promise.all([this.#index.find(query, options), this.#index.find(ofDamage, whose)]);
-    const hits = damage.count === 0 ? [] : await damage.read(0, Math.min(damage.count, MOST_DAMAGED));
-    const damaged = hits.flatMap((hit) => (hit?.kind === "message" ? { line: hit.line, seq: hit.seq } : []));
+    const whose = {
+      ...(within && { within }),
+      ...(agent !== undefined && { agent }),
+      ...(tag !== undefined && { tag }),
+    };
+    const [found, damage] = await Promise.all([
+      this.#index.find(query, options),
+      this.#index.find(ofDamage, whose),
+    ]);
+    const hits =
+      damage.count === 0 ? [] : await damage.read(0, Math.min(damage.count, MOST_DAMAGED));
+    const damaged = hits.flatMap((hit) =>
+      hit?.kind === "message" ? { line: hit.line, seq: hit.seq } : [],
+    );
     return { ...found, damaged };
   }
 }
@@ -56,7 +69,9 @@ export class Search {
     this.#ground = ground;
     this.#scan = new Scan(ground.store, ground.journal);
     this.#index = indexed ? ground.store.index : undefined;
-    this.#filler = this.#index && new Filler(this.#index, ground.journal, ground.store.traits.oneMachine ? "here" : "away");
+    this.#filler =
+      this.#index &&
+      new Filler(this.#index, ground.journal, ground.store.traits.oneMachine ? "here" : "away");
     this.#filler?.watch();
   }
 
@@ -64,14 +79,16 @@ export class Search {
     this.#ground.usable();
     const asked = await askedOf(this.#ground, words, filter);
     if (asked === undefined) return { items: [] };
-    if (this.#index === undefined || this.#filler === undefined) return findTexts(this.#ground, this.#scan, asked);
+    if (this.#index === undefined || this.#filler === undefined)
+      return findTexts(this.#ground, this.#scan, asked);
     try {
       await this.#index.begin(false);
       const behind = await this.#filler.catchUp(CATCH_UP_MS);
       const page = await findTexts(this.#ground, new Indexed(this.#index), asked);
       return behind === 0 ? page : { ...page, behind };
     } catch (error) {
-      // I3: an index that cannot be made or read is no reason not to find anything. What is wrong with the store itself shows there too.
+      // I3: an index that cannot be made or read is no reason not to find anything. What is wrong
+      // with the store itself shows there too.
       if (error instanceof HoldfastError && error.code === "CLOSED") throw error;
       return findTexts(this.#ground, this.#scan, asked);
     }
@@ -80,7 +97,11 @@ export class Search {
   /** Brings the index up to date, to the end. A store without one has nothing to bring. */
   async bring(given?: IndexOptions): Promise<{ readonly taken: number }> {
     this.#ground.usable();
-    const { rebuild, onProgress, signal } = options(given, "sessions.index", ["rebuild", "onProgress", "signal"]);
+    const { rebuild, onProgress, signal } = options(given, "sessions.index", [
+      "rebuild",
+      "onProgress",
+      "signal",
+    ]);
     const tell = callback(onProgress, "onProgress");
     const anew = flag(rebuild, "rebuild") ?? false;
     const stops = signalOf(signal);

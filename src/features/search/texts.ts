@@ -33,7 +33,10 @@ export async function* textsIn(journal: Journal, save: Save): AsyncGenerator<Tex
   }
 }
 
-/** Texts by the numbers of their records. A save may hold thousands of them: those that were opened last are not opened again. */
+/**
+ * Texts by the numbers of their records. A save may hold thousands of them: those that were opened
+ * last are not opened again.
+ */
 export class OpenedTexts {
   readonly #journal: Journal;
   readonly #opened: Opened[] = [];
@@ -44,7 +47,8 @@ export class OpenedTexts {
 
   at(given: Save, seq: number): Promise<Text | undefined> {
     // What was verified is gone on with, and not what was read since.
-    const { save, records } = this.#opened.find((known) => isAsRead(known.save, given)) ?? this.#open(given);
+    const { save, records } =
+      this.#opened.find((known) => isAsRead(known.save, given)) ?? this.#open(given);
     return textOf(this.#journal, save, seq, records[seq - firstSeq(save)]);
   }
 
@@ -62,23 +66,47 @@ interface Opened {
 
 /** It may have been replaced, or damaged, meanwhile. */
 const isAsRead = (a: Save, b: Save): boolean =>
-  a.line === b.line && a.seq === b.seq && a.check === b.check && a.note === b.note && a.items === b.items;
+  a.line === b.line &&
+  a.seq === b.seq &&
+  a.check === b.check &&
+  a.note === b.note &&
+  a.items === b.items;
 
-const recordsOf = (save: Save): readonly JournalRecord[] => (save.items === null || isGap(save) ? [] : open(save, { items: true }).items);
+const recordsOf = (save: Save): readonly JournalRecord[] =>
+  save.items === null || isGap(save) ? [] : open(save, { items: true }).items;
 
-async function textOf(journal: Journal, save: Save, seq: number, record: JournalRecord | undefined): Promise<Text | undefined> {
-  if (record === undefined || (record.append === undefined && record.item === undefined)) return undefined;
-  const body = record.blob === undefined ? (record.append ?? record.item) : messageIn(await blobText(journal, record.blob), record.blob);
+async function textOf(
+  journal: Journal,
+  save: Save,
+  seq: number,
+  record: JournalRecord | undefined,
+): Promise<Text | undefined> {
+  if (record === undefined || (record.append === undefined && record.item === undefined))
+    return undefined;
+  const body =
+    record.blob === undefined
+      ? (record.append ?? record.item)
+      : messageIn(await blobText(journal, record.blob), record.blob);
   const message = body as MessageInput;
   const files = new Map<Digest, string>();
   // What a tool answered may only look like a file: the record says which are.
-  for (const name of textFilesIn(message)) if (record.files?.includes(name)) files.set(name, await blobText(journal, name));
-  return { message, seq, at: save.at - (record.ago ?? 0), text: textIn(message, (name) => files.get(name)) };
+  for (const name of textFilesIn(message))
+    if (record.files?.includes(name)) files.set(name, await blobText(journal, name));
+  return {
+    message,
+    seq,
+    at: save.at - (record.ago ?? 0),
+    text: textIn(message, (name) => files.get(name)),
+  };
 }
 
-const blobText = async (journal: Journal, name: Digest): Promise<string> => Buffer.from(await journal.blob(name)).toString("utf8");
+const blobText = async (journal: Journal, name: Digest): Promise<string> =>
+  Buffer.from(await journal.blob(name)).toString("utf8");
 
-/** No query asks for this symbol: words are letters, numbers and marks (W5). An index takes it for a word. */
+/**
+ * No query asks for this symbol: words are letters, numbers and marks (W5). An index takes it for a
+ * word.
+ */
 const DAMAGED = "\u2400";
 export const ofDamage: Query = { all: [{ words: [DAMAGED], prefix: false }], none: [] };
 
@@ -94,7 +122,12 @@ export const damageAt = (line: number, seq: number, at: number): Document => ({
 });
 
 /** What is to be found in a save, on a line that is at `before`; damage, too. */
-export async function documentsOf(journal: Journal, line: number, before: number, save: Save): Promise<readonly Document[]> {
+export async function documentsOf(
+  journal: Journal,
+  line: number,
+  before: number,
+  save: Save,
+): Promise<readonly Document[]> {
   const missing = firstSeq(save) === before + 1 ? [] : [damageAt(line, before + 1, save.at)];
   const found: Document[] = [];
   const isRead = await unlessDamaged(async () => {
@@ -108,14 +141,20 @@ export async function documentsOf(journal: Journal, line: number, before: number
 function* documentsIn(line: number, { message, seq, at, text }: Text): Generator<Document> {
   const role = ROLES.indexOf(message.role);
   let passage = 0;
-  for (const { words } of passagesOf(text)) yield { kind: "message", of: line, seq, passage: passage++, role, at, words };
+  for (const { words } of passagesOf(text))
+    yield { kind: "message", of: line, seq, passage: passage++, role, at, words };
 }
 
 /** The title that somebody gave. One that is made of the first message is found as that message. */
 export function titleIn(row: SessionRow): Text | undefined {
   const { title } = labelOf(row);
   if (title === undefined) return undefined;
-  return { message: { role: "user", content: title }, seq: 0, at: headOf(row).createdAt, text: title };
+  return {
+    message: { role: "user", content: title },
+    seq: 0,
+    at: headOf(row).createdAt,
+    text: title,
+  };
 }
 
 export function* titlesIn(row: SessionRow): Generator<Document> {

@@ -1,7 +1,12 @@
 /** Take automatic snapshots of an agent from time to time, and keep the newest. */
 import { checkName } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import { restoringIn, type Snapshot, snapshotOf, snapshotsOf } from "../../engine/records/snapshot-record.js";
+import {
+  restoringIn,
+  type Snapshot,
+  snapshotOf,
+  snapshotsOf,
+} from "../../engine/records/snapshot-record.js";
 import { type EveryOptions, every, type Repeating } from "../../engine/util/every.js";
 import { callback, options, wholeNumber } from "../../engine/util/options.js";
 import type { DocRow } from "../../store/port/documents.js";
@@ -17,7 +22,12 @@ export interface AutoSnapshotOptions extends EveryOptions {
 /** Stopped, it takes no more; one that is just being taken is there then. */
 export type AutoSnapshot = Repeating;
 
-export function autoSnapshot(ground: Ground, id: string, given: AutoSnapshotOptions, stopped: () => void): AutoSnapshot {
+export function autoSnapshot(
+  ground: Ground,
+  id: string,
+  given: AutoSnapshotOptions,
+  stopped: () => void,
+): AutoSnapshot {
   ground.usable();
   const agent = checkName(id, "agent id");
   const o = options(given, "agents.autoSnapshot", ["everyMs", "keep", "onSnapshot", "onError"]);
@@ -35,11 +45,17 @@ export function autoSnapshot(ground: Ground, id: string, given: AutoSnapshotOpti
 /** Undefined where nothing has changed since the last. */
 async function takeIfChanged(ground: Ground, agent: string): Promise<Snapshot | undefined> {
   const [newest] = await automatics(ground, agent);
-  return snapshotNow(ground, agent, { kind: "automatic", metadata: {} }, { unless: newest && snapshotOf(newest).digest });
+  return snapshotNow(
+    ground,
+    agent,
+    { kind: "automatic", metadata: {} },
+    { unless: newest && snapshotOf(newest).digest },
+  );
 }
 
 async function removeOlder(ground: Ground, agent: string, keep: number): Promise<void> {
-  for (const row of (await automatics(ground, agent)).slice(keep)) await removeUnlessInUse(ground, { ...row, restoring: restoringIn(row) });
+  for (const row of (await automatics(ground, agent)).slice(keep))
+    await removeUnlessInUse(ground, { ...row, restoring: restoringIn(row) });
 }
 
 /** Newest first; one that is damaged is passed over, and stays. */

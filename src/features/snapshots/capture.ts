@@ -16,8 +16,8 @@ interface Capture {
 }
 
 /**
- * Looks at the agent's sessions and applies what is decided. `decide` may throw: then nothing is changed, and the error is thrown here. It
- * may be called again.
+ * Looks at the agent's sessions and applies what is decided. `decide` may throw: then nothing is
+ * changed, and the error is thrown here. It may be called again.
  */
 export async function capture(
   { store }: Ground,
@@ -25,7 +25,13 @@ export async function capture(
   decide: (sessions: readonly Present[]) => Decision | undefined,
 ): Promise<Applied> {
   let thrown: unknown;
-  const query = { agent, hold, limit: MAX_SESSIONS + 1, ...(also && { also }), ...(how && { how }) };
+  const query = {
+    agent,
+    hold,
+    limit: MAX_SESSIONS + 1,
+    ...(also && { also }),
+    ...(how && { how }),
+  };
   const applied = await store.capture(query, (sessions) => {
     thrown = undefined;
     try {
@@ -40,11 +46,18 @@ export async function capture(
   return applied;
 }
 
-/** Looks at the agent's sessions one after the other, for a caller that changes nothing: a store that cannot be written answers, too. */
+/**
+ * Looks at the agent's sessions one after the other, for a caller that changes nothing: a store
+ * that cannot be written answers, too.
+ */
 export async function lookAt({ store }: Ground, agent: string): Promise<readonly Present[]> {
   const found: Present[] = [];
   for (let before: number | undefined; ; ) {
-    const rows: readonly SessionRow[] = await store.sessions({ agent, limit: AT_ONCE, ...(before !== undefined && { before }) });
+    const rows: readonly SessionRow[] = await store.sessions({
+      agent,
+      limit: AT_ONCE,
+      ...(before !== undefined && { before }),
+    });
     for (const { id } of rows) {
       const present = await store.present(id);
       if (present !== undefined) found.push(present);

@@ -27,7 +27,11 @@ export interface DeletedAgent {
 const AT_ONCE = 1_000;
 const TRIES = 10;
 
-export async function deleteAgent(ground: Ground, id: string, o: KeyOption | undefined): Promise<DeletedAgent> {
+export async function deleteAgent(
+  ground: Ground,
+  id: string,
+  o: KeyOption | undefined,
+): Promise<DeletedAgent> {
   const { key } = options(o, "agents.delete", ["key"]);
   const agent = checkName(id, "agent id");
   return onceRemoved<JsonObject, DeletedAgent>(
@@ -39,7 +43,11 @@ export async function deleteAgent(ground: Ground, id: string, o: KeyOption | und
 }
 
 /** In one step; what that leaves without an owner is freed after it. */
-async function deleteWhole(ground: Ground, agent: string, receipt: Receipt<JsonObject>): Promise<DeletedAgent> {
+async function deleteWhole(
+  ground: Ground,
+  agent: string,
+  receipt: Receipt<JsonObject>,
+): Promise<DeletedAgent> {
   const { store } = ground;
   for (let tries = 0; tries < TRIES; tries++) {
     // By their rows: what is damaged goes like the rest.
@@ -49,24 +57,46 @@ async function deleteWhole(ground: Ground, agent: string, receipt: Receipt<JsonO
     const { children, lines } = await belongings(ground, agent);
     const family = await descendants(ground, lines);
     const owners = new Set(lines.map(({ session }) => session));
-    const acted = await Acted.of(ground, lines, withoutOwners(family, owners), new Set(snapshots.map(({ no }) => no)));
+    const acted = await Acted.of(
+      ground,
+      lines,
+      withoutOwners(family, owners),
+      new Set(snapshots.map(({ no }) => no)),
+    );
     const left = await acted.docs();
     const gone = new Set<string>();
     let before = 0;
-    const applied = await capture(ground, { agent, hold: true, also: children, how: "frees" }, (sessions) => {
-      gone.clear();
-      for (const { session } of sessions) gone.add(session.id);
-      for (const child of children) gone.add(child);
-      if (record === undefined && snapshots.length === 0 && gone.size === 0) throw noAgent(agent);
-      const docs = [...snapshots, ...(policy === undefined ? [] : [policy]), ...(record === undefined ? [] : [record])];
-      const answer = { sessions: gone.size, snapshots: snapshots.length, keptFor: keptFor(family, gone) };
-      const removals = docs.map(({ kind, id }) => ({ kind, id, when: {}, remove: true as const }));
-      before = gone.size + removals.length + left.length;
-      return {
-        changes: [...gone].map((session) => ({ session, when: {}, remove: true as const })),
-        docs: [...removals, ...left, ...receipt.docs(answer)],
-      };
-    });
+    const applied = await capture(
+      ground,
+      { agent, hold: true, also: children, how: "frees" },
+      (sessions) => {
+        gone.clear();
+        for (const { session } of sessions) gone.add(session.id);
+        for (const child of children) gone.add(child);
+        if (record === undefined && snapshots.length === 0 && gone.size === 0) throw noAgent(agent);
+        const docs = [
+          ...snapshots,
+          ...(policy === undefined ? [] : [policy]),
+          ...(record === undefined ? [] : [record]),
+        ];
+        const answer = {
+          sessions: gone.size,
+          snapshots: snapshots.length,
+          keptFor: keptFor(family, gone),
+        };
+        const removals = docs.map(({ kind, id }) => ({
+          kind,
+          id,
+          when: {},
+          remove: true as const,
+        }));
+        before = gone.size + removals.length + left.length;
+        return {
+          changes: [...gone].map((session) => ({ session, when: {}, remove: true as const })),
+          docs: [...removals, ...left, ...receipt.docs(answer)],
+        };
+      },
+    );
     receipt.check(applied, before);
     // A child, or a snapshot, went in between.
     if (!applied.ok) continue;
@@ -74,17 +104,32 @@ async function deleteWhole(ground: Ground, agent: string, receipt: Receipt<JsonO
     await removeSnapshots(ground, agent);
     ground.knownAgents.delete(agent);
     for (const session of gone) ground.watchers.changed(session as SessionId);
-    return { sessions: gone.size, snapshots: snapshots.length, keptFor: await free(ground, lines, gone) };
+    return {
+      sessions: gone.size,
+      snapshots: snapshots.length,
+      keptFor: await free(ground, lines, gone),
+    };
   }
-  throw new HoldfastError("BUSY", `Agent ${quote(agent)} was changed again and again while it was deleted. Try again.`, {});
+  throw new HoldfastError(
+    "BUSY",
+    `Agent ${quote(agent)} was changed again and again while it was deleted. Try again.`,
+    {},
+  );
 }
 
-/** Those that were taken while it was being deleted: they would bring it back. Without sessions and a record no more can be. */
+/**
+ * Those that were taken while it was being deleted: they would bring it back. Without sessions and
+ * a record no more can be.
+ */
 async function removeSnapshots({ store }: Ground, agent: string): Promise<void> {
-  for (const { id } of await snapshotsOf(store, agent)) await store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }]);
+  for (const { id } of await snapshotsOf(store, agent))
+    await store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }]);
 }
 
-/** Sessions that calls of an agent's sessions run, be it under other agents, and the lines of all of them. */
+/**
+ * Sessions that calls of an agent's sessions run, be it under other agents, and the lines of all of
+ * them.
+ */
 async function belongings(
   ground: Ground,
   agent: string,
@@ -93,7 +138,11 @@ async function belongings(
   const children = new Set<string>();
   const lines: LineRow[] = [];
   for (let before: number | undefined; ; ) {
-    const rows: readonly SessionRow[] = await store.sessions({ agent, limit: AT_ONCE, ...(before === undefined ? undefined : { before }) });
+    const rows: readonly SessionRow[] = await store.sessions({
+      agent,
+      limit: AT_ONCE,
+      ...(before === undefined ? undefined : { before }),
+    });
     for (const { id } of rows) {
       lines.push(...(await store.lines({ session: id })));
       await addChildren(ground, id as SessionId, children);
@@ -113,18 +162,36 @@ async function addChildren(ground: Ground, id: SessionId, found: Set<string>): P
   }
 }
 
-/** Frees what nobody needs of lines whose sessions are gone. Answers for whom some of it was kept. */
-async function free(ground: Ground, lines: readonly LineRow[], gone: ReadonlySet<string>): Promise<readonly string[]> {
+/**
+ * Frees what nobody needs of lines whose sessions are gone. Answers for whom some of it was kept.
+ */
+async function free(
+  ground: Ground,
+  lines: readonly LineRow[],
+  gone: ReadonlySet<string>,
+): Promise<readonly string[]> {
   const now = await descendants(ground, lines);
   const family = withoutOwners(now, gone);
-  // The agent is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
+  // The agent is deleted. What something damaged may need is freed by `gc`, once that is mended or
+  // gone.
   await unlessDamaged(() => cutLines(ground, lines, family, { dryRun: false }));
   return keptFor(now, gone);
 }
 
-const withoutOwners = (family: readonly LineRow[], gone: ReadonlySet<string | null>): readonly LineRow[] =>
-  family.map((line) => (line.session === null || gone.has(line.session) ? { ...line, owned: false, session: null } : line));
+const withoutOwners = (
+  family: readonly LineRow[],
+  gone: ReadonlySet<string | null>,
+): readonly LineRow[] =>
+  family.map((line) =>
+    line.session === null || gone.has(line.session)
+      ? { ...line, owned: false, session: null }
+      : line,
+  );
 
 /** Those of other agents that share something with what is gone. */
 const keptFor = (family: readonly LineRow[], gone: ReadonlySet<string>): readonly string[] =>
-  [...new Set(family.flatMap(({ session }) => (session === null || gone.has(session) ? [] : session)))].sort();
+  [
+    ...new Set(
+      family.flatMap(({ session }) => (session === null || gone.has(session) ? [] : session)),
+    ),
+  ].sort();

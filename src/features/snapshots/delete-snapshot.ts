@@ -6,14 +6,21 @@ import { noSnapshot } from "../../engine/records/snapshot-record.js";
 import { type KeyOption, options } from "../../engine/util/options.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 
-export async function deleteSnapshot(ground: Ground, snapshotId: string, o: KeyOption | undefined): Promise<void> {
+export async function deleteSnapshot(
+  ground: Ground,
+  snapshotId: string,
+  o: KeyOption | undefined,
+): Promise<void> {
   const { key } = options(o, "agents.deleteSnapshot", ["key"]);
   const id = checkName(snapshotId, "snapshot id");
   await onceRemoved<null, void>(
     ground,
     { key, name: "agents.deleteSnapshot", to: id, args: {} },
     async (receipt) => {
-      const applied = await ground.store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }, ...receipt.docs(null)]);
+      const applied = await ground.store.apply(
+        [],
+        [{ kind: SNAPSHOT, id, when: {}, remove: true }, ...receipt.docs(null)],
+      );
       receipt.check(applied, 1);
       if (!applied.ok) throw noSnapshot(id);
     },

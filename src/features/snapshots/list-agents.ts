@@ -2,7 +2,12 @@
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/sessions/status.js";
 import { checkName } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import { type AgentRecord, agentOf, findAgent, recordOf } from "../../engine/records/agent-record.js";
+import {
+  type AgentRecord,
+  agentOf,
+  findAgent,
+  recordOf,
+} from "../../engine/records/agent-record.js";
 import { listDocuments } from "../../engine/records/list-documents.js";
 import { type Damaged, options, type Page } from "../../engine/util/options.js";
 import { AGENT } from "../../store/port/documents.js";
@@ -22,11 +27,15 @@ const UNDER_WAY = (Object.keys(statusTable) as SessionStatus[]).filter(isUnderWa
 
 export async function getAgent(ground: Ground, id: string): Promise<AgentWithSessions | undefined> {
   const doc = await findAgent(ground.store, checkName(id, "agent id"));
-  return doc && Object.freeze({ ...recordOf(doc), activeSessions: await activeSessions(ground, doc.id) });
+  return (
+    doc && Object.freeze({ ...recordOf(doc), activeSessions: await activeSessions(ground, doc.id) })
+  );
 }
 
 async function activeSessions({ store }: Ground, agent: string): Promise<readonly string[]> {
-  const rows = await Promise.all(UNDER_WAY.map((status) => store.sessions({ agent, status, limit: MAX_ACTIVE })));
+  const rows = await Promise.all(
+    UNDER_WAY.map((status) => store.sessions({ agent, status, limit: MAX_ACTIVE })),
+  );
   return rows
     .flat()
     .sort((a, b) => b.no - a.no)

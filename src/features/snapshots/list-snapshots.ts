@@ -9,8 +9,8 @@ import { SNAPSHOT } from "../../store/port/documents.js";
 
 export interface SnapshotPage extends Page<Snapshot> {
   /**
-   * Snapshots of this page that cannot be read, of any kind; absent where there are none. A damaged snapshot in a directory store does not
-   * say which agent it is of: it is named with every agent.
+   * Snapshots of this page that cannot be read, of any kind; absent where there are none. A damaged
+   * snapshot in a directory store does not say which agent it is of: it is named with every agent.
    */
   readonly damaged?: readonly Damaged[];
 }
@@ -21,13 +21,20 @@ export interface SnapshotFilter {
   readonly cursor?: string;
 }
 
-export async function getSnapshot({ store }: Ground, snapshotId: string): Promise<Snapshot | undefined> {
+export async function getSnapshot(
+  { store }: Ground,
+  snapshotId: string,
+): Promise<Snapshot | undefined> {
   const row = await store.doc(SNAPSHOT, checkName(snapshotId, "snapshot id"));
   return row && snapshotOf(row);
 }
 
 /** Newest first. */
-export async function listSnapshots({ store }: Ground, id: string, o: SnapshotFilter | undefined): Promise<SnapshotPage> {
+export async function listSnapshots(
+  { store }: Ground,
+  id: string,
+  o: SnapshotFilter | undefined,
+): Promise<SnapshotPage> {
   const agent = checkName(id, "agent id");
   const { kind, limit, cursor } = options(o, "agents.snapshots", ["kind", "limit", "cursor"]);
   const only = oneOf(kind, "kind", KINDS);

@@ -1,5 +1,13 @@
-/** Removing the snapshots of an agent that no rule keeps. What they pinned is then freed by `prune` and `gc`. */
-import { type Dated, expired, type RetentionPolicy, type RetentionRules } from "../../core/retention/policy.js";
+/**
+ * Removing the snapshots of an agent that no rule keeps. What they pinned is then freed by `prune`
+ * and `gc`.
+ */
+import {
+  type Dated,
+  expired,
+  type RetentionPolicy,
+  type RetentionRules,
+} from "../../core/retention/policy.js";
 import type { Lease } from "../../core/sessions/lease.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
@@ -7,7 +15,12 @@ import type { Ground } from "../../engine/journal/ground.js";
 import { checkRules, RULES } from "../../engine/records/check-policy.js";
 import { documents } from "../../engine/records/documents.js";
 import { restoringIn, snapshotOf } from "../../engine/records/snapshot-record.js";
-import { policyFor, policyOf, RETENTION, storedPolicy } from "../../engine/records/stored-policy.js";
+import {
+  policyFor,
+  policyOf,
+  RETENTION,
+  storedPolicy,
+} from "../../engine/records/stored-policy.js";
 import { breathe } from "../../engine/util/breathe.js";
 import { concernsOne, type ToldOfSnapshots } from "../../engine/util/concerns-one.js";
 import { flag, options, signalOf } from "../../engine/util/options.js";
@@ -42,31 +55,54 @@ interface SnapshotRun {
 
 const MOST_IDS = 1_000;
 
-/** Prunes by the rules that are given, else by those of the agent's policy or the store's; without any nothing goes. */
-export async function pruneSnapshots(ground: Ground, id: string, given: SnapshotPruneOptions | undefined): Promise<PrunedSnapshots> {
+/**
+ * Prunes by the rules that are given, else by those of the agent's policy or the store's; without
+ * any nothing goes.
+ */
+export async function pruneSnapshots(
+  ground: Ground,
+  id: string,
+  given: SnapshotPruneOptions | undefined,
+): Promise<PrunedSnapshots> {
   const agent = checkName(id, "agent id");
-  const { dryRun, signal, ...rest } = options(given, "agents.pruneSnapshots", [...RULES, "dryRun", "signal"]);
+  const { dryRun, signal, ...rest } = options(given, "agents.pruneSnapshots", [
+    ...RULES,
+    "dryRun",
+    "signal",
+  ]);
   const said = checkRules(rest, "agents.pruneSnapshots");
   const run = { dryRun: flag(dryRun, "dryRun") ?? false, signal: signalOf(signal) };
-  const rules = Object.keys(said).length > 0 ? said : ((await policyFor(ground.store, agent))?.snapshots ?? {});
+  const rules =
+    Object.keys(said).length > 0 ? said : ((await policyFor(ground.store, agent))?.snapshots ?? {});
   return pruneBy(ground, await snapshotsOf(ground.store, agent), rules, run);
 }
 
-async function pruneBy(ground: Ground, newestFirst: readonly Aged[], rules: RetentionRules, run: SnapshotRun): Promise<PrunedSnapshots> {
+async function pruneBy(
+  ground: Ground,
+  newestFirst: readonly Aged[],
+  rules: RetentionRules,
+  run: SnapshotRun,
+): Promise<PrunedSnapshots> {
   const gone: string[] = [];
   for (const snapshot of expired(newestFirst, rules, ground.wallMs())) {
     await breathe();
     run.signal?.throwIfAborted();
-    const goes = run.dryRun ? !(await isInUse(ground, snapshot.restoring)) : await removeUnlessInUse(ground, snapshot);
+    const goes = run.dryRun
+      ? !(await isInUse(ground, snapshot.restoring))
+      : await removeUnlessInUse(ground, snapshot);
     if (goes) gone.push(snapshot.id);
   }
-  return { removed: gone.length, ...(run.dryRun && { ids: Object.freeze(gone.slice(0, MOST_IDS)) }) };
+  return {
+    removed: gone.length,
+    ...(run.dryRun && { ids: Object.freeze(gone.slice(0, MOST_IDS)) }),
+  };
 }
 
 /** Newest first. One that is damaged stays, and is passed over. */
 async function snapshotsOf(store: Store, agent: string): Promise<readonly Aged[]> {
   const all: Aged[] = [];
-  for await (const row of documents(store, { kind: SNAPSHOT, of: agent })) if (row.of === agent) all.push(...agedOf(row));
+  for await (const row of documents(store, { kind: SNAPSHOT, of: agent }))
+    if (row.of === agent) all.push(...agedOf(row));
   return all;
 }
 
@@ -74,25 +110,51 @@ function agedOf(row: DocRow): readonly Aged[] {
   try {
     const { id, createdAt, kind, name } = snapshotOf(row);
     const labelled = name !== undefined && kind !== "recovery";
-    return [{ id, version: row.version, restoring: restoringIn(row), at: Date.parse(createdAt), kind, labelled }];
+    return [
+      {
+        id,
+        version: row.version,
+        restoring: restoringIn(row),
+        at: Date.parse(createdAt),
+        kind,
+        labelled,
+      },
+    ];
   } catch (error) {
     if (error instanceof HoldfastError && error.code === "CORRUPT") return [];
     throw error;
   }
 }
 
-/** Prunes the snapshots of an agent, or of all agents, by the policy that holds for each. Without rules for snapshots none is read. */
-export async function applyToSnapshots(ground: Ground, agent: string | undefined, run: SnapshotRun, told: ToldOfSnapshots): Promise<void> {
+/**
+ * Prunes the snapshots of an agent, or of all agents, by the policy that holds for each. Without
+ * rules for snapshots none is read.
+ */
+export async function applyToSnapshots(
+  ground: Ground,
+  agent: string | undefined,
+  run: SnapshotRun,
+  told: ToldOfSnapshots,
+): Promise<void> {
   const { store } = ground;
-  const prune = async (of: string, rules: RetentionRules, newestFirst: () => Promise<readonly Aged[]>): Promise<void> => {
-    const pruned = await unlessFailed(of, told, async () => pruneBy(ground, await newestFirst(), rules, run));
+  const prune = async (
+    of: string,
+    rules: RetentionRules,
+    newestFirst: () => Promise<readonly Aged[]>,
+  ): Promise<void> => {
+    const pruned = await unlessFailed(of, told, async () =>
+      pruneBy(ground, await newestFirst(), rules, run),
+    );
     if (pruned !== undefined) told.pruned(of, pruned.removed);
   };
   const own = await ownPolicies(store, agent, told);
-  for (const [of, policy] of own) if (policy?.snapshots !== undefined) await prune(of, policy.snapshots, () => snapshotsOf(store, of));
+  for (const [of, policy] of own)
+    if (policy?.snapshots !== undefined)
+      await prune(of, policy.snapshots, () => snapshotsOf(store, of));
   const rules = (await unlessFailed(undefined, told, () => storedPolicy(store)))?.snapshots;
   if (rules === undefined) return;
-  for (const [of, newestFirst] of await byAgent(store, agent, own)) await prune(of, rules, async () => newestFirst);
+  for (const [of, newestFirst] of await byAgent(store, agent, own))
+    await prune(of, rules, async () => newestFirst);
 }
 
 /** Of agents that have one; undefined where it is damaged. */
@@ -102,8 +164,10 @@ async function ownPolicies(
   told: ToldOfSnapshots,
 ): Promise<ReadonlyMap<string, RetentionPolicy | undefined>> {
   const own = new Map<string, RetentionPolicy | undefined>();
-  const read = async (row: DocRow) => own.set(row.id, await unlessFailed(row.id, told, async () => policyOf(row)));
-  if (agent === undefined) for await (const row of documents(store, { kind: RETENTION })) await read(row);
+  const read = async (row: DocRow) =>
+    own.set(row.id, await unlessFailed(row.id, told, async () => policyOf(row)));
+  if (agent === undefined)
+    for await (const row of documents(store, { kind: RETENTION })) await read(row);
   else {
     const row = await store.doc(RETENTION, agent);
     if (row !== undefined) await read(row);
@@ -111,7 +175,11 @@ async function ownPolicies(
   return own;
 }
 
-async function unlessFailed<R>(agent: string | undefined, told: ToldOfSnapshots, act: () => Promise<R>): Promise<R | undefined> {
+async function unlessFailed<R>(
+  agent: string | undefined,
+  told: ToldOfSnapshots,
+  act: () => Promise<R>,
+): Promise<R | undefined> {
   try {
     return await act();
   } catch (error) {
@@ -128,7 +196,10 @@ async function byAgent(
   own: ReadonlyMap<string, unknown>,
 ): Promise<ReadonlyMap<string, readonly Aged[]>> {
   const found = new Map<string, Aged[]>();
-  for await (const row of documents(store, { kind: SNAPSHOT, ...(agent !== undefined && { of: agent }) })) {
+  for await (const row of documents(store, {
+    kind: SNAPSHOT,
+    ...(agent !== undefined && { of: agent }),
+  })) {
     if (row.of === null || own.has(row.of)) continue;
     const known = found.get(row.of) ?? [];
     known.push(...agedOf(row));

@@ -1,4 +1,7 @@
-/** Check a call of `agents.restore`, and answer it: in a dry run, once under a key, or from its receipt. */
+/**
+ * Check a call of `agents.restore`, and answer it: in a dry run, once under a key, or from its
+ * receipt.
+ */
 import { checkName } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { once } from "../../engine/journal/receipts.js";
@@ -7,19 +10,39 @@ import { noSnapshot, type Snapshot } from "../../engine/records/snapshot-record.
 import { callback, flag, options, signalOf } from "../../engine/util/options.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 import { getSnapshot } from "./list-snapshots.js";
-import { Restore, type RestoredKept, type RestoreOptions, type RestoreReport, type Restoring } from "./restoring.js";
+import {
+  Restore,
+  type RestoredKept,
+  type RestoreOptions,
+  type RestoreReport,
+  type Restoring,
+} from "./restoring.js";
 import { whileInUse } from "./snapshot-in-use.js";
 import { newSnapshotId } from "./take-snapshot.js";
 
-export async function restoreSnapshot(ground: Ground, snapshotId: string, o: RestoreOptions | undefined): Promise<RestoreReport> {
+export async function restoreSnapshot(
+  ground: Ground,
+  snapshotId: string,
+  o: RestoreOptions | undefined,
+): Promise<RestoreReport> {
   const id = checkName(snapshotId, "snapshot id");
-  const { takeOver, dryRun, signal, onProgress, key } = options(o, "agents.restore", ["takeOver", "dryRun", "signal", "onProgress", "key"]);
+  const { takeOver, dryRun, signal, onProgress, key } = options(o, "agents.restore", [
+    "takeOver",
+    "dryRun",
+    "signal",
+    "onProgress",
+    "key",
+  ]);
   const told = callback(onProgress, "onProgress");
   const stop = signalOf(signal);
   const isTaken = flag(takeOver, "takeOver") ?? false;
   const isDry = flag(dryRun, "dryRun") ?? false;
   if (key !== undefined) checkName(key, "key");
-  const given = { takeOver: isTaken, ...(stop && { signal: stop }), ...(told && { onProgress: told }) };
+  const given = {
+    takeOver: isTaken,
+    ...(stop && { signal: stop }),
+    ...(told && { onProgress: told }),
+  };
   if (isDry) {
     const row = await ground.store.doc(SNAPSHOT, id);
     if (row === undefined) throw noSnapshot(id);
@@ -43,6 +66,14 @@ async function reportAgain(ground: Ground, id: string, kept: RestoredKept): Prom
   const snapshot = (await getSnapshot(ground, id)) ?? (kept.snapshot as unknown as Snapshot);
   const recovery = await getSnapshot(ground, kept.recovery);
   const agent = await findAgent(ground.store, snapshot.agent);
-  const sessions = kept.sessions.map(([session, outcome]) => ({ id: session, outcome: outcome as Restoring }));
-  return { snapshot, ...(recovery && { recovery }), ...(agent && { agent: recordOf(agent) }), sessions };
+  const sessions = kept.sessions.map(([session, outcome]) => ({
+    id: session,
+    outcome: outcome as Restoring,
+  }));
+  return {
+    snapshot,
+    ...(recovery && { recovery }),
+    ...(agent && { agent: recordOf(agent) }),
+    sessions,
+  };
 }

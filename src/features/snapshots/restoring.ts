@@ -2,11 +2,19 @@
  * Putting an agent and its sessions back to where a snapshot found them.
  *
  * R1  everything the snapshot points at is read and verified before anything is changed.
- * R2  the change is one step: a snapshot of what is there now (`recovery`), the agent's record, and every session on its new line. It is
- *     made whole or not at all, and no one who held a session before can write to it after.
- * R3  nothing is lost by it: sessions go to new lines and keep the old ones, those begun later are archived, those deleted come back.
+ * R2  the change is one step: a snapshot of what is there now (`recovery`), the agent's record, and
+ *     every session on its new line. It is made whole or not at all, and no one who held a session
+ *     before can write to it after.
+ * R3  nothing is lost by it: sessions go to new lines and keep the old ones, those begun later are
+ *     archived, those deleted come back.
  */
-import { describeOwner, freeLease, grantLease, type Lease, releaseLease } from "../../core/sessions/lease.js";
+import {
+  describeOwner,
+  freeLease,
+  grantLease,
+  type Lease,
+  releaseLease,
+} from "../../core/sessions/lease.js";
 import type { SessionStatus } from "../../core/sessions/status.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { placeId, type SessionId } from "../../core/values/ids.js";
@@ -15,7 +23,13 @@ import { unsettled } from "../../engine/calls/pending.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import type { Receipt } from "../../engine/journal/receipts.js";
 import { inThisIncarnation } from "../../engine/lifecycle/acquire-lease.js";
-import { type AgentRecord, putAgent, recordOf, soundAgent, versionIn } from "../../engine/records/agent-record.js";
+import {
+  type AgentRecord,
+  putAgent,
+  recordOf,
+  soundAgent,
+  versionIn,
+} from "../../engine/records/agent-record.js";
 import {
   type HeadDoc,
   headOf,
@@ -41,7 +55,13 @@ import {
 import { breathe } from "../../engine/util/breathe.js";
 import type { KeyOption } from "../../engine/util/options.js";
 import type { Change } from "../../store/port/changes.js";
-import { AGENT, type Decision, type DocChange, type DocRow, SNAPSHOT } from "../../store/port/documents.js";
+import {
+  AGENT,
+  type Decision,
+  type DocChange,
+  type DocRow,
+  SNAPSHOT,
+} from "../../store/port/documents.js";
 import type { Present } from "../../store/port/rows.js";
 import { capture, lookAt } from "./capture.js";
 
@@ -56,8 +76,9 @@ export interface RestoreOptions extends KeyOption {
 }
 
 /**
- * What becomes of a session. `moved`: it goes back to where it was. `made`: it was deleted, and is there again. `labelled`: only its
- * title, tags or metadata change. `archived`: it was begun later, and is kept. `same`: it stands where it stood.
+ * What becomes of a session. `moved`: it goes back to where it was. `made`: it was deleted, and is
+ * there again. `labelled`: only its title, tags or metadata change. `archived`: it was begun later,
+ * and is kept. `same`: it stands where it stood.
  */
 export type Restoring = "moved" | "made" | "labelled" | "archived" | "same";
 
@@ -68,7 +89,10 @@ export interface RestoreReport {
   /** The record as it is afterwards; absent where the snapshot had none. */
   readonly agent?: AgentRecord;
   readonly sessions: readonly { readonly id: string; readonly outcome: Restoring }[];
-  /** Sessions that others hold and that would change; absent where there are none, or after they were taken over. */
+  /**
+   * Sessions that others hold and that would change; absent where there are none, or after they
+   * were taken over.
+   */
   readonly held?: readonly string[];
 }
 
@@ -101,7 +125,10 @@ interface Verified {
 /** For how long sessions are kept from others while they are looked at before they are moved. */
 const SEIZED_MS = 120_000;
 
-type Options = { readonly takeOver: boolean; readonly renew?: () => Promise<void> } & Pick<RestoreOptions, "signal" | "onProgress">;
+type Options = { readonly takeOver: boolean; readonly renew?: () => Promise<void> } & Pick<
+  RestoreOptions,
+  "signal" | "onProgress"
+>;
 
 export class Restore {
   readonly #ground: Ground;
@@ -123,8 +150,13 @@ export class Restore {
     await this.#ground.learnIncarnation();
     const sessions = await lookAt(this.#ground, this.#snapshot.agent);
     const outcomes = this.#outcomes(sessions, verified);
-    const held = sessions.filter((present) => this.#holderOf(present, now) && outcomes.get(present.session.id) === "moved");
-    return this.#report(outcomes, held.length === 0 ? undefined : { held: held.map(({ session }) => session.id) });
+    const held = sessions.filter(
+      (present) => this.#holderOf(present, now) && outcomes.get(present.session.id) === "moved",
+    );
+    return this.#report(
+      outcomes,
+      held.length === 0 ? undefined : { held: held.map(({ session }) => session.id) },
+    );
   }
 
   async run(newId: () => string, receipt: Receipt<RestoredKept>): Promise<RestoreReport> {
@@ -154,7 +186,8 @@ export class Restore {
       await breathe();
       await this.#o.renew?.();
       const { place, digest } = entry;
-      if (place === null) verified.set(entry.id, { entry, status: "in-progress", reason: undefined });
+      if (place === null)
+        verified.set(entry.id, { entry, status: "in-progress", reason: undefined });
       else {
         const { fold, end } = await this.#ground.loader.place(place, { sized: false });
         if (end !== digest)
@@ -171,7 +204,10 @@ export class Restore {
     return verified;
   }
 
-  #outcomes(sessions: readonly Present[], verified: ReadonlyMap<string, Verified>): ReadonlyMap<string, Restoring> {
+  #outcomes(
+    sessions: readonly Present[],
+    verified: ReadonlyMap<string, Verified>,
+  ): ReadonlyMap<string, Restoring> {
     const outcomes = new Map<string, Restoring>();
     for (const present of sessions) {
       const was = verified.get(present.session.id)?.entry;
@@ -199,9 +235,18 @@ export class Restore {
         const holder = this.#holderOf(present, now);
         if (holder !== undefined && !this.#o.takeOver) throw held(id, holder);
         const before = leaseOf(present.session);
-        const lease: Lease = { epoch: before.epoch + 1, owner: this.#ground.machine.self, until: now + SEIZED_MS, ...incarnation };
+        const lease: Lease = {
+          epoch: before.epoch + 1,
+          owner: this.#ground.machine.self,
+          until: now + SEIZED_MS,
+          ...incarnation,
+        };
         seized.set(id, lease);
-        changes.push({ session: id, when: { epoch: before.epoch }, lease: leaseRow(id as SessionId, lease) });
+        changes.push({
+          session: id,
+          when: { epoch: before.epoch },
+          lease: leaseRow(id as SessionId, lease),
+        });
       }
       return { changes, docs: [] };
     });
@@ -225,7 +270,8 @@ export class Restore {
     for (const id of seized.keys()) {
       await breathe();
       const present = await this.#ground.journal.present(id as SessionId);
-      const [open] = present === undefined ? [] : unsettled((await this.#ground.loader.courseAt(present)).open);
+      const [open] =
+        present === undefined ? [] : unsettled((await this.#ground.loader.courseAt(present)).open);
       if (open === undefined) continue;
       throw new HoldfastError(
         "BAD_STATUS",
@@ -235,7 +281,10 @@ export class Restore {
     }
   }
 
-  /** R2. Undefined where a session is to be moved that is not seized, or not any more: then all of them are seized anew. */
+  /**
+   * R2. Undefined where a session is to be moved that is not seized, or not any more: then all of
+   * them are seized anew.
+   */
   async #apply(
     verified: ReadonlyMap<string, Verified>,
     seized: ReadonlyMap<string, Lease>,
@@ -256,18 +305,22 @@ export class Restore {
       let report: RestoreReport | undefined;
       let isSeized = true;
       let before = 0;
-      const applied = await capture(this.#ground, { agent, hold: true, also: [...buried.keys()] }, (sessions) => {
-        report = undefined;
-        isSeized = this.#isSeized(sessions, verified, seized);
-        if (!isSeized) return undefined;
-        const decided = this.#decide(sessions, verified, seized, buried, row, newId());
-        report = decided?.report;
-        if (report === undefined || decided === undefined) return undefined;
-        const { changes } = decided.decision;
-        const docs = [...decided.decision.docs, still];
-        before = changes.length + docs.length;
-        return { changes, docs: [...docs, ...receipt.docs(keptOf(report))] };
-      });
+      const applied = await capture(
+        this.#ground,
+        { agent, hold: true, also: [...buried.keys()] },
+        (sessions) => {
+          report = undefined;
+          isSeized = this.#isSeized(sessions, verified, seized);
+          if (!isSeized) return undefined;
+          const decided = this.#decide(sessions, verified, seized, buried, row, newId());
+          report = decided?.report;
+          if (report === undefined || decided === undefined) return undefined;
+          const { changes } = decided.decision;
+          const docs = [...decided.decision.docs, still];
+          before = changes.length + docs.length;
+          return { changes, docs: [...docs, ...receipt.docs(keptOf(report))] };
+        },
+      );
       receipt.check(applied, before);
       if (!isSeized) return undefined;
       if (report !== undefined && applied.ok) {
@@ -276,24 +329,44 @@ export class Restore {
       }
       // Its record was saved, or a session deleted, in between.
     }
-    throw new HoldfastError("BUSY", `Agent ${quote(agent)} was changed again and again while it was restored. Try again.`, {});
+    throw new HoldfastError(
+      "BUSY",
+      `Agent ${quote(agent)} was changed again and again while it was restored. Try again.`,
+      {},
+    );
   }
 
-  /** That the snapshot says what it said when it was read: a redaction may have taken a text out of it since, which must not come back. */
+  /**
+   * That the snapshot says what it said when it was read: a redaction may have taken a text out of
+   * it since, which must not come back.
+   */
   async #still(): Promise<DocChange> {
     const { id, digest } = this.#snapshot;
     const row = await this.#ground.store.doc(SNAPSHOT, id);
     if (row === undefined) throw noSnapshot(id);
     if (snapshotOf(row).digest !== digest)
-      throw new HoldfastError("BUSY", `Snapshot ${quote(id)} was redacted while it was restored. Nothing was changed. Try again.`, {});
+      throw new HoldfastError(
+        "BUSY",
+        `Snapshot ${quote(id)} was redacted while it was restored. Nothing was changed. Try again.`,
+        {},
+      );
     return { kind: SNAPSHOT, id, when: { version: row.version } };
   }
 
-  /** One that stood where it should may have gone on since, and one that was seized may have been taken over. */
-  #isSeized(sessions: readonly Present[], verified: ReadonlyMap<string, Verified>, seized: ReadonlyMap<string, Lease>): boolean {
+  /**
+   * One that stood where it should may have gone on since, and one that was seized may have been
+   * taken over.
+   */
+  #isSeized(
+    sessions: readonly Present[],
+    verified: ReadonlyMap<string, Verified>,
+    seized: ReadonlyMap<string, Lease>,
+  ): boolean {
     const outcomes = this.#outcomes(sessions, verified);
     return sessions.every(
-      ({ session }) => outcomes.get(session.id) !== "moved" || seized.get(session.id)?.epoch === leaseOf(session).epoch,
+      ({ session }) =>
+        outcomes.get(session.id) !== "moved" ||
+        seized.get(session.id)?.epoch === leaseOf(session).epoch,
     );
   }
 
@@ -311,8 +384,10 @@ export class Restore {
     for (const present of sessions) {
       const { id } = present.session;
       const outcome = outcomes.get(id);
-      if (outcome === "moved") changes.push(this.#moved(present, verified.get(id) as Verified, seized.get(id) as Lease));
-      else if (outcome === "labelled" || outcome === "archived") changes.push(relabelled(present, verified.get(id)?.entry));
+      if (outcome === "moved")
+        changes.push(this.#moved(present, verified.get(id) as Verified, seized.get(id) as Lease));
+      else if (outcome === "labelled" || outcome === "archived")
+        changes.push(relabelled(present, verified.get(id)?.entry));
     }
     for (const [id, { entry, status, reason }] of verified) {
       if (outcomes.get(id) !== "made") continue;
@@ -321,27 +396,44 @@ export class Restore {
       changes.push(this.#made(entry, status, reason, epoch));
     }
     const now = this.#ground.wallMs();
-    const about = { id: recoveryId, agent: this.#snapshot.agent, kind: "recovery", createdAt: now, metadata: {} } as const;
-    const name = `before ${this.#snapshot.name ?? this.#snapshot.id} was restored`.slice(0, 200).toWellFormed();
+    const about = {
+      id: recoveryId,
+      agent: this.#snapshot.agent,
+      kind: "recovery",
+      createdAt: now,
+      metadata: {},
+    } as const;
+    const name = `before ${this.#snapshot.name ?? this.#snapshot.id} was restored`
+      .slice(0, 200)
+      .toWellFormed();
     const record = row && soundAgent(row);
     const left = row !== undefined && record === undefined ? { damaged: row.text } : undefined;
     const contents = { agent: record ?? null, ...left, sessions: sessions.map(entryOf) };
     const recovery = newSnapshot({ ...about, name, ...(left && { description: LEFT }) }, contents);
     const docs = [recovery.change];
     const was = this.#contents.agent;
-    const version = record?.version ?? Math.max(was?.version ?? 0, row === undefined ? 0 : versionIn(row));
+    const version =
+      record?.version ?? Math.max(was?.version ?? 0, row === undefined ? 0 : versionIn(row));
     const next = was && { ...was, version: version + 1, updatedAt: now };
     if (next !== null) docs.push(putAgent(next, row));
-    const report = this.#report(outcomes, { recovery: recovery.snapshot, ...(next === null ? undefined : { agent: recordOf(next) }) });
+    const report = this.#report(outcomes, {
+      recovery: recovery.snapshot,
+      ...(next === null ? undefined : { agent: recordOf(next) }),
+    });
     return { decision: { changes, docs }, report };
   }
 
-  #report(outcomes: ReadonlyMap<string, Restoring>, more: Partial<RestoreReport> | undefined): RestoreReport {
+  #report(
+    outcomes: ReadonlyMap<string, Restoring>,
+    more: Partial<RestoreReport> | undefined,
+  ): RestoreReport {
     const { agent } = this.#contents;
     return {
       snapshot: this.#snapshot,
       ...(agent === null ? undefined : { agent: recordOf(agent) }),
-      sessions: [...outcomes].map(([id, outcome]) => ({ id, outcome })).sort((a, b) => (a.id < b.id ? -1 : 1)),
+      sessions: [...outcomes]
+        .map(([id, outcome]) => ({ id, outcome }))
+        .sort((a, b) => (a.id < b.id ? -1 : 1)),
       ...more,
     };
   }
@@ -364,7 +456,9 @@ export class Restore {
       line: begun,
       head: headRow(head),
       lease: leaseRow(head.id, releaseLease(lease)),
-      ...(isLabelled(label, entry) ? undefined : { label: labelRow({ ...entry.label, id: head.id, version: label.version + 1 }) }),
+      ...(isLabelled(label, entry)
+        ? undefined
+        : { label: labelRow({ ...entry.label, id: head.id, version: label.version + 1 }) }),
     };
   }
 
@@ -404,21 +498,32 @@ export class Restore {
   async #letGo(seized: ReadonlyMap<string, Lease>): Promise<void> {
     for (const [id, lease] of seized)
       await this.#ground.store
-        .apply([{ session: id, when: { epoch: lease.epoch }, lease: leaseRow(id as SessionId, releaseLease(lease)) }])
+        .apply([
+          {
+            session: id,
+            when: { epoch: lease.epoch },
+            lease: leaseRow(id as SessionId, releaseLease(lease)),
+          },
+        ])
         .catch(() => {});
   }
 }
 
 const TRIES = 10;
 
-const LEFT = "The record of the agent was damaged. What was left of its text is kept here, and is not put back.";
+const LEFT =
+  "The record of the agent was damaged. What was left of its text is kept here, and is not put back.";
 
 const isAt = ({ session, end, line }: Present, { place, digest }: Entry): boolean =>
   end === undefined
     ? place === null
       ? line?.origin === null
       : line?.origin?.line === place.line && line.origin.seq === place.seq
-    : place !== null && digest !== null && end.line === place.line && end.seq === place.seq && session.head.line === place.line;
+    : place !== null &&
+      digest !== null &&
+      end.line === place.line &&
+      end.seq === place.seq &&
+      session.head.line === place.line;
 
 function isLabelled(label: LabelDoc, { label: was }: Entry): boolean {
   const { id: _id, version: _version, ...own } = label;
@@ -427,7 +532,11 @@ function isLabelled(label: LabelDoc, { label: was }: Entry): boolean {
 
 function relabelled({ session }: Present, was: Entry | undefined): Change {
   const before = labelOf(session);
-  const next: LabelDoc = { ...(was === undefined ? { ...before, archived: true } : was.label), id: before.id, version: before.version + 1 };
+  const next: LabelDoc = {
+    ...(was === undefined ? { ...before, archived: true } : was.label),
+    id: before.id,
+    version: before.version + 1,
+  };
   return { session: session.id, when: { version: before.version }, label: labelRow(next) };
 }
 

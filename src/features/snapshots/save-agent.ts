@@ -21,7 +21,11 @@ import {
 import { type KeyOption, options } from "../../engine/util/options.js";
 import { AGENT } from "../../store/port/documents.js";
 
-export async function saveAgent(ground: Ground, agent: AgentInput, o: KeyOption | undefined): Promise<AgentRecord> {
+export async function saveAgent(
+  ground: Ground,
+  agent: AgentInput,
+  o: KeyOption | undefined,
+): Promise<AgentRecord> {
   const { key } = options(o, "agents.save", ["key"]);
   const checked = checkAgent(agent);
   return once<number, AgentRecord>(
@@ -40,11 +44,24 @@ export async function setStateKey(
 ): Promise<AgentRecord> {
   const name = checkName(key, "state key");
   const { value: copy } = encode(value, pathTo("state", name));
-  return editState(ground, { name: "agents.set", id, args: { set: Object.fromEntries([[name, copy]]) } }, o);
+  return editState(
+    ground,
+    { name: "agents.set", id, args: { set: Object.fromEntries([[name, copy]]) } },
+    o,
+  );
 }
 
-export async function unsetStateKey(ground: Ground, id: string, key: string, o: KeyOption | undefined): Promise<AgentRecord> {
-  return editState(ground, { name: "agents.unset", id, args: { unset: [checkName(key, "state key")] } }, o);
+export async function unsetStateKey(
+  ground: Ground,
+  id: string,
+  key: string,
+  o: KeyOption | undefined,
+): Promise<AgentRecord> {
+  return editState(
+    ground,
+    { name: "agents.unset", id, args: { unset: [checkName(key, "state key")] } },
+    o,
+  );
 }
 
 interface Edit {
@@ -54,7 +71,11 @@ interface Edit {
   readonly args: Pick<AgentInput, "set" | "unset">;
 }
 
-async function editState(ground: Ground, { name, id: given, args }: Edit, o: KeyOption | undefined): Promise<AgentRecord> {
+async function editState(
+  ground: Ground,
+  { name, id: given, args }: Edit,
+  o: KeyOption | undefined,
+): Promise<AgentRecord> {
   const { key } = options(o, name, ["key"]);
   const checked = checkAgent({ id: given, ...args });
   const { id } = checked;
@@ -77,11 +98,16 @@ async function putChecked(
     if (row === undefined && !makes) throw noAgent(id);
     const now = ground.wallMs();
     // Of a damaged record an edit would keep nothing but itself.
-    const before = row && (version === undefined && !isEdit ? (soundAgent(row) ?? emptyAfter(row, now)) : agentOf(row));
+    const before =
+      row &&
+      (version === undefined && !isEdit ? (soundAgent(row) ?? emptyAfter(row, now)) : agentOf(row));
     const found = before?.version ?? 0;
     if (version !== undefined && version !== found) throw conflict(id, version, found);
     const after = redacted(ground.redactor, next(before, now));
-    const applied = await ground.store.apply([], [putAgent(after, row), ...receipt.docs(after.version)]);
+    const applied = await ground.store.apply(
+      [],
+      [putAgent(after, row), ...receipt.docs(after.version)],
+    );
     if (applied.ok) return recordOf(after);
     receipt.check(applied, 1);
     // Another process saved the record in between: read it again, and change that.

@@ -25,22 +25,40 @@ import { getSnapshot } from "./list-snapshots.js";
 
 const TRIES = 10;
 
-export async function takeSnapshot(ground: Ground, id: string, o: SnapshotOptions | undefined): Promise<Snapshot> {
+export async function takeSnapshot(
+  ground: Ground,
+  id: string,
+  o: SnapshotOptions | undefined,
+): Promise<Snapshot> {
   const agent = checkName(id, "agent id");
-  const { key, ...args } = options(o, "agents.snapshot", ["name", "description", "kind", "metadata", "labels", "key"]);
+  const { key, ...args } = options(o, "agents.snapshot", [
+    "name",
+    "description",
+    "kind",
+    "metadata",
+    "labels",
+    "key",
+  ]);
   const { name, description, kind, metadata } = args;
   const labels = relabelsIn(ground, args.labels);
   const checkedKind = oneOf(kind, "kind", KINDS) ?? "manual";
   const said = {
     ...(name === undefined ? undefined : { name: checkText(name, "name", MAX_SNAPSHOT_NAME) }),
-    ...(description === undefined ? undefined : { description: checkText(description, "description", MAX_DESCRIPTION) }),
+    ...(description === undefined
+      ? undefined
+      : { description: checkText(description, "description", MAX_DESCRIPTION) }),
     metadata: metadata === undefined ? {} : checkMetadata(metadata, "metadata"),
   };
   return once<string, Snapshot>(
     ground,
     { key, name: "agents.snapshot", to: agent, args },
     async (receipt) =>
-      (await snapshotNow(ground, agent, { kind: checkedKind, ...redactedWords(ground, said) }, { receipt, labels })) as Snapshot,
+      (await snapshotNow(
+        ground,
+        agent,
+        { kind: checkedKind, ...redactedWords(ground, said) },
+        { receipt, labels },
+      )) as Snapshot,
     (made) => requireSnapshot(ground, made),
   );
 }
@@ -51,23 +69,53 @@ async function requireSnapshot(ground: Ground, id: string): Promise<Snapshot> {
   return found;
 }
 
-function relabelsIn(ground: Ground, labels: SnapshotOptions["labels"]): ReadonlyMap<string, Relabel> {
-  const given = labels === undefined ? [] : entriesIn(labels, "labels", "an object with a label for each session id");
+function relabelsIn(
+  ground: Ground,
+  labels: SnapshotOptions["labels"],
+): ReadonlyMap<string, Relabel> {
+  const given =
+    labels === undefined
+      ? []
+      : entriesIn(labels, "labels", "an object with a label for each session id");
   if (given.length > MAX_SESSIONS)
-    throw new HoldfastError("TOO_LARGE", `labels: more than ${MAX_SESSIONS} sessions.`, { path: "labels", limit: MAX_SESSIONS });
-  return new Map(given.map(([id, label]) => [id, relabelBy(ground, label as SessionUpdate, pathTo("labels", id))]));
+    throw new HoldfastError("TOO_LARGE", `labels: more than ${MAX_SESSIONS} sessions.`, {
+      path: "labels",
+      limit: MAX_SESSIONS,
+    });
+  return new Map(
+    given.map(([id, label]) => [
+      id,
+      relabelBy(ground, label as SessionUpdate, pathTo("labels", id)),
+    ]),
+  );
 }
 
-function redactedWords<T extends Pick<Snapshot, "name" | "description" | "metadata">>({ redactor }: Ground, said: T): T {
+function redactedWords<T extends Pick<Snapshot, "name" | "description" | "metadata">>(
+  { redactor }: Ground,
+  said: T,
+): T {
   if (redactor === undefined) return said;
   const { name, description, metadata } = said;
   return {
     ...said,
-    ...(name !== undefined && { name: checkText(redactor.text(name, { in: "snapshot", field: "name" }), "name", MAX_SNAPSHOT_NAME) }),
-    ...(description !== undefined && {
-      description: checkText(redactor.text(description, { in: "snapshot", field: "description" }), "description", MAX_DESCRIPTION),
+    ...(name !== undefined && {
+      name: checkText(
+        redactor.text(name, { in: "snapshot", field: "name" }),
+        "name",
+        MAX_SNAPSHOT_NAME,
+      ),
     }),
-    metadata: checkMetadata(redactor.json(metadata, { in: "snapshot", field: "metadata" }), "metadata"),
+    ...(description !== undefined && {
+      description: checkText(
+        redactor.text(description, { in: "snapshot", field: "description" }),
+        "description",
+        MAX_DESCRIPTION,
+      ),
+    }),
+    metadata: checkMetadata(
+      redactor.json(metadata, { in: "snapshot", field: "metadata" }),
+      "metadata",
+    ),
   };
 }
 
@@ -89,14 +137,21 @@ export async function snapshotNow(
   for (let tries = 0; tries < TRIES; tries++) {
     const record = await findAgent(ground.store, agent);
     // It is still the record when the sessions are looked at.
-    const still = { kind: AGENT, id: agent, when: record === undefined ? { absent: true as const } : { version: record.version } };
+    const still = {
+      kind: AGENT,
+      id: agent,
+      when: record === undefined ? { absent: true as const } : { version: record.version },
+    };
     let made: Snapshot | undefined;
     const applied = await capture(ground, { agent, hold: false }, (sessions) => {
       made = undefined;
       if (record === undefined && sessions.length === 0) throw noAgent(agent);
       const now = { id: newSnapshotId(ground), agent, createdAt: ground.wallMs() };
       const entries = sessions.map(entryOf).map((entry) => withLabel(entry, labels?.get(entry.id)));
-      const { change, snapshot } = newSnapshot({ ...now, ...about }, { agent: record ?? null, sessions: entries });
+      const { change, snapshot } = newSnapshot(
+        { ...now, ...about },
+        { agent: record ?? null, sessions: entries },
+      );
       if (snapshot.digest === unless) return undefined;
       made = snapshot;
       return { changes: [], docs: [still, change, ...(receipt?.docs(snapshot.id) ?? [])] };
@@ -104,9 +159,17 @@ export async function snapshotNow(
     if (applied.ok) return made;
     receipt?.check(applied, 2);
     if (applied.why === "origin")
-      throw new HoldfastError("CORRUPT", `A session of agent ${quote(agent)} does not stand where it says. Run verify.`, {});
+      throw new HoldfastError(
+        "CORRUPT",
+        `A session of agent ${quote(agent)} does not stand where it says. Run verify.`,
+        {},
+      );
   }
-  throw new HoldfastError("BUSY", `The record of agent ${quote(agent)} was saved again and again meanwhile. Try again.`, {});
+  throw new HoldfastError(
+    "BUSY",
+    `The record of agent ${quote(agent)} was saved again and again meanwhile. Try again.`,
+    {},
+  );
 }
 
 export const newSnapshotId = (ground: Ground): string => `snap-${ground.newLineId()}`;

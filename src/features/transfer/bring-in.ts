@@ -1,7 +1,8 @@
 /**
- * What came with one session, brought into the target: its lines belong to nobody until one apply makes the session and gives them to it.
- * A session that is small enough is brought in whole by that one apply. Others leave lines that nobody owns if the import is killed; the
- * next one goes on from where those end, and `gc` frees them if there is none.
+ * What came with one session, brought into the target: its lines belong to nobody until one apply
+ * makes the session and gives them to it. A session that is small enough is brought in whole by
+ * that one apply. Others leave lines that nobody owns if the import is killed; the next one goes on
+ * from where those end, and `gc` frees them if there is none.
  */
 import { open } from "../../core/journal/open-save.js";
 import { refsIn } from "../../core/journal/refs.js";
@@ -12,18 +13,37 @@ import type { Blob } from "../../core/messages/message.js";
 import { freeLease } from "../../core/sessions/lease.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { type ErrorCode, HoldfastError, quote } from "../../core/values/errors.js";
-import { type LineId, MAX_SEQ, type Place, placeId, type SessionId } from "../../core/values/ids.js";
+import {
+  type LineId,
+  MAX_SEQ,
+  type Place,
+  placeId,
+  type SessionId,
+} from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import { freeLines } from "../../engine/journal/cut-lines.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import { isStale, type Remembered, rememberedOf, rememberSaves } from "../../engine/journal/remembered.js";
+import {
+  isStale,
+  type Remembered,
+  rememberedOf,
+  rememberSaves,
+} from "../../engine/journal/remembered.js";
 import { headOf, type LineDoc, leaseRow } from "../../engine/records/rows.js";
 import type { Change, NewSave } from "../../store/port/changes.js";
 import type { Head, Label, NewLine } from "../../store/port/rows.js";
 
-/** What a stream says, verified: a line begins or goes on, a save follows on it, and at the end comes the session. */
+/**
+ * What a stream says, verified: a line begins or goes on, a save follows on it, and at the end
+ * comes the session.
+ */
 export type Brought =
-  | { readonly line: NewLine; readonly doc: LineDoc; readonly of: SessionId | null; readonly after: number }
+  | {
+      readonly line: NewLine;
+      readonly doc: LineDoc;
+      readonly of: SessionId | null;
+      readonly after: number;
+    }
   | NewSave
   | { readonly session: SessionId; readonly head: Head; readonly label: Label };
 
@@ -52,7 +72,10 @@ export interface Target {
   /** Lines that were brought in and that gc must leave alone meanwhile. */
   readonly pinned: Set<string>;
   readonly wrote: { saves: number; blobs: number };
-  /** Lines that came, with what they begin on, and those of them from which the target has removed texts that came. */
+  /**
+   * Lines that came, with what they begin on, and those of them from which the target has removed
+   * texts that came.
+   */
   readonly origins: Map<LineId, Place | null>;
   /** From which record on. */
   readonly stale: Map<LineId, number>;
@@ -105,7 +128,9 @@ export class BringIn {
 
   /** Lines that were brought in and belong to nobody, unless the session came after them. */
   get loose(): readonly LineId[] {
-    return [...this.#lines.values()].flatMap(({ line, owner }) => (owner === undefined ? line.id : []));
+    return [...this.#lines.values()].flatMap(({ line, owner }) =>
+      owner === undefined ? line.id : [],
+    );
   }
 
   async take(brought: Brought): Promise<Outcome | undefined> {
@@ -127,15 +152,26 @@ export class BringIn {
     if (known === undefined) {
       const row = await store.line(line.id);
       if (row !== undefined && row.text !== line.text)
-        throw new Refused("CONFLICT", `Line ${line.id} is another one here. Import it into another store.`);
+        throw new Refused(
+          "CONFLICT",
+          `Line ${line.id} is another one here. Import it into another store.`,
+        );
       const owner = row?.owned ? row.session : undefined;
       this.#target.origins.set(line.id, doc.origin);
       if (owner === undefined) this.#refuseStale(line.id);
       if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
-      const tail = row === undefined ? undefined : await this.#target.ground.journal.saves.last(line.id);
+      const tail =
+        row === undefined ? undefined : await this.#target.ground.journal.saves.last(line.id);
       const home = of !== null && (await store.session(of)) === undefined ? of : nobodys(line.id);
       const redacted = await this.#orRefused(() => rememberedOf(this.#target.ground, line.id));
-      const nothing = { end: after, last: undefined, differs: false, lacks: false, ahead: [], rewritten: [] };
+      const nothing = {
+        end: after,
+        last: undefined,
+        differs: false,
+        lacks: false,
+        ahead: [],
+        rewritten: [],
+      };
       this.#lines.set(line.id, { line, of, home, owner, tail, redacted, ...nothing });
       if (owner === undefined) this.#target.pinned.add(line.id);
     } else if (of !== null) this.#lines.set(line.id, { ...known, of });
@@ -147,10 +183,20 @@ export class BringIn {
   /** What a line begins at must be in the target, the same. */
   async #checkOrigin(origin: Place, { prev }: LineDoc): Promise<void> {
     const { store } = this.#target.ground;
-    if (this.#pending.some(({ saves }) => saves.some(({ save }) => save.line === origin.line && save.seq === origin.seq))) return;
+    if (
+      this.#pending.some(({ saves }) =>
+        saves.some(({ save }) => save.line === origin.line && save.seq === origin.seq),
+      )
+    )
+      return;
     const found = await this.#at(origin);
     const isPlace = found !== undefined && found.seq === origin.seq && !isGap(found);
-    if (isPlace && open(found, {}).digest === prev && (found.mark !== null || (await this.#loads(origin)))) return;
+    if (
+      isPlace &&
+      open(found, {}).digest === prev &&
+      (found.mark !== null || (await this.#loads(origin)))
+    )
+      return;
     // A dry run has not brought it in; and what belongs to nobody may have been freed since it was.
     if (!isPlace && this.#target.dryRun) return;
     if (!isPlace && (await store.line(origin.line))?.owned !== true) throw new Again();
@@ -188,7 +234,9 @@ export class BringIn {
     try {
       return await look();
     } catch (error) {
-      throw error instanceof HoldfastError && error.code === "CORRUPT" ? new Refused("CORRUPT", error.message) : error;
+      throw error instanceof HoldfastError && error.code === "CORRUPT"
+        ? new Refused("CORRUPT", error.message)
+        : error;
     }
   }
 
@@ -207,18 +255,25 @@ export class BringIn {
         );
     } else if (tail !== undefined && tail.seq > end) {
       // More than came is right only where it is not to be given to this session.
-      if (of !== null || (last !== undefined && !(await this.#isThere(last.save, false)))) await this.#free(current);
+      if (of !== null || (last !== undefined && !(await this.#isThere(last.save, false))))
+        await this.#free(current);
     }
   }
 
-  /** Whether the target holds this save. One that went in a gap is taken for the same: what stands around it is chained to it. */
+  /**
+   * Whether the target holds this save. One that went in a gap is taken for the same: what stands
+   * around it is chained to it.
+   */
   async #isThere(save: Save, orGap: boolean): Promise<boolean> {
     const there = await this.#at(save);
     if (there === undefined) return false;
     return there.seq === save.seq ? there.check === save.check : orGap && isGap(there);
   }
 
-  /** A line that nobody owns holds something else, or more: what an import has left of another export. It goes, and all begins again. */
+  /**
+   * A line that nobody owns holds something else, or more: what an import has left of another
+   * export. It goes, and all begins again.
+   */
   async #free({ line, tail }: TargetLine): Promise<void> {
     const { ground, dryRun } = this.#target;
     if (dryRun) return;
@@ -238,10 +293,12 @@ export class BringIn {
     const current = this.#current as TargetLine;
     const { save } = fresh;
     const { owner, tail } = current;
-    if (rewrittenSections(save) !== undefined) current.rewritten.push({ ...save, items: null, state: null, mark: null });
+    if (rewrittenSections(save) !== undefined)
+      current.rewritten.push({ ...save, items: null, state: null, mark: null });
     current.last = fresh;
     current.end = save.seq;
-    if (current.redacted !== undefined && isStale(current.redacted, save)) await this.#noteStale(save);
+    if (current.redacted !== undefined && isStale(current.redacted, save))
+      await this.#noteStale(save);
     // A line that a session owns here is not added to; but others that begin on it may be.
     if (owner !== undefined) return;
     if (tail !== undefined && firstSeq(save) <= tail.seq) return this.#compare(current, fresh);
@@ -254,15 +311,25 @@ export class BringIn {
     this.#open(current).push(sent);
     this.#saves += 1;
     this.#newBlobs += fresh.blobs.length;
-    this.#bytes += textBytes(save.items) + textBytes(save.state) + blobs.reduce((sum, { bytes }) => sum + bytes.length, 0);
+    this.#bytes +=
+      textBytes(save.items) +
+      textBytes(save.state) +
+      blobs.reduce((sum, { bytes }) => sum + bytes.length, 0);
     if (this.#saves >= SAVES_AT_ONCE || this.#bytes >= BYTES_AT_ONCE) await this.#flush();
   }
 
-  /** A save that is there already, on a line that belongs to nobody: the same, and with as much of it. */
+  /**
+   * A save that is there already, on a line that belongs to nobody: the same, and with as much of
+   * it.
+   */
   async #compare(current: TargetLine, { save, refs }: NewSave): Promise<void> {
     const { line, of, tail } = current;
     const there = await this.#ahead(current, save);
-    if (there === undefined || save.seq > (tail as Save).seq || (there.seq === save.seq ? there.check !== save.check : !isGap(there)))
+    if (
+      there === undefined ||
+      save.seq > (tail as Save).seq ||
+      (there.seq === save.seq ? there.check !== save.check : !isGap(there))
+    )
       return this.#free(current);
     for (const name of refs) this.#sure.add(name);
     const sections = ["items", "state", "mark"] as const;
@@ -272,11 +339,14 @@ export class BringIn {
     } else if (
       of !== null &&
       !this.#target.dryRun &&
-      (sections.some((section) => there[section] !== null && save[section] === null) || isUnredacted(there, rewrittenSections(save) ?? {}))
+      (sections.some((section) => there[section] !== null && save[section] === null) ||
+        isUnredacted(there, rewrittenSections(save) ?? {}))
     ) {
-      // What was dropped or redacted where it comes from is not brought back, unless a fork here needs it.
+      // What was dropped or redacted where it comes from is not brought back, unless a fork here
+      // needs it.
       await freeLines(this.#target.ground, [line.id]);
-      if ((await this.#target.ground.journal.saves.last(line.id))?.seq !== tail?.seq) throw new Again();
+      if ((await this.#target.ground.journal.saves.last(line.id))?.seq !== tail?.seq)
+        throw new Again();
     }
   }
 
@@ -285,7 +355,11 @@ export class BringIn {
     while ((current.ahead[0]?.seq ?? seq) < seq) current.ahead.shift();
     if (current.ahead.length === 0) {
       const rest = { line, from: seq, to: MAX_SEQ };
-      for await (const page of this.#target.ground.journal.saves.pages(rest, { items: true, state: true, rows: AHEAD })) {
+      for await (const page of this.#target.ground.journal.saves.pages(rest, {
+        items: true,
+        state: true,
+        rows: AHEAD,
+      })) {
         current.ahead = [...page];
         break;
       }
@@ -317,7 +391,10 @@ export class BringIn {
     }
   }
 
-  /** Every blob that a save refers to comes with it, unless a save before it holds it there: none can be swept in between. */
+  /**
+   * Every blob that a save refers to comes with it, unless a save before it holds it there: none
+   * can be swept in between.
+   */
   async #blobs({ refs, blobs }: NewSave): Promise<readonly Blob[]> {
     const { ground, dryRun, came } = this.#target;
     const all = [...blobs];
@@ -337,7 +414,10 @@ export class BringIn {
     return all;
   }
 
-  /** The saves of a line that are to be applied next. Each batch says that the line belongs to nobody: else it is not added to. */
+  /**
+   * The saves of a line that are to be applied next. Each batch says that the line belongs to
+   * nobody: else it is not added to.
+   */
   #open({ line, home }: TargetLine): NewSave[] {
     const last = this.#pending.at(-1);
     if (last?.loose.id === line.id) return last.saves;
@@ -377,12 +457,21 @@ export class BringIn {
     }
     const taken = own.find(({ owner }) => owner !== undefined);
     if (taken !== undefined)
-      throw new Refused("CONFLICT", `Line ${taken.line.id} of session ${quote(id)} belongs to session ${quote(taken.owner ?? "?")} here.`);
+      throw new Refused(
+        "CONFLICT",
+        `Line ${taken.line.id} of session ${quote(id)} belongs to session ${quote(taken.owner ?? "?")} here.`,
+      );
     // Its title, tags and metadata come as they were.
     const { title = null } = headOf({ id, head });
     for (const { line, redacted, end } of own) {
-      const was = line.id === head.line && redacted?.head !== undefined && end <= redacted.head.seq ? redacted.head : undefined;
-      if ((redacted?.label ?? 0) > label.version || (was !== undefined && title !== null && title !== was.title))
+      const was =
+        line.id === head.line && redacted?.head !== undefined && end <= redacted.head.seq
+          ? redacted.head
+          : undefined;
+      if (
+        (redacted?.label ?? 0) > label.version ||
+        (was !== undefined && title !== null && title !== was.title)
+      )
         this.#target.stale.set(line.id, 0);
       this.#refuseStale(line.id);
     }
@@ -391,25 +480,36 @@ export class BringIn {
     return "imported";
   }
 
-  /** One apply: what is left to bring in, and the session, which is given its lines if each still ends where it should. */
+  /**
+   * One apply: what is left to bring in, and the session, which is given its lines if each still
+   * ends where it should.
+   */
   async #make(id: SessionId, head: Head, label: Label, own: readonly TargetLine[]): Promise<void> {
     const { store } = this.#target.ground;
     const ends: NewSave[] = [];
     for (const { line, tail, last } of own) {
-      const isPending = last !== undefined && this.#pending.some(({ saves }) => saves.includes(last));
+      const isPending =
+        last !== undefined && this.#pending.some(({ saves }) => saves.includes(last));
       const end = last ?? (tail && (await this.#stored(line.id)));
       if (end !== undefined && !isPending) ends.push(end);
     }
     // It is known by now that the session will be here.
-    for (const { line, rewritten } of this.#lines.values()) await rememberSaves(this.#target.ground, line.id, rewritten);
+    for (const { line, rewritten } of this.#lines.values())
+      await rememberSaves(this.#target.ground, line.id, rewritten);
     const claims = own.map(({ line }) => line.id);
     const buried = await store.buriedEpoch(id);
     const lease = leaseRow(id, { ...freeLease, epoch: buried + 1 });
-    await this.#apply([...this.#pending, { session: id, when: { absent: true, buried }, head, label, lease, claims, saves: ends }]);
+    await this.#apply([
+      ...this.#pending,
+      { session: id, when: { absent: true, buried }, head, label, lease, claims, saves: ends },
+    ]);
     this.#target.ground.journal.forgetEnds();
   }
 
-  /** The last save of a line of which nothing came with this session: it came before, with another that begins on it. */
+  /**
+   * The last save of a line of which nothing came with this session: it came before, with another
+   * that begins on it.
+   */
   async #stored(line: LineId): Promise<NewSave> {
     const save = await this.#target.ground.journal.saves.last(line, { items: true, state: true });
     if (save === undefined) throw new Again();

@@ -1,11 +1,17 @@
 /**
- * A session as it was at one of its checkpoints, for an export. What came after is left out, but for one thing: the outcomes of calls that
- * were open there and have ended since. They go along as letters, so that the imported session does not make those calls again.
+ * A session as it was at one of its checkpoints, for an export. What came after is left out, but
+ * for one thing: the outcomes of calls that were open there and have ended since. They go along as
+ * letters, so that the imported session does not make those calls again.
  */
 import { acts, type Effect } from "../../core/effects/effect.js";
 import type { Message } from "../../core/messages/message.js";
 import { titleOf } from "../../core/messages/title.js";
-import { type LetterText, MAX_LETTER_CHARS, MAX_LETTERS, type SessionText } from "../../core/transfer/transfer.js";
+import {
+  type LetterText,
+  MAX_LETTER_CHARS,
+  MAX_LETTERS,
+  type SessionText,
+} from "../../core/transfer/transfer.js";
 import { type Place, placeId } from "../../core/values/ids.js";
 import { answerOf } from "../../engine/calls/bodies.js";
 import { decisionId, lateId } from "../../engine/calls/decisions.js";
@@ -14,7 +20,14 @@ import type { Ground } from "../../engine/journal/ground.js";
 import { historyOf } from "../../engine/journal/history.js";
 import type { Standpoint } from "../../engine/journal/journal.js";
 import type { Past } from "../../engine/journal/past.js";
-import { type HeadDoc, headRow, labelOf, type MailDoc, mailText, type Settlement } from "../../engine/records/rows.js";
+import {
+  type HeadDoc,
+  headRow,
+  labelOf,
+  type MailDoc,
+  mailText,
+  type Settlement,
+} from "../../engine/records/rows.js";
 import { notFound } from "../../engine/util/not-found.js";
 import type { LineRow } from "../../store/port/rows.js";
 
@@ -31,10 +44,18 @@ export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
   const found = await journal.checkpointAt(place);
   const row = await store.line(place.line);
   const present = found && (await journal.present(found.checkpoint.sessionId));
-  if (found === undefined || row === undefined || present === undefined) throw notFound(placeId(place.line, place.seq));
+  if (found === undefined || row === undefined || present === undefined)
+    throw notFound(placeId(place.line, place.seq));
   const { checkpoint } = found;
   labelOf(present.row);
-  const { incarnation: _incarnation, due: _due, reason: _reason, title, origin, ...rest } = present.head;
+  const {
+    incarnation: _incarnation,
+    due: _due,
+    reason: _reason,
+    title,
+    origin,
+    ...rest
+  } = present.head;
   const head: HeadDoc = {
     ...rest,
     line: place.line,
@@ -46,7 +67,9 @@ export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
     ...(origin !== undefined && row.session === rest.id && { origin }),
   };
   const goneOn = hasGoneOn(present, place);
-  const letters = goneOn ? await endedSince(ground, row, place.seq, (await loader.course(found)).open) : [];
+  const letters = goneOn
+    ? await endedSince(ground, row, place.seq, (await loader.course(found)).open)
+    : [];
   const session = {
     session: rest.id,
     on: place.line,
@@ -58,9 +81,13 @@ export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
   return { session, lines: [{ row, to: place.seq }] };
 }
 
-const hasGoneOn = ({ head, tail }: Standpoint, { line, seq }: Place): boolean => head.line !== line || tail?.save.seq !== seq;
+const hasGoneOn = ({ head, tail }: Standpoint, { line, seq }: Place): boolean =>
+  head.line !== line || tail?.save.seq !== seq;
 
-/** Whether a message that a title is made from stands on a past, up to a record. It is looked for page by page: no session is held in memory. */
+/**
+ * Whether a message that a title is made from stands on a past, up to a record. It is looked for
+ * page by page: no session is held in memory.
+ */
 async function hasWords(ground: Ground, past: Past, seq: number): Promise<boolean> {
   for (let upTo = seq; ; ) {
     const { items, next } = await historyOf(ground, past, upTo, MESSAGES);
@@ -71,7 +98,12 @@ async function hasWords(ground: Ground, past: Past, seq: number): Promise<boolea
 }
 
 /** The outcomes of calls that are open at a place, as the line tells them behind it. */
-async function endedSince(ground: Ground, row: LineRow, seq: number, open: readonly Effect[]): Promise<readonly LetterText[]> {
+async function endedSince(
+  ground: Ground,
+  row: LineRow,
+  seq: number,
+  open: readonly Effect[],
+): Promise<readonly LetterText[]> {
   const acting = open.filter(acts);
   if (acting.length === 0) return [];
   const later = await (await LeftBehind.beyond(ground, [row], new Map([[row.id, seq]]))).all();
@@ -86,15 +118,29 @@ async function endedSince(ground: Ground, row: LineRow, seq: number, open: reado
   return letters;
 }
 
-async function letterOf(ground: Ground, before: Effect, ended: Effect): Promise<LetterText | undefined> {
+async function letterOf(
+  ground: Ground,
+  before: Effect,
+  ended: Effect,
+): Promise<LetterText | undefined> {
   const answer = await answerOf(ground, ended);
   // Pruned.
   if (answer === undefined) return undefined;
-  const as: Settlement = ended.outcome === "ok" ? { result: answer } : { error: String(answer), ...(ended.happened && { happened: true }) };
+  const as: Settlement =
+    ended.outcome === "ok"
+      ? { result: answer }
+      : { error: String(answer), ...(ended.happened && { happened: true }) };
   const { id, phase, asked = 0 } = before;
   const attempt = ended.attempt?.no ?? 1;
-  if (phase === "waiting") return { id: decisionId(id, asked, 0), text: mailText({ kind: "settle", effect: id, asked, as }) };
+  if (phase === "waiting")
+    return {
+      id: decisionId(id, asked, 0),
+      text: mailText({ kind: "settle", effect: id, asked, as }),
+    };
   return phase === "ready"
     ? undefined
-    : { id: lateId(id, attempt), text: mailText({ kind: "late", effect: id, attempt, as } satisfies MailDoc) };
+    : {
+        id: lateId(id, attempt),
+        text: mailText({ kind: "late", effect: id, attempt, as } satisfies MailDoc),
+      };
 }

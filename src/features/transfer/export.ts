@@ -1,8 +1,10 @@
 /**
- * Sessions as one stream of rows (core/transfer says how it looks). Everything is verified on the way out, read in pages, and each session
- * is shown as it was at one moment, however it goes on meanwhile.
+ * Sessions as one stream of rows (core/transfer says how it looks). Everything is verified on the
+ * way out, read in pages, and each session is shown as it was at one moment, however it goes on
+ * meanwhile.
  *
- * What is remembered while the stream lasts are ids of lines and names of blobs, so that each goes out once; never what they hold.
+ * What is remembered while the stream lasts are ids of lines and names of blobs, so that each goes
+ * out once; never what they hold.
  */
 import { begunAt, follow, type LineEnd, originEnd, rootEnd } from "../../core/journal/follow.js";
 import { firstSeq, type Save } from "../../core/journal/save.js";
@@ -19,7 +21,14 @@ import {
 } from "../../core/transfer/transfer.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { checkName, checkpointPlace, type Place, placeId, type SessionId, sessionId } from "../../core/values/ids.js";
+import {
+  checkName,
+  checkpointPlace,
+  type Place,
+  placeId,
+  type SessionId,
+  sessionId,
+} from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { lost } from "../../engine/journal/past.js";
@@ -35,11 +44,17 @@ import { AGENT, type DocRow } from "../../store/port/documents.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import { type Moment, momentAt } from "./export-checkpoint.js";
 
-/** One session, those of an agent, a session as it was at one of its checkpoints, or, with none of them, all. */
+/**
+ * One session, those of an agent, a session as it was at one of its checkpoints, or, with none of
+ * them, all.
+ */
 export interface ExportFilter {
   readonly session?: string;
   readonly agent?: string;
-  /** The session that owns this checkpoint, as it was there: without what came after, its other lines, and its forks. */
+  /**
+   * The session that owns this checkpoint, as it was there: without what came after, its other
+   * lines, and its forks.
+   */
   readonly checkpoint?: string;
 }
 
@@ -56,8 +71,9 @@ export interface ExportOptions {
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: TransferProgress) => void;
   /**
-   * Told of each session that could not be exported; the stream names it too, and goes on with the others. Without this function the
-   * stream ends with an error, after its last row, that names them.
+   * Told of each session that could not be exported; the stream names it too, and goes on with the
+   * others. Without this function the stream ends with an error, after its last row, that names
+   * them.
    */
   readonly onLeftOut?: (left: LeftOut) => void;
 }
@@ -67,7 +83,10 @@ const LINES = 256;
 const MOST_ROWS = 200;
 /** What a page of saves should hold, more or less. */
 const PAGE_BYTES = 4 * 1024 * 1024;
-/** How often a session is begun again that was pruned while it was read, and one that seems damaged: it may only have changed. */
+/**
+ * How often a session is begun again that was pruned while it was read, and one that seems damaged:
+ * it may only have changed.
+ */
 const TRIES = { BUSY: 5, CORRUPT: 2 };
 
 export async function* exportRows(
@@ -76,7 +95,11 @@ export async function* exportRows(
   given: ExportOptions | undefined,
 ): AsyncGenerator<string> {
   const fields = options(filter, "export", ["session", "agent", "checkpoint"]);
-  const [session, agent, checkpoint] = [scopeOf(fields, "session"), scopeOf(fields, "agent"), scopeOf(fields, "checkpoint")];
+  const [session, agent, checkpoint] = [
+    scopeOf(fields, "session"),
+    scopeOf(fields, "agent"),
+    scopeOf(fields, "checkpoint"),
+  ];
   const o = options(given, "export", ["signal", "onProgress", "onLeftOut"]);
   if ([session, agent, checkpoint].filter((one) => one !== undefined).length > 1)
     throw invalid("export", "it takes one of a session, an agent and a checkpoint");
@@ -90,7 +113,12 @@ export async function* exportRows(
     const place = checkpointPlace(checkpoint);
     const found = place && (await ground.journal.checkpointAt(place));
     if (found === undefined) throw notFound(checkpoint);
-    yield* new Export(ground, [found.checkpoint.sessionId], { signal, onProgress, onLeftOut }, place).rows([]);
+    yield* new Export(
+      ground,
+      [found.checkpoint.sessionId],
+      { signal, onProgress, onLeftOut },
+      place,
+    ).rows([]);
     return;
   }
   const whose = agent === undefined ? undefined : checkName(agent, "agent");
@@ -100,7 +128,10 @@ export async function* exportRows(
 }
 
 /** Records of agents, oldest first. One that is damaged stays behind: `verify` names it. */
-async function agentsOf({ store }: Ground, only: string | undefined): Promise<readonly AgentText[]> {
+async function agentsOf(
+  { store }: Ground,
+  only: string | undefined,
+): Promise<readonly AgentText[]> {
   const texts: AgentText[] = [];
   const add = (row: DocRow) => {
     try {
@@ -122,7 +153,10 @@ async function agentsOf({ store }: Ground, only: string | undefined): Promise<re
 async function idsOf({ store }: Ground, agent: string | undefined): Promise<readonly SessionId[]> {
   const ids: SessionId[] = [];
   for (let before: number | undefined; ; ) {
-    const filter = { ...(agent === undefined ? undefined : { agent }), ...(before === undefined ? undefined : { before }) };
+    const filter = {
+      ...(agent === undefined ? undefined : { agent }),
+      ...(before === undefined ? undefined : { before }),
+    };
     const rows: readonly SessionRow[] = await store.sessions({ ...filter, limit: SESSIONS });
     for (const { id } of rows) ids.push(id as SessionId);
     before = rows.at(-1)?.no;
@@ -176,18 +210,30 @@ class Export {
     }
     yield this.#writer.write({ end: { rows: this.#writer.rows + 1, sessions: this.#sessions } });
     this.#tell();
-    if (this.#leftOut.length > 0 && this.#hearers.onLeftOut === undefined) throw incomplete(this.#leftOut);
+    if (this.#leftOut.length > 0 && this.#hearers.onLeftOut === undefined)
+      throw incomplete(this.#leftOut);
   }
 
   #tell(): void {
     this.#hearers.signal?.throwIfAborted();
-    this.#hearers.onProgress?.({ sessions: this.#sessions, saves: this.#saves, bytes: this.#writer.bytes, of: this.#ids.length });
+    this.#hearers.onProgress?.({
+      sessions: this.#sessions,
+      saves: this.#saves,
+      bytes: this.#writer.bytes,
+      of: this.#ids.length,
+    });
   }
 
   async *#tries(id: SessionId): AsyncGenerator<TransferRow> {
     // Damage has taken its name: it cannot be looked up, and no row can name it.
-    if (!isSession(id)) return this.#leave({ id, code: "CORRUPT", message: "The row of a session is damaged. Run verify." });
-    // Letters do not travel. What another process has just sent comes along, if the session can be opened.
+    if (!isSession(id))
+      return this.#leave({
+        id,
+        code: "CORRUPT",
+        message: "The row of a session is damaged. Run verify.",
+      });
+    // Letters do not travel. What another process has just sent comes along, if the session can be
+    // opened.
     await takeInWhatIsLeft(this.#ground, id);
     for (let tries = 1; ; tries++) {
       try {
@@ -197,7 +243,11 @@ class Export {
         this.#forget();
         return;
       } catch (error) {
-        if (!(error instanceof HoldfastError) || (error.code !== "CORRUPT" && error.code !== "BUSY")) throw error;
+        if (
+          !(error instanceof HoldfastError) ||
+          (error.code !== "CORRUPT" && error.code !== "BUSY")
+        )
+          throw error;
         this.#forget();
         const isThere = (await this.#ground.store.session(id)) !== undefined;
         if (isThere && tries >= TRIES[error.code]) {
@@ -224,7 +274,8 @@ class Export {
   }
 
   async *#session(id: SessionId): AsyncGenerator<TransferRow> {
-    const moment = this.#at === undefined ? await this.#moment(id) : await momentAt(this.#ground, this.#at);
+    const moment =
+      this.#at === undefined ? await this.#moment(id) : await momentAt(this.#ground, this.#at);
     if (moment === undefined) return;
     const { session, lines } = moment;
     for (const line of lines) {
@@ -236,8 +287,9 @@ class Export {
   }
 
   /**
-   * What the session is at one moment: its row, and where each of its lines ends. Only the line it is on can grow, so if it is on the same
-   * one before and after the others were looked at, they ended there all the while.
+   * What the session is at one moment: its row, and where each of its lines ends. Only the line it
+   * is on can grow, so if it is on the same one before and after the others were looked at, they
+   * ended there all the while.
    */
   async #moment(id: SessionId): Promise<Moment | undefined> {
     const { journal, store } = this.#ground;
@@ -254,9 +306,21 @@ class Export {
       if (after === undefined) return undefined;
       if (after.head.text === present.row.head.text) {
         if (!lines.some(({ row }) => row.id === present.head.line))
-          throw new HoldfastError("CORRUPT", `Session ${quote(id)} is on a line that is not its own.`, { sessionId: id });
+          throw new HoldfastError(
+            "CORRUPT",
+            `Session ${quote(id)} is on a line that is not its own.`,
+            { sessionId: id },
+          );
         const { row, head } = present;
-        return { session: { session: id, on: head.line, head: withoutIncarnation(row), label: row.label.text }, lines };
+        return {
+          session: {
+            session: id,
+            on: head.line,
+            head: withoutIncarnation(row),
+            label: row.label.text,
+          },
+          lines,
+        };
       }
       await breathe();
       this.#hearers.signal?.throwIfAborted();
@@ -273,7 +337,8 @@ class Export {
     for (; place !== null && !this.#has(place); ) {
       if (rows.length === 0) rows = await this.#ground.store.past(place.line, LINES);
       const [row, ...rest] = rows;
-      if (row?.id !== place.line || (row.origin !== null && row.origin.seq >= place.seq)) throw lost(place.line);
+      if (row?.id !== place.line || (row.origin !== null && row.origin.seq >= place.seq))
+        throw lost(place.line);
       shared.push({ row, to: place.seq });
       place = row.origin;
       rows = rest;
@@ -291,13 +356,18 @@ class Export {
 
   async *#line(row: LineRow, of: SessionId | null, to: number): AsyncGenerator<TransferRow> {
     const sent = this.#sent(row.id);
-    // It went out with its session, as it was then: what is wanted of it now was added since, and begun on by another of the same name.
+    // It went out with its session, as it was then: what is wanted of it now was added since, and
+    // begun on by another of the same name.
     if (sent !== undefined && (sent.of !== null || sent.end.seq > to)) throw changed(row, to);
     let end = sent?.end ?? (await this.#beginning(row));
     yield { line: row.id, of, origin: row.origin, after: end.seq, text: row.text };
     const missing = { line: row.id, from: end.seq + 1, to };
     // `follow` checks more than a walk does, and tells what was pruned meanwhile from damage.
-    for await (const saves of this.#ground.journal.saves.pages(missing, { items: true, state: true, rows: () => this.#pageRows })) {
+    for await (const saves of this.#ground.journal.saves.pages(missing, {
+      items: true,
+      state: true,
+      rows: () => this.#pageRows,
+    })) {
       let bytes = 0;
       for (const save of saves) {
         // A gap that reaches over what has been read: the line was pruned in between.
@@ -309,7 +379,10 @@ class Export {
         bytes += bytesOf(save);
         this.#saves += 1;
       }
-      this.#pageRows = Math.max(1, Math.min(MOST_ROWS, Math.floor((PAGE_BYTES * saves.length) / Math.max(1, bytes))));
+      this.#pageRows = Math.max(
+        1,
+        Math.min(MOST_ROWS, Math.floor((PAGE_BYTES * saves.length) / Math.max(1, bytes))),
+      );
       this.#tell();
     }
     if (end.seq < to) throw hole(row.id, end.seq + 1);
@@ -321,7 +394,10 @@ class Export {
     if (origin === null && prev === rootDigest(id)) return rootEnd(prev);
     const found = origin === null ? undefined : await this.#ground.journal.saveAt(origin);
     if (found === undefined || found.digest !== prev)
-      throw new HoldfastError("CORRUPT", `Line ${id} does not follow what it begins at.`, { line: id, seq: origin?.seq ?? 0 });
+      throw new HoldfastError("CORRUPT", `Line ${id} does not follow what it begins at.`, {
+        line: id,
+        seq: origin?.seq ?? 0,
+      });
     return begunAt(originEnd(found.save, found.digest));
   }
 
@@ -332,13 +408,18 @@ class Export {
   }
 }
 
-const bytesOf = ({ items, state, mark }: Save): number => textBytes(items) + textBytes(state) + textBytes(mark);
+const bytesOf = ({ items, state, mark }: Save): number =>
+  textBytes(items) + textBytes(state) + textBytes(mark);
 
 function changed({ id, session }: LineRow, to: number): HoldfastError {
-  return new HoldfastError("BUSY", `The past up to ${placeId(id, to)} was changed while it was exported. Export it again.`, {
-    line: id,
-    ...(session === null ? undefined : { sessionId: session }),
-  });
+  return new HoldfastError(
+    "BUSY",
+    `The past up to ${placeId(id, to)} was changed while it was exported. Export it again.`,
+    {
+      line: id,
+      ...(session === null ? undefined : { sessionId: session }),
+    },
+  );
 }
 
 function incomplete(left: readonly LeftOut[]): HoldfastError {

@@ -1,4 +1,7 @@
-/** Texts of rows that came from outside: sealed by somebody, vouched for by nobody. They are believed in nothing. */
+/**
+ * Texts of rows that came from outside: sealed by somebody, vouched for by nobody. They are
+ * believed in nothing.
+ */
 import { isEffectId } from "../../core/effects/effect.js";
 import { checkMetadata, checkText, MAX_REASON } from "../../core/journal/checkpoint.js";
 import { type LetterText, MAX_LETTER_CHARS, MAX_LETTERS } from "../../core/transfer/transfer.js";
@@ -28,10 +31,14 @@ import {
 import type { Head, Label, NewLine } from "../../store/port/rows.js";
 
 /**
- * The head in a text, as one of an incarnation. What is brought in is not due, whatever it was where it came from: two stores would go on
- * with it.
+ * The head in a text, as one of an incarnation. What is brought in is not due, whatever it was
+ * where it came from: two stores would go on with it.
  */
-export function headFrom(id: SessionId, text: string, incarnation: string): { readonly doc: HeadDoc; readonly row: Head } {
+export function headFrom(
+  id: SessionId,
+  text: string,
+  incarnation: string,
+): { readonly doc: HeadDoc; readonly row: Head } {
   const doc = unsealed<HeadDoc>(text, "head", id);
   const { status, agent, reason, title, due, origin, parent } = doc;
   const isFit =
@@ -47,7 +54,10 @@ export function headFrom(id: SessionId, text: string, incarnation: string): { re
   const { due: _due, incarnation: _there, ...idle } = doc;
   // What is over needs nobody's word to be what it is.
   const isOver = status === "completed" || status === "cancelled";
-  return { doc: idle, row: headRow(isOver || incarnation === "" ? idle : { ...idle, incarnation }) };
+  return {
+    doc: idle,
+    row: headRow(isOver || incarnation === "" ? idle : { ...idle, incarnation }),
+  };
 }
 
 /** The label in a text. */
@@ -67,16 +77,22 @@ export function labelFrom(id: SessionId, text: string): Label {
 }
 
 /**
- * The letters that came with a session, as `export` writes them: each tells the outcome of another call, under the id of such a letter, and
- * says nothing else. A person's name stays where it was said.
+ * The letters that came with a session, as `export` writes them: each tells the outcome of another
+ * call, under the id of such a letter, and says nothing else. A person's name stays where it was
+ * said.
  */
-export function lettersFrom(id: SessionId, letters: readonly LetterText[]): readonly { readonly id: string; readonly doc: MailDoc }[] {
+export function lettersFrom(
+  id: SessionId,
+  letters: readonly LetterText[],
+): readonly { readonly id: string; readonly doc: MailDoc }[] {
   if (letters.length > MAX_LETTERS) throw damaged("inbox", id);
   const calls = new Set<string>();
   return letters.map((letter) => {
     const doc = letter.text.length <= MAX_LETTER_CHARS ? mailOf(letter.text, id) : undefined;
-    if ((doc?.kind !== "late" && doc?.kind !== "settle") || mailText(doc) !== letter.text) throw damaged("inbox", id);
-    const named = doc.kind === "late" ? lateId(doc.effect, doc.attempt) : decisionId(doc.effect, doc.asked, 0);
+    if ((doc?.kind !== "late" && doc?.kind !== "settle") || mailText(doc) !== letter.text)
+      throw damaged("inbox", id);
+    const named =
+      doc.kind === "late" ? lateId(doc.effect, doc.attempt) : decisionId(doc.effect, doc.asked, 0);
     const isFit =
       letter.id === named &&
       isEffectId(doc.effect) &&
@@ -95,6 +111,7 @@ export function lettersFrom(id: SessionId, letters: readonly LetterText[]): read
 export function lineFrom(line: NewLine): LineDoc {
   const doc = lineOf({ ...line, no: 0, owned: false, session: null });
   const isRoot = doc.origin === null && doc.prev === rootDigest(doc.id);
-  if ((doc.origin === null ? !isRoot : !isDigest(doc.prev)) || newLine(doc).text !== line.text) throw damaged("line", "(imported)");
+  if ((doc.origin === null ? !isRoot : !isDigest(doc.prev)) || newLine(doc).text !== line.text)
+    throw damaged("line", "(imported)");
   return doc;
 }

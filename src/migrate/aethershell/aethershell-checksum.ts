@@ -1,6 +1,7 @@
 /**
- * The checksum in an AetherShell checkpoint: of the text of its agent and conversations as they were written, without whitespace. It cannot
- * be had from the values: 1.0 would be 1, and keys would stand in another order.
+ * The checksum in an AetherShell checkpoint: of the text of its agent and conversations as they
+ * were written, without whitespace. It cannot be had from the values: 1.0 would be 1, and keys
+ * would stand in another order.
  */
 import { createHash } from "node:crypto";
 import { compacted } from "../../core/values/lossless-json.js";
@@ -18,7 +19,8 @@ export function checkChecksum({ text, spans, value }: Document): "matches" | "di
   const algorithm = ALGORITHMS.get(said.length);
   const agent = spans.get("agent_state");
   const conversations = spans.get("conversations");
-  if (algorithm === undefined || agent === undefined || conversations === undefined) return "unknown";
+  if (algorithm === undefined || agent === undefined || conversations === undefined)
+    return "unknown";
   const hash = hashOf(algorithm);
   if (hash === undefined) return "unknown";
   hash.update("[");

@@ -1,32 +1,69 @@
-/** Messages of AetherShell: attachments are files, tool calls keep their status, and answers stand where providers expect them. */
-import type { FilePart, Json, JsonObject, MessageInput, Part, ToolCallPart, ToolResultPart } from "../../index.js";
+/**
+ * Messages of AetherShell: attachments are files, tool calls keep their status, and answers stand
+ * where providers expect them.
+ */
+import type {
+  FilePart,
+  Json,
+  JsonObject,
+  MessageInput,
+  Part,
+  ToolCallPart,
+  ToolResultPart,
+} from "../../index.js";
 import { at, Fields, isObject, listAt, objectAt, present, textAt } from "../reading/fields.js";
 import { unreadable } from "../reading/files.js";
-import { bytesOf, fileAt, looseBytesOf, namedMessage, roleOf, withOwnIds } from "../reading/messages.js";
+import {
+  bytesOf,
+  fileAt,
+  looseBytesOf,
+  namedMessage,
+  roleOf,
+  withOwnIds,
+} from "../reading/messages.js";
 import type { FileReport } from "../reading/report.js";
 import { plainMap } from "./aethershell-values.js";
 
 /** `where` is the place of the list in its file. */
-export function messagesOf(messages: readonly Json[], where: string, told: FileReport): readonly MessageInput[] {
+export function messagesOf(
+  messages: readonly Json[],
+  where: string,
+  told: FileReport,
+): readonly MessageInput[] {
   const given = messages.map((message, i) => {
-    if (!isObject(message) || textAt(message, "role") === undefined) throw unreadable(`messages[${i}] is no message with a role.`);
+    if (!isObject(message) || textAt(message, "role") === undefined)
+      throw unreadable(`messages[${i}] is no message with a role.`);
     return message;
   });
-  const answered = new Map(given.map((message) => [answerTo(message), textAt(message, "content") ?? ""]));
-  const failed = new Set(given.flatMap(callsOf).flatMap((call) => (at(call, "status") === "Failed" ? [textAt(call, "id")] : [])));
+  const answered = new Map(
+    given.map((message) => [answerTo(message), textAt(message, "content") ?? ""]),
+  );
+  const failed = new Set(
+    given
+      .flatMap(callsOf)
+      .flatMap((call) => (at(call, "status") === "Failed" ? [textAt(call, "id")] : [])),
+  );
   return withOwnIds(
     given.flatMap((message) => [
-      messageOf(new Fields(message, told, `${where}[]`), answerTo(message), { answered, failed }, told),
+      messageOf(
+        new Fields(message, told, `${where}[]`),
+        answerTo(message),
+        { answered, failed },
+        told,
+      ),
       ...answersIn(message, answered),
     ]),
   );
 }
 
-const callsOf = (message: JsonObject): readonly JsonObject[] => (listAt(message, "tool_calls") ?? []).filter(isObject);
+const callsOf = (message: JsonObject): readonly JsonObject[] =>
+  (listAt(message, "tool_calls") ?? []).filter(isObject);
 
 /** The call that a message answers. */
 const answerTo = (message: JsonObject): string | undefined =>
-  at(message, "role") === "Tool" ? textAt(objectAt(message, "metadata") ?? {}, "tool_call_id") : undefined;
+  at(message, "role") === "Tool"
+    ? textAt(objectAt(message, "metadata") ?? {}, "tool_call_id")
+    : undefined;
 
 /** What messages answer to calls. */
 type Answers = ReadonlyMap<string | undefined, string>;
@@ -36,12 +73,24 @@ interface Calls {
   readonly failed: ReadonlySet<string | undefined>;
 }
 
-function messageOf(fields: Fields, answers: string | undefined, { answered, failed }: Calls, told: FileReport): MessageInput {
+function messageOf(
+  fields: Fields,
+  answers: string | undefined,
+  { answered, failed }: Calls,
+  told: FileReport,
+): MessageInput {
   const { role, was } = roleOf(fields.text("role") ?? "");
   const content = fields.text("content") ?? "";
   const text: readonly Part[] =
     answers !== undefined
-      ? [{ type: "tool-result", callId: answers, outcome: failed.has(answers) ? "error" : "ok", output: content }]
+      ? [
+          {
+            type: "tool-result",
+            callId: answers,
+            outcome: failed.has(answers) ? "error" : "ok",
+            output: content,
+          },
+        ]
       : content === ""
         ? []
         : [{ type: "text", text: content }];
@@ -58,7 +107,11 @@ function messageOf(fields: Fields, answers: string | undefined, { answered, fail
       parentId: fields.text("parent_id"),
       metadata: fields.object("metadata"),
       source: fields.source(
-        { timestamp: fields.any("timestamp"), tokens: fields.any("tokens"), role: was?.toLowerCase() === role ? undefined : was },
+        {
+          timestamp: fields.any("timestamp"),
+          tokens: fields.any("tokens"),
+          role: was?.toLowerCase() === role ? undefined : was,
+        },
         Number.POSITIVE_INFINITY,
       ),
     },
@@ -82,7 +135,10 @@ function callOf(call: Fields, answered: Answers, told: FileReport): ToolCallPart
   };
 }
 
-/** Answers that stand in the calls themselves, as a message of their own; not those that a message gives as well. */
+/**
+ * Answers that stand in the calls themselves, as a message of their own; not those that a message
+ * gives as well.
+ */
 function answersIn(message: JsonObject, answered: Answers): readonly MessageInput[] {
   const parts = callsOf(message).flatMap((call): readonly ToolResultPart[] => {
     const callId = textAt(call, "id") ?? "";
@@ -100,7 +156,15 @@ function answersIn(message: JsonObject, answered: Answers): readonly MessageInpu
     ];
   });
   const of = textAt(message, "id");
-  return parts.length === 0 ? [] : [{ role: "tool", content: parts, ...(of !== undefined && { metadata: { source: { answersIn: of } } }) }];
+  return parts.length === 0
+    ? []
+    : [
+        {
+          role: "tool",
+          content: parts,
+          ...(of !== undefined && { metadata: { source: { answersIn: of } } }),
+        },
+      ];
 }
 
 function fileOf(attachment: Fields): FilePart {
@@ -110,11 +174,21 @@ function fileOf(attachment: Fields): FilePart {
   const url = attachment.text("url");
   const name = attachment.text("name");
   const said = attachment.text("mime_type") || undefined;
-  const theirs = present({ id, type, size: attachment.any("size"), url: content === undefined ? undefined : url });
+  const theirs = present({
+    id,
+    type,
+    size: attachment.any("size"),
+    url: content === undefined ? undefined : url,
+  });
   const mediaType = said ?? "application/octet-stream";
   const isText = type === "Code" || mediaType.startsWith("text/");
   const isMedia = type === "Image" || type === "Audio" || type === "Video";
-  const bytes = content === undefined || isText ? undefined : isMedia ? looseBytesOf(content) : bytesOf(content);
+  const bytes =
+    content === undefined || isText
+      ? undefined
+      : isMedia
+        ? looseBytesOf(content)
+        : bytesOf(content);
   const data: FilePart["data"] =
     bytes !== undefined
       ? { bytes }
@@ -123,5 +197,11 @@ function fileOf(attachment: Fields): FilePart {
         : url !== undefined
           ? fileAt(url, said).data
           : { ref: { aethershell: typeof id === "string" ? id : "" } };
-  return { type: "file", mediaType, data, ...(name !== undefined && { name }), provider: { aethershell: theirs } };
+  return {
+    type: "file",
+    mediaType,
+    data,
+    ...(name !== undefined && { name }),
+    provider: { aethershell: theirs },
+  };
 }

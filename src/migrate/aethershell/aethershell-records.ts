@@ -24,14 +24,24 @@ export interface Heading {
 export function headingOf(conversation: JsonObject, where: string, told: FileReport): Heading {
   const { fields, words, kept, agent, createdAt } = partsOf(conversation, where, told);
   fields.any("messages");
-  return { agent, words: { ...words, source: fields.source(kept, roomBeside(words.metadata)) }, createdAt, time: momentOf(createdAt) };
+  return {
+    agent,
+    words: { ...words, source: fields.source(kept, roomBeside(words.metadata)) },
+    createdAt,
+    time: momentOf(createdAt),
+  };
 }
 
 /**
- * A conversation at one moment. Its checkpoint keeps what was said of it then: the session says what is said of it now. `beside` says more of
- * that moment, where nothing else keeps it.
+ * A conversation at one moment. Its checkpoint keeps what was said of it then: the session says
+ * what is said of it now. `beside` says more of that moment, where nothing else keeps it.
  */
-export function conversationOf(conversation: JsonObject, where: string, told: FileReport, beside?: Fields): Content {
+export function conversationOf(
+  conversation: JsonObject,
+  where: string,
+  told: FileReport,
+  beside?: Fields,
+): Content {
   const { fields, words, kept, agent } = partsOf(conversation, where, told);
   if (beside !== undefined) fields.adopt("checkpoint", beside);
   const { title, tags, archived, metadata } = words;
@@ -41,10 +51,20 @@ export function conversationOf(conversation: JsonObject, where: string, told: Fi
       `The metadata of conversation ${quote(fields.text("id") ?? "")} cannot be kept by a checkpoint: it is too large, or has text that is none.`,
     );
   return {
-    messages: messagesOf(fields.items("messages"), where === "" ? "messages" : `${where}.messages`, told),
+    messages: messagesOf(
+      fields.items("messages"),
+      where === "" ? "messages" : `${where}.messages`,
+      told,
+    ),
     ...(isKept && { metadata }),
     source: fields.source(
-      { ...kept, agent, title, tags: kept.tags ?? (tags.length > 0 ? tags : undefined), archived: archived || undefined },
+      {
+        ...kept,
+        agent,
+        title,
+        tags: kept.tags ?? (tags.length > 0 ? tags : undefined),
+        archived: archived || undefined,
+      },
       roomBeside(isKept ? metadata : undefined),
     ),
   };
@@ -66,7 +86,11 @@ function partsOf(conversation: JsonObject, where: string, told: FileReport) {
     metadata: fields.object("metadata") ?? {},
   };
   const createdAt = fields.any("created_at");
-  const kept = { createdAt, lastMessageAt: fields.any("last_message_at"), tags: isWhole ? undefined : given };
+  const kept = {
+    createdAt,
+    lastMessageAt: fields.any("last_message_at"),
+    tags: isWhole ? undefined : given,
+  };
   return { fields, words, kept, createdAt, agent: fields.text("agent_id") };
 }
 
@@ -75,21 +99,38 @@ const MAX_TAGGED_BYTES = 512 * 1024;
 /** Capabilities, and conversations: of more of those, only how many there are is kept. */
 const MAX_LISTED = 1_000;
 
-/** The plain view of an agent's values; where it says less than the tagged one, that is kept beside. `id` is ours. */
-export function recordOf(agent: JsonObject, id: string, where: string, told: FileReport): Awaited<ReturnType<ForeignRecord["load"]>> {
+/**
+ * The plain view of an agent's values; where it says less than the tagged one, that is kept beside.
+ * `id` is ours.
+ */
+export function recordOf(
+  agent: JsonObject,
+  id: string,
+  where: string,
+  told: FileReport,
+): Awaited<ReturnType<ForeignRecord["load"]>> {
   const fields = new Fields(agent, told, where);
   const theirs = fields.text("agent_id");
   const config = plainMap(fields.object("config"), told);
   const state = plainMap(fields.object("custom_state"), told);
-  const kept = { ...(config.tagged && { config: config.tagged }), ...(state.tagged && { state: state.tagged }) };
-  const isKept = Object.keys(kept).length > 0 && Buffer.byteLength(JSON.stringify(kept)) <= MAX_TAGGED_BYTES;
-  if (!isKept && Object.keys(kept).length > 0) told.note("Its tagged values are too large to be kept beside their plain view.");
+  const kept = {
+    ...(config.tagged && { config: config.tagged }),
+    ...(state.tagged && { state: state.tagged }),
+  };
+  const isKept =
+    Object.keys(kept).length > 0 && Buffer.byteLength(JSON.stringify(kept)) <= MAX_TAGGED_BYTES;
+  if (!isKept && Object.keys(kept).length > 0)
+    told.note("Its tagged values are too large to be kept beside their plain view.");
   const given = fields.list("capabilities") ?? [];
-  const capabilities = given.filter((name) => typeof name === "string" && name !== "") as readonly string[];
-  if (capabilities.length > MAX_LISTED) told.note(`Only the first ${MAX_LISTED} of its capabilities are kept.`);
+  const capabilities = given.filter(
+    (name) => typeof name === "string" && name !== "",
+  ) as readonly string[];
+  if (capabilities.length > MAX_LISTED)
+    told.note(`Only the first ${MAX_LISTED} of its capabilities are kept.`);
   const isWhole = capabilities.length === given.length && capabilities.every(isName);
   const active = fields.list("active_conversations") ?? [];
-  if (active.length > MAX_LISTED) told.note(`Only the number of its active conversations is kept: ${active.length}.`);
+  if (active.length > MAX_LISTED)
+    told.note(`Only the number of its active conversations is kept: ${active.length}.`);
   const name = fields.name("name");
   const metadata = fields.object("metadata");
   return {

@@ -12,7 +12,10 @@ interface Plain {
 const exact = (value: Json): Plain => ({ value, isLossy: false });
 const lossy = (value: Json): Plain => ({ value, isLossy: true });
 
-/** `onNaN` is told of a number that was none: it was written as null, and its own program cannot read it any more. */
+/**
+ * `onNaN` is told of a number that was none: it was written as null, and its own program cannot
+ * read it any more.
+ */
 function plainOf(tagged: Json, onNaN: () => void): Plain {
   if (tagged === "Null") return exact(null);
   const [entry, ...more] = isObject(tagged) ? Object.entries(tagged) : [];
@@ -36,15 +39,23 @@ function plainOf(tagged: Json, onNaN: () => void): Plain {
     case "Record":
       return isObject(inner) ? recordOf(inner, onNaN) : exact(tagged);
     case "Table": {
-      const rows = listOf((isObject(inner) ? listAt(inner, "rows") : undefined) ?? [], onNaN, (row) =>
-        isObject(row) ? recordOf(row, onNaN) : exact(row),
+      const rows = listOf(
+        (isObject(inner) ? listAt(inner, "rows") : undefined) ?? [],
+        onNaN,
+        (row) => (isObject(row) ? recordOf(row, onNaN) : exact(row)),
       );
-      return lossy({ schema: (isObject(inner) ? at(inner, "schema") : undefined) ?? [], rows: rows.value });
+      return lossy({
+        schema: (isObject(inner) ? at(inner, "schema") : undefined) ?? [],
+        rows: rows.value,
+      });
     }
     case "Error":
       return lossy({ error: inner });
     case "Builtin":
-      return lossy({ _type: "Builtin", name: (isObject(inner) ? at(inner, "name") : undefined) ?? null });
+      return lossy({
+        _type: "Builtin",
+        name: (isObject(inner) ? at(inner, "name") : undefined) ?? null,
+      });
     case "Lambda":
       return lossy("<lambda>");
     case "AsyncLambda":
@@ -56,7 +67,11 @@ function plainOf(tagged: Json, onNaN: () => void): Plain {
   }
 }
 
-function listOf(items: readonly Json[], onNaN: () => void, each = (item: Json): Plain => plainOf(item, onNaN)): Plain {
+function listOf(
+  items: readonly Json[],
+  onNaN: () => void,
+  each = (item: Json): Plain => plainOf(item, onNaN),
+): Plain {
   const plain = items.map(each);
   return { value: plain.map(({ value }) => value), isLossy: plain.some(({ isLossy }) => isLossy) };
 }
@@ -76,14 +91,20 @@ export interface PlainMap {
   readonly tagged: JsonObject | undefined;
 }
 
-const NOT_A_NUMBER = "A number that is none (NaN or infinite) was written as null: it is read as null.";
+const NOT_A_NUMBER =
+  "A number that is none (NaN or infinite) was written as null: it is read as null.";
 
 /** The values of a map such as `config`. */
 export function plainMap(map: JsonObject | undefined, told: FileReport): PlainMap {
-  const fields = Object.entries(map ?? {}).map(([name, value]) => [name, value, plainOf(value, () => told.note(NOT_A_NUMBER))] as const);
+  const fields = Object.entries(map ?? {}).map(
+    ([name, value]) => [name, value, plainOf(value, () => told.note(NOT_A_NUMBER))] as const,
+  );
   const kept = fields.filter(([, , { isLossy }]) => isLossy);
   return {
     plain: Object.fromEntries(fields.map(([name, , { value }]) => [name, value])),
-    tagged: kept.length === 0 ? undefined : Object.fromEntries(kept.map(([name, value]) => [name, value])),
+    tagged:
+      kept.length === 0
+        ? undefined
+        : Object.fromEntries(kept.map(([name, value]) => [name, value])),
   };
 }

@@ -1,6 +1,7 @@
 /**
- * AetherShell: `agents/`, `conversations/` and `checkpoints/`, one file each. A checkpoint holds an agent and its conversations as they were;
- * here it is a checkpoint of each of these sessions, and a snapshot of the agent. What the other files hold is how it all stands now.
+ * AetherShell: `agents/`, `conversations/` and `checkpoints/`, one file each. A checkpoint holds an
+ * agent and its conversations as they were; here it is a checkpoint of each of these sessions, and
+ * a snapshot of the agent. What the other files hold is how it all stands now.
  */
 import { quote } from "../../core/values/errors.js";
 import { sortedText } from "../../core/values/json.js";
@@ -8,7 +9,15 @@ import type { CheckpointKind, Json, JsonObject } from "../../index.js";
 import { type Document, Documents, stepIn } from "../reading/documents.js";
 import { at, Fields, isObject, listAt, objectAt, textAt } from "../reading/fields.js";
 import { type FoundFile, jsonFiles, unreadable } from "../reading/files.js";
-import type { Act, Content, Foreign, ForeignRecord, ForeignSession, Reading, Step } from "../reading/model.js";
+import type {
+  Act,
+  Content,
+  Foreign,
+  ForeignRecord,
+  ForeignSession,
+  Reading,
+  Step,
+} from "../reading/model.js";
 import { digestOf, nameOf } from "../reading/names.js";
 import { type FileReport, type Report, UNREPORTED } from "../reading/report.js";
 import { compareTexts, compareTimes, type Moment, momentOf } from "../reading/times.js";
@@ -60,10 +69,13 @@ export async function readAethershell({ root, report, signal }: Reading): Promis
     const [folder] = file.path.split("/");
     const agent = textAt(value, "agent_id");
     if (folder === "agents" && agent !== undefined) {
-      if (agents.has(agent)) report.note(`Agent ${quote(agent)} is there twice: the last one is taken.`, file.path);
+      if (agents.has(agent))
+        report.note(`Agent ${quote(agent)} is there twice: the last one is taken.`, file.path);
       agents.set(agent, liveRecord(agent, document, documents, report));
-    } else if (folder === "conversations" && textAt(value, "id") !== undefined) live.push(liveCopy(document, documents, report));
-    else if (folder === "checkpoints" && textAt(value, "id") !== undefined) checkpoints.push(checkpointFile(document, documents, report));
+    } else if (folder === "conversations" && textAt(value, "id") !== undefined)
+      live.push(liveCopy(document, documents, report));
+    else if (folder === "checkpoints" && textAt(value, "id") !== undefined)
+      checkpoints.push(checkpointFile(document, documents, report));
     else report.strange(file.path, "It is no agent, conversation or checkpoint of AetherShell.");
   }
   // They know seconds: of those of one second, the one that knows more came later.
@@ -79,7 +91,12 @@ export async function readAethershell({ root, report, signal }: Reading): Promis
   return { acts: actsOf(agents, live, checkpoints, report) };
 }
 
-function liveRecord(agent: string, { value, file, digest }: Document, documents: Documents, report: Report): ForeignRecord {
+function liveRecord(
+  agent: string,
+  { value, file, digest }: Document,
+  documents: Documents,
+  report: Report,
+): ForeignRecord {
   const id = nameOf(agent);
   return {
     agent: id,
@@ -88,22 +105,34 @@ function liveRecord(agent: string, { value, file, digest }: Document, documents:
     at: momentOf(at(value, "modified_at"))?.ms ?? file.mtimeMs,
     path: file.path,
     bytes: file.bytes,
-    load: async () => recordOf((await documents.again(file, digest)).value, id, "", report.of(file.path)),
+    load: async () =>
+      recordOf((await documents.again(file, digest)).value, id, "", report.of(file.path)),
   };
 }
 
 /** These hardly ever change: of two agents with one id, they tell which is which. */
-const identityOf = (agent: JsonObject): string => digestOf(sortedText([at(agent, "created_at") ?? null, at(agent, "name") ?? null]));
+const identityOf = (agent: JsonObject): string =>
+  digestOf(sortedText([at(agent, "created_at") ?? null, at(agent, "name") ?? null]));
 
 /** Of many, how many. */
 const namesOf = (copies: readonly Copy[]): JsonObject =>
-  copies.length <= MAX_NAMED ? { conversations: copies.map(({ foreign }) => foreign) } : { conversationCount: copies.length };
+  copies.length <= MAX_NAMED
+    ? { conversations: copies.map(({ foreign }) => foreign) }
+    : { conversationCount: copies.length };
 
 function liveCopy({ value, file, digest }: Document, documents: Documents, report: Report): Copy {
   const time = momentOf(at(value, "last_message_at")) ?? momentOf(at(value, "created_at"));
-  const load = async () => conversationOf((await documents.again(file, digest)).value, "", report.of(file.path));
+  const load = async () =>
+    conversationOf((await documents.again(file, digest)).value, "", report.of(file.path));
   const heading = headingOf(value, "", UNREPORTED);
-  return { foreign: textAt(value, "id") as string, heading, digest: digestOf(sortedText(value)), file, time, load };
+  return {
+    foreign: textAt(value, "id") as string,
+    heading,
+    digest: digestOf(sortedText(value)),
+    file,
+    time,
+    load,
+  };
 }
 
 /** All that a checkpoint says of itself. */
@@ -123,7 +152,11 @@ function aboutCheckpoint(value: JsonObject, told: FileReport) {
       ...(description !== undefined && { description }),
       kind: (type === undefined ? undefined : CHECKPOINT_KINDS[type]) ?? "manual",
     },
-    kept: { createdAt: fields.any("created_at"), checksum: fields.clipped("checksum", 200), sizeBytes: fields.any("size_bytes") },
+    kept: {
+      createdAt: fields.any("created_at"),
+      checksum: fields.clipped("checksum", 200),
+      sizeBytes: fields.any("size_bytes"),
+    },
   };
 }
 
@@ -131,10 +164,15 @@ function aboutCheckpoint(value: JsonObject, told: FileReport) {
 function checkpointFile(document: Document, documents: Documents, report: Report): CheckpointFile {
   const { value, file, digest } = document;
   const told = report.of(file.path);
-  const { fields, id, agent, state, conversations, name, words, kept } = aboutCheckpoint(value, UNREPORTED);
+  const { fields, id, agent, state, conversations, name, words, kept } = aboutCheckpoint(
+    value,
+    UNREPORTED,
+  );
   const checksum = checkChecksum(document);
   if (checksum === "differs")
-    told.note("Its checksum does not match what it holds: it was changed or damaged after it was written. It is imported as it stands.");
+    told.note(
+      "Its checksum does not match what it holds: it was changed or damaged after it was written. It is imported as it stands.",
+    );
   if (checksum === "unknown") told.note("It has no checksum that can be checked.");
   const time = momentOf(kept.createdAt);
   const isAgent = agent !== undefined && state !== undefined;
@@ -149,21 +187,32 @@ function checkpointFile(document: Document, documents: Documents, report: Report
       const again = listAt(now, "conversations")?.[i];
       if (!isObject(again)) throw unreadable(`conversations[${i}] is gone.`);
       // Without a snapshot, the conversations keep what the checkpoint says.
-      return conversationOf(again, "conversations[]", told, isAgent ? undefined : aboutCheckpoint(now, told).fields);
+      return conversationOf(
+        again,
+        "conversations[]",
+        told,
+        isAgent ? undefined : aboutCheckpoint(now, told).fields,
+      );
     };
     const heading = headingOf(conversation, "conversations[]", UNREPORTED);
     return [{ foreign, heading, digest: digestOf(sortedText(conversation)), file, time, load }];
   });
   if (!isAgent) told.note("It holds no agent: only its conversations are imported.");
   if (!isAgent && copies.length === 0)
-    for (const field of fields.unmapped) report.skip(file.path, `Field ${quote(field)} belongs to no agent and no session: left out.`);
+    for (const field of fields.unmapped)
+      report.skip(file.path, `Field ${quote(field)} belongs to no agent and no session: left out.`);
   return {
     id,
     time,
     copies,
-    newest: newestOf(conversations.map((each) => (isObject(each) ? at(each, "last_message_at") : undefined))),
+    newest: newestOf(
+      conversations.map((each) => (isObject(each) ? at(each, "last_message_at") : undefined)),
+    ),
     modified: momentOf(at(state ?? {}, "modified_at")),
-    messages: conversations.reduce((sum: number, each) => sum + ((isObject(each) && listAt(each, "messages")?.length) || 0), 0),
+    messages: conversations.reduce(
+      (sum: number, each) => sum + ((isObject(each) && listAt(each, "messages")?.length) || 0),
+      0,
+    ),
     mark: { ...(name && { label: name }), ...words },
     record: isAgent
       ? {
@@ -174,7 +223,12 @@ function checkpointFile(document: Document, documents: Documents, report: Report
           path: file.path,
           bytes: file.bytes,
           load: async () =>
-            recordOf(objectAt((await documents.again(file, digest)).value, "agent_state") ?? {}, nameOf(agent), "agent_state", told),
+            recordOf(
+              objectAt((await documents.again(file, digest)).value, "agent_state") ?? {},
+              nameOf(agent),
+              "agent_state",
+              told,
+            ),
           snapshot: {
             id,
             ...(name && { name }),
@@ -182,7 +236,11 @@ function checkpointFile(document: Document, documents: Documents, report: Report
             at: time?.ms ?? file.mtimeMs,
             source: async () => {
               const again = aboutCheckpoint((await documents.again(file, digest)).value, told);
-              return again.fields.source({ ...again.kept, isVerified: checksum === "matches", ...namesOf(copies) });
+              return again.fields.source({
+                ...again.kept,
+                isVerified: checksum === "matches",
+                ...namesOf(copies),
+              });
             },
           },
         }
@@ -190,9 +248,13 @@ function checkpointFile(document: Document, documents: Documents, report: Report
   };
 }
 
-const newestOf = (times: readonly (Json | undefined)[]): Moment | undefined => times.map(momentOf).toSorted(compareTimes).at(-1);
+const newestOf = (times: readonly (Json | undefined)[]): Moment | undefined =>
+  times.map(momentOf).toSorted(compareTimes).at(-1);
 
-/** In order of time over all agents: a conversation may be in checkpoints of two. Then how everything stands now. */
+/**
+ * In order of time over all agents: a conversation may be in checkpoints of two. Then how
+ * everything stands now.
+ */
 function actsOf(
   agents: ReadonlyMap<string, ForeignRecord>,
   live: readonly Copy[],
@@ -205,19 +267,29 @@ function actsOf(
     copies.map((copy) => {
       const now = liveOf.get(copy.foreign);
       const twin = now?.digest === copy.digest && { twin: now.file };
-      return placed(steps, copy, { ...stepOf(copy, id), ...twin, load: async () => withMark(await copy.load(), mark) });
+      return placed(steps, copy, {
+        ...stepOf(copy, id),
+        ...twin,
+        load: async () => withMark(await copy.load(), mark),
+      });
     }),
   );
   const current = new Map<string, Step>();
   const now = live.flatMap((copy) => {
     // Nothing has come since a checkpoint, or it was put back to it: that says it all.
-    const same = steps.get(copy.foreign)?.findLast(({ copy: { digest } }) => digest === copy.digest);
+    const same = steps
+      .get(copy.foreign)
+      ?.findLast(({ copy: { digest } }) => digest === copy.digest);
     const id = `live-${copy.digest.slice(0, 12)}`;
-    const step = same?.step ?? { ...stepOf(copy, id), load: async () => withMark(await copy.load(), { kind: "automatic" }) };
+    const step = same?.step ?? {
+      ...stepOf(copy, id),
+      load: async () => withMark(await copy.load(), { kind: "automatic" }),
+    };
     current.set(copy.foreign, step);
     return same === undefined ? [placed(steps, copy, step)] : [];
   });
-  // The file of a conversation says what is beside its messages now; where there is none, the last checkpoint does.
+  // The file of a conversation says what is beside its messages now; where there is none, the last
+  // checkpoint does.
   const sessions = new Map(
     [...steps].map(([foreign, own]) => {
       const newest = liveOf.get(foreign) ?? (own.at(-1) as { copy: Copy }).copy;
@@ -248,14 +320,21 @@ const stepOf = ({ digest, time, file, heading }: Copy, id: string): Omit<Step, "
   words: heading.words,
 });
 
-function placed(steps: Map<string, { step: Step; copy: Copy }[]>, copy: Copy, step: Step): { foreign: string; step: Step } {
+function placed(
+  steps: Map<string, { step: Step; copy: Copy }[]>,
+  copy: Copy,
+  step: Step,
+): { foreign: string; step: Step } {
   const own = steps.get(copy.foreign);
   if (own === undefined) steps.set(copy.foreign, [{ step, copy }]);
   else own.push({ step, copy });
   return { foreign: copy.foreign, step };
 }
 
-const withMark = (content: Content, mark: CheckpointFile["mark"]): Content => ({ ...content, mark });
+const withMark = (content: Content, mark: CheckpointFile["mark"]): Content => ({
+  ...content,
+  mark,
+});
 
 function sessionOf(
   foreign: string,

@@ -1,6 +1,6 @@
 /**
- * ares-server: a flat directory of `<session>_<step>.json`, each with all messages so far, and `<session>_latest.json`, which is not JSON
- * but the name of the file that was saved last.
+ * ares-server: a flat directory of `<session>_<step>.json`, each with all messages so far, and
+ * `<session>_latest.json`, which is not JSON but the name of the file that was saved last.
  */
 import { quote } from "../../core/values/errors.js";
 import type { Json, JsonObject, MessageInput } from "../../index.js";
@@ -8,7 +8,14 @@ import { type Document, Documents, stepIn } from "../reading/documents.js";
 import { at, Fields, integerOf, isObject, textAt } from "../reading/fields.js";
 import { type FoundFile, jsonFiles, unreadable } from "../reading/files.js";
 import { namedMessage, roleOf } from "../reading/messages.js";
-import { type Content, type Foreign, type ForeignSession, oneAfterAnother, type Reading, type Step } from "../reading/model.js";
+import {
+  type Content,
+  type Foreign,
+  type ForeignSession,
+  oneAfterAnother,
+  type Reading,
+  type Step,
+} from "../reading/model.js";
 import { nameOf } from "../reading/names.js";
 import type { FileReport, Report } from "../reading/report.js";
 import { compareTexts, compareTimes, type Moment, momentOf } from "../reading/times.js";
@@ -37,10 +44,15 @@ export async function readAres({ root, report, signal }: Reading): Promise<Forei
   const documents = new Documents(root, report, signal);
   const pointers = new Map<string, Pointer>();
   const bySession = new Map<string, Light[]>();
-  for await (const document of documents.each(files, (file, text) => isPointer(file, text, pointers, report))) {
+  for await (const document of documents.each(files, (file, text) =>
+    isPointer(file, text, pointers, report),
+  )) {
     const light = lightOf(document, documents, report);
     if (light === undefined) {
-      report.strange(document.file.path, "It is no checkpoint of ares: it has no session_id and step.");
+      report.strange(
+        document.file.path,
+        "It is no checkpoint of ares: it has no session_id and step.",
+      );
       continue;
     }
     const others = bySession.get(light.session);
@@ -51,25 +63,42 @@ export async function readAres({ root, report, signal }: Reading): Promise<Forei
     .sort(([a], [b]) => compareTexts(a, b))
     .map(([id, steps]) => sessionOf(id, steps, pointers.get(id), report));
   for (const [session, { path, target }] of pointers)
-    if (!bySession.has(session)) report.note(`It points to ${quote(target)}, and its session has no checkpoint here.`, path);
+    if (!bySession.has(session))
+      report.note(`It points to ${quote(target)}, and its session has no checkpoint here.`, path);
   return { acts: oneAfterAnother(sessions) };
 }
 
 /** A file that is not JSON but names another one. */
-function isPointer(file: FoundFile, text: string, pointers: Map<string, Pointer>, report: Report): boolean {
+function isPointer(
+  file: FoundFile,
+  text: string,
+  pointers: Map<string, Pointer>,
+  report: Report,
+): boolean {
   const target = text.trim();
   const isNamed = file.name.endsWith(POINTER);
   if (isNamed && target.endsWith(".json") && target.length <= 4_096) {
     const folder = file.path.slice(0, -file.name.length);
-    pointers.set(file.name.slice(0, -POINTER.length), { path: file.path, target, file: `${folder}${target}` });
+    pointers.set(file.name.slice(0, -POINTER.length), {
+      path: file.path,
+      target,
+      file: `${folder}${target}`,
+    });
     return true;
   }
   if (!isNamed || target.startsWith("{")) return false;
-  report.skip(file.path, "It should name the latest checkpoint, and is torn or empty: the highest step is taken for the latest.");
+  report.skip(
+    file.path,
+    "It should name the latest checkpoint, and is torn or empty: the highest step is taken for the latest.",
+  );
   return true;
 }
 
-function lightOf({ value, file, digest }: Document, documents: Documents, report: Report): Light | undefined {
+function lightOf(
+  { value, file, digest }: Document,
+  documents: Documents,
+  report: Report,
+): Light | undefined {
   const session = textAt(value, "session_id");
   const step = integerOf(at(value, "step"));
   if (session === undefined || step === undefined) return undefined;
@@ -81,16 +110,26 @@ function lightOf({ value, file, digest }: Document, documents: Documents, report
   return { session, agent: textAt(value, "agent_name"), step, time, record };
 }
 
-function sessionOf(foreign: string, found: readonly Light[], pointer: Pointer | undefined, report: Report): ForeignSession {
+function sessionOf(
+  foreign: string,
+  found: readonly Light[],
+  pointer: Pointer | undefined,
+  report: Report,
+): ForeignSession {
   const inOrder = [...found].sort(
     (a, b) =>
-      (a.step < b.step ? -1 : a.step > b.step ? 1 : 0) || compareTimes(a.time, b.time) || compareTexts(a.record.path, b.record.path),
+      (a.step < b.step ? -1 : a.step > b.step ? 1 : 0) ||
+      compareTimes(a.time, b.time) ||
+      compareTexts(a.record.path, b.record.path),
   );
   const steps = inOrder.filter((light, i) => {
     const before = inOrder[i - 1];
     if (before?.step !== light.step) return true;
     if (before.record.digest === light.record.digest) {
-      report.note(`It is the same as ${quote(before.record.path)}: imported once.`, light.record.path);
+      report.note(
+        `It is the same as ${quote(before.record.path)}: imported once.`,
+        light.record.path,
+      );
       return false;
     }
     report.note(
@@ -117,13 +156,21 @@ function sessionOf(foreign: string, found: readonly Light[], pointer: Pointer | 
 }
 
 /** The step that the pointer names. */
-function pointedAt(session: string, steps: readonly Light[], { path, target, file }: Pointer, report: Report): Step | undefined {
+function pointedAt(
+  session: string,
+  steps: readonly Light[],
+  { path, target, file }: Pointer,
+  report: Report,
+): Step | undefined {
   const named = steps.find(({ record }) => record.path === file);
   if (named === undefined) {
     const why = /^[\\/]|\.\.|^[A-Za-z]:/.test(target)
       ? "which is no file of this directory. It was not followed"
       : "which is no checkpoint of its session here";
-    report.note(`It points to ${quote(target)}, ${why}: the highest step is taken for the latest.`, path);
+    report.note(
+      `It points to ${quote(target)}, ${why}: the highest step is taken for the latest.`,
+      path,
+    );
     return undefined;
   }
   if (named !== steps.at(-1))
@@ -143,8 +190,13 @@ function contentOf(value: JsonObject, told: FileReport): Content {
   const isStep = step >= 0n && step <= BigInt(Number.MAX_SAFE_INTEGER);
   const end = endOf(fields, at(value, "status"), told);
   return {
-    messages: fields.items("messages").map((message, i) => messageOf(message, `messages[${i}]`, told)),
-    state: { toolCalls: fields.any("tool_calls") ?? [], partialResults: fields.any("partial_results") ?? [] },
+    messages: fields
+      .items("messages")
+      .map((message, i) => messageOf(message, `messages[${i}]`, told)),
+    state: {
+      toolCalls: fields.any("tool_calls") ?? [],
+      partialResults: fields.any("partial_results") ?? [],
+    },
     ...(end && { end }),
     mark: { kind: "automatic", ...(isStep && { step: Number(step) }) },
     source: fields.source({
@@ -163,8 +215,12 @@ function messageOf(given: Json, where: string, told: FileReport): MessageInput {
   if (fields === undefined || theirs === undefined || content === undefined)
     throw unreadable(`${where} is no message with a role and a content.`);
   const { role, was } = roleOf(theirs);
-  if (was !== undefined) told.note(`The role ${quote(was)} is stored as ${role}; the message says what it was.`);
-  return namedMessage({ role, content }, { source: fields.source({ role: was }, Number.POSITIVE_INFINITY) });
+  if (was !== undefined)
+    told.note(`The role ${quote(was)} is stored as ${role}; the message says what it was.`);
+  return namedMessage(
+    { role, content },
+    { source: fields.source({ role: was }, Number.POSITIVE_INFINITY) },
+  );
 }
 
 /** A status that is not known stays unmapped. */
@@ -176,6 +232,7 @@ function endOf(fields: Fields, given: Json | undefined, told: FileReport): Conte
   if (failed !== undefined) return { as: "fail", reason: failed };
   const halted = status?.text("Halted");
   if (halted !== undefined) return { as: "halt", reason: halted };
-  if (given !== undefined) told.note(`Its status ${quote(JSON.stringify(given))} is not known: taken for InProgress.`);
+  if (given !== undefined)
+    told.note(`Its status ${quote(JSON.stringify(given))} is not known: taken for InProgress.`);
   return undefined;
 }

@@ -1,4 +1,7 @@
-/** `forks.json` of ccswarm: which sessions began at a checkpoint of another. Nothing was copied when they did. */
+/**
+ * `forks.json` of ccswarm: which sessions began at a checkpoint of another. Nothing was copied when
+ * they did.
+ */
 import { quote } from "../../core/values/errors.js";
 import type { JsonObject } from "../../index.js";
 import { Fields, isObject, present, roomBeside } from "../reading/fields.js";
@@ -28,7 +31,9 @@ export function forksOf(value: JsonObject, report: Report): readonly Fork[] {
     if (fork === undefined) told.note(`Fork ${quote(key)} does not say where it begins: left out.`);
     return fork === undefined ? [] : [fork];
   });
-  if (found.length === 0) for (const field of file.unmapped) report.skip(FORKS, `Field ${quote(field)} belongs to no session: left out.`);
+  if (found.length === 0)
+    for (const field of file.unmapped)
+      report.skip(FORKS, `Field ${quote(field)} belongs to no session: left out.`);
   return found;
 }
 
@@ -55,7 +60,11 @@ function forkOf(key: string, given: JsonObject, file: Fields, told: FileReport):
 }
 
 /** The list of children can be made from the forks: it is only compared. */
-function compareWithChildren(children: JsonObject, forks: ReadonlySet<string>, told: FileReport): void {
+function compareWithChildren(
+  children: JsonObject,
+  forks: ReadonlySet<string>,
+  told: FileReport,
+): void {
   for (const [parent, ids] of Object.entries(children))
     for (const id of Array.isArray(ids) ? ids : [ids])
       if (typeof id !== "string" || !forks.has(id))

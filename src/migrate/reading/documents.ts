@@ -1,4 +1,7 @@
-/** Files of JSON, read twice: lightly when the source is looked over, and one at a time when it is written. */
+/**
+ * Files of JSON, read twice: lightly when the source is looked over, and one at a time when it is
+ * written.
+ */
 import { HoldfastError } from "../../core/values/errors.js";
 import { type Parsed, parseJson } from "../../core/values/lossless-json.js";
 import type { JsonObject } from "../../index.js";
@@ -20,7 +23,11 @@ export interface Document extends Parsed {
 /** What a file says of a step without being read again. */
 export const stepIn = (
   file: FoundFile,
-  { id, digest, time }: { readonly id: string; readonly digest: string; readonly time: Moment | undefined },
+  {
+    id,
+    digest,
+    time,
+  }: { readonly id: string; readonly digest: string; readonly time: Moment | undefined },
 ): Omit<Step, "load"> => ({
   id,
   digest,
@@ -42,8 +49,14 @@ export class Documents {
     this.#signal = signal;
   }
 
-  /** Each file that holds an object, one at a time; the others are reported, unless `other` knows what to make of their text. */
-  async *each(files: readonly FoundFile[], other?: (file: FoundFile, text: string) => boolean): AsyncGenerator<Document> {
+  /**
+   * Each file that holds an object, one at a time; the others are reported, unless `other` knows
+   * what to make of their text.
+   */
+  async *each(
+    files: readonly FoundFile[],
+    other?: (file: FoundFile, text: string) => boolean,
+  ): AsyncGenerator<Document> {
     for (const file of files) {
       this.#signal?.throwIfAborted();
       let text: string | undefined;
@@ -52,11 +65,16 @@ export class Documents {
         text = textOfBytes(bytes);
         const document = documentOf(file, bytes, text);
         const { count, paths } = document.texts;
-        if (count > 0) this.#report.note(`${numbersKept(count)}: ${paths.join(", ")}${count > paths.length ? ", …" : ""}.`, file.path);
+        if (count > 0)
+          this.#report.note(
+            `${numbersKept(count)}: ${paths.join(", ")}${count > paths.length ? ", …" : ""}.`,
+            file.path,
+          );
         yield document;
       } catch (error) {
         if (!(error instanceof HoldfastError)) throw error;
-        if (text === undefined || other?.(file, text) !== true) this.#report.skip(file.path, error.message);
+        if (text === undefined || other?.(file, text) !== true)
+          this.#report.skip(file.path, error.message);
       }
       this.#report.fileRead();
     }
@@ -67,7 +85,8 @@ export class Documents {
     if (this.#last?.file === file && this.#last.digest === digest) return this.#last;
     this.#last = undefined;
     const bytes = await readFound(this.#root, file);
-    if (digestOf(bytes) !== digest) throw unreadable("It changed while it was being imported. Run the import again.");
+    if (digestOf(bytes) !== digest)
+      throw unreadable("It changed while it was being imported. Run the import again.");
     this.#last = documentOf(file, bytes, textOfBytes(bytes));
     return this.#last;
   }

@@ -1,10 +1,10 @@
 /**
  * Reads the fields of an object that another program wrote.
  *
- * FIELDS-1  A getter answers a value of the type that it names, and counts the field as mapped. Null counts as absent. A field with a
- *           value of another type stays unmapped.
- * FIELDS-2  `source` keeps each unmapped field under `unmapped`, by its path, and tells the report. A reader that does not ask for a
- *           field cannot lose it.
+ * FIELDS-1  A getter answers a value of the type that it names, and counts the field as mapped.
+ *           Null counts as absent. A field with a value of another type stays unmapped.
+ * FIELDS-2  `source` keeps each unmapped field under `unmapped`, by its path, and tells the report.
+ *           A reader that does not ask for a field cannot lose it.
  */
 import { HoldfastError, pathTo } from "../../core/values/errors.js";
 import { sortedText } from "../../core/values/json.js";
@@ -15,7 +15,8 @@ import type { FileReport } from "./report.js";
 export const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-export const at = (of: JsonObject, key: string): Json | undefined => (Object.hasOwn(of, key) ? of[key] : undefined);
+export const at = (of: JsonObject, key: string): Json | undefined =>
+  Object.hasOwn(of, key) ? of[key] : undefined;
 
 export function textAt(of: JsonObject, key: string): string | undefined {
   const value = at(of, key);
@@ -41,35 +42,49 @@ export function integerOf(value: Json | undefined): bigint | undefined {
 }
 
 /** A whole number from 0 on, as Holdfast's checkpoints hold it. */
-export const isCount = (value: Json | undefined): value is number => typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+export const isCount = (value: Json | undefined): value is number =>
+  typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 
 /** What is given, without what is null or absent. */
 export const present = (fields: Readonly<Record<string, Json | undefined>>): JsonObject =>
-  Object.fromEntries(Object.entries(fields).filter((entry): entry is [string, Json] => entry[1] !== undefined && entry[1] !== null));
+  Object.fromEntries(
+    Object.entries(fields).filter(
+      (entry): entry is [string, Json] => entry[1] !== undefined && entry[1] !== null,
+    ),
+  );
 
 /**
- * Metadata of theirs with a note of where it came from beside it, under `source`. Theirs goes into the note where it has a field of that
- * name itself.
+ * Metadata of theirs with a note of where it came from beside it, under `source`. Theirs goes into
+ * the note where it has a field of that name itself.
  */
 export const withSource = (theirs: JsonObject | undefined, source: JsonObject): JsonObject =>
-  theirs !== undefined && Object.hasOwn(theirs, "source") ? { source: { ...source, metadata: theirs } } : { ...theirs, source };
+  theirs !== undefined && Object.hasOwn(theirs, "source")
+    ? { source: { ...source, metadata: theirs } }
+    : { ...theirs, source };
 
 const bytesOf = (value: Json): number => Buffer.byteLength(JSON.stringify(value));
 
 /** Metadata may have 1 MiB. The rest is for what the import notes itself. */
 const ROOM = 1024 * 1024 - 32 * 1024;
 
-/** How many bytes a source note may have beside metadata of theirs. Metadata that is too large is refused as a whole. */
+/**
+ * How many bytes a source note may have beside metadata of theirs. Metadata that is too large is
+ * refused as a whole.
+ */
 export function roomBeside(metadata: JsonObject | undefined): number {
   const taken = metadata === undefined ? 0 : bytesOf(metadata);
   return taken > ROOM ? ROOM : ROOM - taken;
 }
 
 /** Whether metadata of theirs can be stored beside a source note. */
-export const canKeep = (metadata: JsonObject): boolean => bytesOf(metadata) <= ROOM && isStorable(metadata);
+export const canKeep = (metadata: JsonObject): boolean =>
+  bytesOf(metadata) <= ROOM && isStorable(metadata);
 
 interface Unmapped {
-  /** From the object that keeps it, and from the file's outermost object, without the numbers of list items. */
+  /**
+   * From the object that keeps it, and from the file's outermost object, without the numbers of
+   * list items.
+   */
   readonly path: string;
   readonly field: string;
   readonly value: Json;
@@ -133,7 +148,10 @@ export class Fields {
     return this.#typed(key, isList);
   }
 
-  /** A field that another place says as well. Where that says something else, the field stays unmapped. */
+  /**
+   * A field that another place says as well. Where that says something else, the field stays
+   * unmapped.
+   */
   same(key: string, other: Json | undefined): void {
     if (sortedText(at(this.#of, key) ?? null) === sortedText(other ?? null)) this.#mapped.add(key);
   }
@@ -161,8 +179,13 @@ export class Fields {
   /** The same, of objects. What stays unmapped of them is kept by this one. */
   objects(key: string): readonly Fields[] {
     const items = this.items(key);
-    if (!items.every(isObject)) throw new HoldfastError("INVALID_VALUE", `Its ${key} hold something else than objects.`, { path: key });
-    return items.map((item, i) => this.#into(`${keyed("", key)}[${i}]`, item, `${shown(this.#where, key)}[]`));
+    if (!items.every(isObject))
+      throw new HoldfastError("INVALID_VALUE", `Its ${key} hold something else than objects.`, {
+        path: key,
+      });
+    return items.map((item, i) =>
+      this.#into(`${keyed("", key)}[${i}]`, item, `${shown(this.#where, key)}[]`),
+    );
   }
 
   /** An object inside of this one. What stays unmapped of it is kept by this one. */
@@ -182,8 +205,14 @@ export class Fields {
     this.#inner.set(path, other);
   }
 
-  /** The note of where it came from: what is given, and what stays unmapped. It takes `room` bytes at most; what is left out is told. */
-  source(kept: Readonly<Record<string, Json | undefined>>, room: number = roomBeside(undefined)): JsonObject {
+  /**
+   * The note of where it came from: what is given, and what stays unmapped. It takes `room` bytes
+   * at most; what is left out is told.
+   */
+  source(
+    kept: Readonly<Record<string, Json | undefined>>,
+    room: number = roomBeside(undefined),
+  ): JsonObject {
     let left = room;
     const fits = (key: string, value: Json): boolean => {
       const bytes = room === Number.POSITIVE_INFINITY ? 0 : bytesOf(key) + bytesOf(value) + 2;
@@ -216,7 +245,8 @@ export class Fields {
 
   *#unmapped(path: string): Generator<Unmapped> {
     for (const [key, value] of Object.entries(this.#of))
-      if (!this.#mapped.has(key)) yield { path: keyed(path, key), field: shown(this.#where, key), value, told: this.#told };
+      if (!this.#mapped.has(key))
+        yield { path: keyed(path, key), field: shown(this.#where, key), value, told: this.#told };
     for (const [key, inner] of this.#inner) yield* inner.#unmapped(joined(path, key));
   }
 }
@@ -229,13 +259,17 @@ function isStorable(value: Json, depth = 0): boolean {
   if (typeof value === "string") return value.isWellFormed();
   if (typeof value !== "object" || value === null) return true;
   if (depth === MAX_DEPTH) return false;
-  return Object.entries(value).every(([key, item]) => key.isWellFormed() && isStorable(item as Json, depth + 1));
+  return Object.entries(value).every(
+    ([key, item]) => key.isWellFormed() && isStorable(item as Json, depth + 1),
+  );
 }
 
 /** A path with one more key. No two keys have the same path: a value is kept by it. */
-const keyed = (path: string, key: string): string => joined(path, /^[A-Za-z_$][\w$]*$/.test(key) ? key : `[${JSON.stringify(key)}]`);
+const keyed = (path: string, key: string): string =>
+  joined(path, /^[A-Za-z_$][\w$]*$/.test(key) ? key : `[${JSON.stringify(key)}]`);
 
-const joined = (path: string, more: string): string => (path === "" || more.startsWith("[") ? `${path}${more}` : `${path}.${more}`);
+const joined = (path: string, more: string): string =>
+  path === "" || more.startsWith("[") ? `${path}${more}` : `${path}.${more}`;
 
 /** The same for people: long keys are cut. */
 function shown(path: string, key: string): string {

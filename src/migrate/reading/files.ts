@@ -1,10 +1,11 @@
 /**
  * The files of a directory that somebody else wrote.
  *
- * F1  only regular files inside of it are read: no link is followed, of a file or of a directory, and what a file says of another is
- *     compared as a name and never opened.
- * F2  a file is read only if it is the one that was found when the directory was listed, and is where it was found: a directory on the way
- *     may become a link and a directory again at any time.
+ * F1  only regular files inside of it are read: no link is followed, of a file or of a directory,
+ *     and what a file says of another is compared as a name and never opened.
+ * F2  a file is read only if it is the one that was found when the directory was listed, and is
+ *     where it was found: a directory on the way may become a link and a directory again at any
+ *     time.
  * F3  what is not read is said, and why.
  */
 import { constants } from "node:fs";
@@ -29,17 +30,28 @@ export interface FoundFile {
 }
 
 /** What stands in the way of reading a file; the rest goes on. */
-export const unreadable = (why: string, cause?: unknown): HoldfastError => new HoldfastError("INVALID_VALUE", why, {}, cause);
+export const unreadable = (why: string, cause?: unknown): HoldfastError =>
+  new HoldfastError("INVALID_VALUE", why, {}, cause);
 
 /** The given path, resolved once: it may be a link itself, as whoever gave it chose it. */
-export async function rootOf(path: string): Promise<{ readonly root: string; readonly isDirectory: boolean }> {
+export async function rootOf(
+  path: string,
+): Promise<{ readonly root: string; readonly isDirectory: boolean }> {
   if (typeof path !== "string" || path === "" || path.includes("\0"))
-    throw new HoldfastError("INVALID_OPTION", "path: it must be the path of a directory or a file.", { path: "path" });
+    throw new HoldfastError(
+      "INVALID_OPTION",
+      "path: it must be the path of a directory or a file.",
+      { path: "path" },
+    );
   try {
     const root = await realpath(path);
     const found = await lstat(root);
     if (!found.isDirectory() && !found.isFile())
-      throw new HoldfastError("INVALID_OPTION", `${quote(path)} is neither a directory nor a file.`, { path });
+      throw new HoldfastError(
+        "INVALID_OPTION",
+        `${quote(path)} is neither a directory nor a file.`,
+        { path },
+      );
     return { root, isDirectory: found.isDirectory() };
   } catch (error) {
     if (error instanceof HoldfastError) throw error;
@@ -53,31 +65,52 @@ export async function rootOf(path: string): Promise<{ readonly root: string; rea
 }
 
 /** All that end in `.json`, in the order of their paths. The others are counted in a note. */
-export async function jsonFiles(root: string, report: Report, signal?: AbortSignal): Promise<readonly FoundFile[]> {
+export async function jsonFiles(
+  root: string,
+  report: Report,
+  signal?: AbortSignal,
+): Promise<readonly FoundFile[]> {
   const files: FoundFile[] = [];
   let others = 0;
-  const visit = async (folder: string, depth: number, found?: Pick<FoundFile, "dev" | "ino">): Promise<void> => {
-    for (const name of await namesIn(join(root, folder), found, (why) => report.skip(folder === "" ? "." : folder, why))) {
+  const visit = async (
+    folder: string,
+    depth: number,
+    found?: Pick<FoundFile, "dev" | "ino">,
+  ): Promise<void> => {
+    for (const name of await namesIn(join(root, folder), found, (why) =>
+      report.skip(folder === "" ? "." : folder, why),
+    )) {
       signal?.throwIfAborted();
       const path = folder === "" ? name : `${folder}/${name}`;
-      const entry = await lstat(join(root, path)).catch((error: unknown) => report.skip(path, `It cannot be read (${codeOf(error)}).`));
+      const entry = await lstat(join(root, path)).catch((error: unknown) =>
+        report.skip(path, `It cannot be read (${codeOf(error)}).`),
+      );
       if (entry === undefined) continue;
-      if (entry.isSymbolicLink()) report.skip(path, "It is a symbolic link, and those are not followed.");
+      if (entry.isSymbolicLink())
+        report.skip(path, "It is a symbolic link, and those are not followed.");
       else if (entry.isDirectory()) {
-        if (depth === MAX_DEPTH) report.skip(path, `Directories more than ${MAX_DEPTH} levels down are not looked into.`);
+        if (depth === MAX_DEPTH)
+          report.skip(path, `Directories more than ${MAX_DEPTH} levels down are not looked into.`);
         else await visit(path, depth + 1, entry);
       } else if (!entry.isFile()) report.skip(path, "It is not a regular file.");
       else if (!name.endsWith(".json")) others += 1;
       else {
         if (files.length === MAX_FILES)
-          throw new HoldfastError("TOO_LARGE", `There are more than ${MAX_FILES} files. Import a part at a time.`, { limit: MAX_FILES });
+          throw new HoldfastError(
+            "TOO_LARGE",
+            `There are more than ${MAX_FILES} files. Import a part at a time.`,
+            { limit: MAX_FILES },
+          );
         const { size, mtimeMs, dev, ino } = entry;
         files.push({ path, name, bytes: size, mtimeMs, dev, ino });
       }
     }
   };
   await visit("", 0);
-  if (others > 0) report.note(`${others} ${others === 1 ? "file does" : "files do"} not end in .json and were not looked at.`);
+  if (others > 0)
+    report.note(
+      `${others} ${others === 1 ? "file does" : "files do"} not end in .json and were not looked at.`,
+    );
   return files;
 }
 
@@ -90,7 +123,9 @@ async function namesIn(
   try {
     const names = (await readdir(path)).sort();
     const now = await lstat(path);
-    const isSame = now.isDirectory() && (found === undefined || (now.dev === found.dev && now.ino === found.ino));
+    const isSame =
+      now.isDirectory() &&
+      (found === undefined || (now.dev === found.dev && now.ino === found.ino));
     if (isSame && (await realpath(path)) === path) return names;
     skip(REPLACED);
   } catch (error) {
@@ -103,7 +138,8 @@ const REPLACED = "It was replaced while it was being imported.";
 
 /** The bytes of a file that was found. Throws where it is another by now. */
 export async function readFound(root: string, file: FoundFile): Promise<Buffer> {
-  if (file.bytes > MAX_FILE_BYTES) throw unreadable(`It is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB.`);
+  if (file.bytes > MAX_FILE_BYTES)
+    throw unreadable(`It is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB.`);
   const path = join(root, file.path);
   let handle: FileHandle | undefined;
   try {
@@ -112,7 +148,8 @@ export async function readFound(root: string, file: FoundFile): Promise<Buffer> 
     const now = await handle.stat();
     const isSame = now.isFile() && now.dev === file.dev && now.ino === file.ino;
     if (!isSame || (await placeOf(handle, path)) !== path) throw unreadable(REPLACED);
-    if (now.size > MAX_FILE_BYTES) throw unreadable(`It is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB.`);
+    if (now.size > MAX_FILE_BYTES)
+      throw unreadable(`It is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB.`);
     return await handle.readFile();
   } catch (error) {
     if (error instanceof HoldfastError) throw error;
@@ -122,8 +159,12 @@ export async function readFound(root: string, file: FoundFile): Promise<Buffer> 
   }
 }
 
-/** F2: where an open file really is. Linux says it of the file itself; elsewhere the way to it is looked at once more. */
-const placeOf = (handle: FileHandle, path: string): Promise<string> => readlink(`/proc/self/fd/${handle.fd}`).catch(() => realpath(path));
+/**
+ * F2: where an open file really is. Linux says it of the file itself; elsewhere the way to it is
+ * looked at once more.
+ */
+const placeOf = (handle: FileHandle, path: string): Promise<string> =>
+  readlink(`/proc/self/fd/${handle.fd}`).catch(() => realpath(path));
 
 const codeOf = (error: unknown): string => (error as { code?: string }).code ?? "unknown error";
 

@@ -18,7 +18,9 @@ export async function guessKind(path: string): Promise<MigrationKind | undefined
   const report = new Report();
   const files = await jsonFiles(root, report);
   const votes = new Map<MigrationKind, number>();
-  for await (const { value } of new Documents(root, report, undefined).each(files.slice(0, SAMPLE))) {
+  for await (const { value } of new Documents(root, report, undefined).each(
+    files.slice(0, SAMPLE),
+  )) {
     const kind = kindOf(value);
     if (kind !== undefined) votes.set(kind, (votes.get(kind) ?? 0) + 1);
   }
@@ -26,11 +28,16 @@ export async function guessKind(path: string): Promise<MigrationKind | undefined
 }
 
 function kindOf(value: JsonObject): MigrationKind | undefined {
-  const has = (...keys: readonly string[]): boolean => keys.every((key) => at(value, key) !== undefined);
+  const has = (...keys: readonly string[]): boolean =>
+    keys.every((key) => at(value, key) !== undefined);
   if (has("session_id", "step", "agent_name")) return "ares";
   if (has("session_id", "state", "id")) return "ccswarm";
   if (has("agent_id", "conversation", "iteration")) return "smooth";
-  if (has("agent_id", "agent_state") || has("agent_id", "custom_state") || has("agent_id", "messages", "last_message_at"))
+  if (
+    has("agent_id", "agent_state") ||
+    has("agent_id", "custom_state") ||
+    has("agent_id", "messages", "last_message_at")
+  )
     return "aethershell";
   return undefined;
 }

@@ -32,11 +32,21 @@ export interface TheirMessage {
 }
 
 /** A message under their ids, where Holdfast takes them; otherwise they are kept beside. */
-export function namedMessage(message: MessageInput, { id, parentId, metadata, source }: TheirMessage): MessageInput {
+export function namedMessage(
+  message: MessageInput,
+  { id, parentId, metadata, source }: TheirMessage,
+): MessageInput {
   const isId = id !== undefined && isName(id);
   const isParent = parentId !== undefined && isName(parentId);
-  const kept = present({ ...source, id: isId ? undefined : id, parentId: isParent ? undefined : parentId });
-  const all = Object.keys(kept).length === 0 && !(metadata && Object.hasOwn(metadata, "source")) ? metadata : withSource(metadata, kept);
+  const kept = present({
+    ...source,
+    id: isId ? undefined : id,
+    parentId: isParent ? undefined : parentId,
+  });
+  const all =
+    Object.keys(kept).length === 0 && !(metadata && Object.hasOwn(metadata, "source"))
+      ? metadata
+      : withSource(metadata, kept);
   return {
     ...message,
     ...(isId && { id }),
@@ -45,7 +55,10 @@ export function namedMessage(message: MessageInput, { id, parentId, metadata, so
   };
 }
 
-/** An id names one message: of those that repeat it, the first has it, and the others keep it beside. */
+/**
+ * An id names one message: of those that repeat it, the first has it, and the others keep it
+ * beside.
+ */
 export function withOwnIds(messages: readonly MessageInput[]): readonly MessageInput[] {
   const taken = new Set<string>();
   return messages.map((message) => {
@@ -62,8 +75,12 @@ const DATA_URL = /^data:([^,;]*)(?:;[^,;]*)*?(;base64)?,/i;
 
 /** A file at an address; one that is inside of its address, as its bytes. */
 export function fileAt(url: string, mediaType: string | undefined): FilePart {
-  const found = url.length > 5 && url.slice(0, 5).toLowerCase() === "data:" ? DATA_URL.exec(url.slice(0, 1_000)) : null;
-  if (found === null) return { type: "file", mediaType: mediaType ?? "application/octet-stream", data: { url } };
+  const found =
+    url.length > 5 && url.slice(0, 5).toLowerCase() === "data:"
+      ? DATA_URL.exec(url.slice(0, 1_000))
+      : null;
+  if (found === null)
+    return { type: "file", mediaType: mediaType ?? "application/octet-stream", data: { url } };
   const [head, said, isBase64] = found;
   const body = url.slice(head.length);
   const bytes = isBase64 === undefined ? percentDecoded(body) : looseBytesOf(body);
@@ -79,7 +96,9 @@ function percentDecoded(text: string): Uint8Array | undefined {
   }
 }
 
-/** Undefined for what is not base64 to the letter: it may be a text that happens to look like it. */
+/**
+ * Undefined for what is not base64 to the letter: it may be a text that happens to look like it.
+ */
 export function bytesOf(base64: string): Uint8Array | undefined {
   if (base64.length % 4 !== 0) return undefined;
   const bytes = Buffer.from(base64, "base64");

@@ -1,8 +1,15 @@
 /**
- * What the four systems have in common: sessions made of steps, each the whole state at one moment, and records of agents. Readers make
- * this of files, lightly; the contents of a step are loaded when it is written.
+ * What the four systems have in common: sessions made of steps, each the whole state at one moment,
+ * and records of agents. Readers make this of files, lightly; the contents of a step are loaded
+ * when it is written.
  */
-import type { AgentInput, CheckpointOptions, JsonObject, MessageInput, SnapshotOptions } from "../../index.js";
+import type {
+  AgentInput,
+  CheckpointOptions,
+  JsonObject,
+  MessageInput,
+  SnapshotOptions,
+} from "../../index.js";
 import type { Report } from "./report.js";
 
 export const KINDS = ["ares", "ccswarm", "smooth", "aethershell"] as const;
@@ -13,7 +20,9 @@ export interface Content {
   readonly messages?: readonly MessageInput[];
   readonly state?: JsonObject;
   /** Where the session came to rest with it. */
-  readonly end?: { readonly as: "complete" } | { readonly as: "fail" | "halt"; readonly reason: string };
+  readonly end?:
+    | { readonly as: "complete" }
+    | { readonly as: "fail" | "halt"; readonly reason: string };
   readonly mark?: Omit<CheckpointOptions, "metadata">;
   /** Their metadata, and what else is to be known of where it came from. */
   readonly metadata?: JsonObject;
@@ -40,7 +49,10 @@ export interface Step {
   readonly parent?: string;
   readonly path: string;
   readonly bytes: number;
-  /** What the source said of the session then, where a step says it: a snapshot of that time notes it. */
+  /**
+   * What the source said of the session then, where a step says it: a snapshot of that time notes
+   * it.
+   */
   readonly words?: Words;
   /** Another file that says the same, and is not written again. */
   readonly twin?: { readonly path: string; readonly bytes: number };
@@ -53,7 +65,9 @@ export interface ForeignSession extends Words {
   readonly id: string;
   readonly foreign: string;
   readonly agent?: string;
-  /** What tells it from another session of the same id, where they say it: otherwise its steps do. */
+  /**
+   * What tells it from another session of the same id, where they say it: otherwise its steps do.
+   */
   readonly identity?: string;
   /** When it was begun. */
   readonly at: number | undefined;
@@ -73,7 +87,9 @@ export interface ForeignRecord {
   readonly at: number | undefined;
   readonly path: string;
   readonly bytes: number;
-  readonly load: () => Promise<Omit<AgentInput, "id" | "version" | "metadata"> & { metadata?: JsonObject; source?: JsonObject }>;
+  readonly load: () => Promise<
+    Omit<AgentInput, "id" | "version" | "metadata"> & { metadata?: JsonObject; source?: JsonObject }
+  >;
   readonly snapshot?: Pick<SnapshotOptions, "name" | "description" | "kind"> & {
     readonly id: string;
     readonly at: number | undefined;

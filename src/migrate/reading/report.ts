@@ -49,8 +49,9 @@ export interface MigrationReport {
   readonly skipped: readonly { readonly path: string; readonly why: string }[];
   readonly notes: readonly { readonly path?: string; readonly what: string }[];
   /**
-   * What was imported now took this much there, and takes this much here: sessions as they are counted by `stats`, agents and their snapshots
-   * as JSON. In a dry run: all of it, also what is here already.
+   * What was imported now took this much there, and takes this much here: sessions as they are
+   * counted by `stats`, agents and their snapshots as JSON. In a dry run: all of it, also what is
+   * here already.
    */
   readonly sourceBytes: number;
   readonly storedBytes: number;
@@ -116,7 +117,11 @@ export class Report {
   }
 
   progress(): void {
-    this.#tell?.({ files: this.#files, of: Math.max(this.#of, this.#files), sessions: this.sessions.length });
+    this.#tell?.({
+      files: this.#files,
+      of: Math.max(this.#of, this.#files),
+      sessions: this.sessions.length,
+    });
   }
 
   skip(path: string, why: string): undefined {
@@ -147,7 +152,8 @@ export class Report {
     return {
       note: (what) => this.note(what, path),
       unmapped: (field) => this.#countUnmapped(field, path),
-      tooLarge: (field) => this.skip(path, `Field ${quote(field)} is too large for metadata: left out.`),
+      tooLarge: (field) =>
+        this.skip(path, `Field ${quote(field)} is too large for metadata: left out.`),
     };
   }
 
@@ -185,8 +191,15 @@ export class Report {
       agents: this.agents,
       snapshots: this.snapshots,
       files: this.#files,
-      skipped: skipped === 0 ? this.#skipped : [...this.#skipped, { path: "", why: `${skipped} more were left out.` }],
-      notes: [...this.#notes, ...this.#unmappedNotes(), ...(notes === 0 ? [] : [{ what: `There are ${notes} more notes.` }])],
+      skipped:
+        skipped === 0
+          ? this.#skipped
+          : [...this.#skipped, { path: "", why: `${skipped} more were left out.` }],
+      notes: [
+        ...this.#notes,
+        ...this.#unmappedNotes(),
+        ...(notes === 0 ? [] : [{ what: `There are ${notes} more notes.` }]),
+      ],
       sourceBytes: [...this.#sources.values()].reduce((sum, bytes) => sum + bytes, 0),
     };
   }

@@ -1,11 +1,13 @@
 /**
  * The SQLite database of smooth-operator.
  *
- * D1  the database is not changed, and nothing is made beside it: it is read from a copy, together with its log, as a crash would have left
- *     it. The copy is good if nothing was written meanwhile.
+ * D1  the database is not changed, and nothing is made beside it: it is read from a copy, together
+ *     with its log, as a crash would have left it. The copy is good if nothing was written
+ *     meanwhile.
  * D2  what the database says is data: only a plain table is read, a row at a time.
- * D3  a rollback journal is never given to SQLite: one can name any file, which SQLite then deletes. smooth writes none, as it has a
- *     log; where one is left all the same, whoever trusts it opens the database once.
+ * D3  a rollback journal is never given to SQLite: one can name any file, which SQLite then
+ *     deletes. smooth writes none, as it has a log; where one is left all the same, whoever trusts
+ *     it opens the database once.
  */
 import { constants } from "node:fs";
 import { lstat, mkdtemp, open, readdir, rm, writeFile } from "node:fs/promises";
@@ -34,7 +36,11 @@ const MAX_CELL_BYTES = 1024 * 1024;
 const FOLDER = "holdfast-import-";
 const STALE_MS = 24 * 60 * 60 * 1000;
 
-export async function readRows({ root, report, signal }: Reading): Promise<{ lights: readonly Light[]; close: () => Promise<void> }> {
+export async function readRows({
+  root,
+  report,
+  signal,
+}: Reading): Promise<{ lights: readonly Light[]; close: () => Promise<void> }> {
   const copy = await copyOf(root);
   let db: Driver | undefined;
   const close = async () => {
@@ -53,11 +59,19 @@ export async function readRows({ root, report, signal }: Reading): Promise<{ lig
       try {
         const { value, digest, bytes, texts, isOdd, tooLarge } = rows.read(rowid);
         for (const column of tooLarge) report.of(path).tooLarge(column);
-        if (isOdd) report.note("Its metadata is torn, or no object. The conversation is imported.", path);
+        if (isOdd)
+          report.note("Its metadata is torn, or no object. The conversation is imported.", path);
         if (texts > 0) report.note(`${numbersKept(texts)}.`, path);
         const time = momentOf(value["created_at"]);
         const load = async () => contentOf(rows.read(rowid).value, report.of(path));
-        const record = { id: textAt(value, "id") ?? rowid, digest, at: time?.ms ?? copy.mtimeMs, path, bytes, load };
+        const record = {
+          id: textAt(value, "id") ?? rowid,
+          digest,
+          at: time?.ms ?? copy.mtimeMs,
+          path,
+          bytes,
+          load,
+        };
         const agent = textAt(value, "agent_id") ?? "";
         const conversation = textAt(objectAt(value, "conversation") ?? {}, "id") ?? "";
         const iteration = integerOf(at(value, "iteration")) ?? 0n;
@@ -88,8 +102,11 @@ async function copyOf(path: string): Promise<{ folder: string; path: string; mti
         if (before.has(beside)) await copyPlain(`${path}${beside}`, `${to}${beside}`);
       }
       const after = await look(path);
-      const isStill = before.size === after.size && [...before].every(([beside, seen]) => after.get(beside) === seen);
-      if (isStill && !before.has(JOURNAL)) return { folder, path: to, mtimeMs: (await lstat(path)).mtimeMs };
+      const isStill =
+        before.size === after.size &&
+        [...before].every(([beside, seen]) => after.get(beside) === seen);
+      if (isStill && !before.has(JOURNAL))
+        return { folder, path: to, mtimeMs: (await lstat(path)).mtimeMs };
       await sleep(50 * (tries + 1));
     }
     const isLeft = (await look(path)).has(JOURNAL);
@@ -108,11 +125,20 @@ async function copyOf(path: string): Promise<{ folder: string; path: string; mti
 
 /** From the file that is open: what has its name by now may be a link. */
 async function copyPlain(from: string, to: string): Promise<void> {
-  const handle = await open(from, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch((cause: unknown) => {
-    throw new HoldfastError("BUSY", `${quote(from)} cannot be opened, or became a link. Run the import again.`, { path: from }, cause);
+  const handle = await open(
+    from,
+    constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,
+  ).catch((cause: unknown) => {
+    throw new HoldfastError(
+      "BUSY",
+      `${quote(from)} cannot be opened, or became a link. Run the import again.`,
+      { path: from },
+      cause,
+    );
   });
   try {
-    if ((await handle.stat()).isFile()) await writeFile(to, handle.createReadStream({ autoClose: false }), { mode: 0o600 });
+    if ((await handle.stat()).isFile())
+      await writeFile(to, handle.createReadStream({ autoClose: false }), { mode: 0o600 });
   } finally {
     await handle.close();
   }
@@ -125,16 +151,24 @@ async function sweep(): Promise<void> {
     const path = join(tmpdir(), name);
     const found = await lstat(path).catch(() => undefined);
     if (found?.isDirectory() !== true || found.uid !== (process.getuid?.() ?? found.uid)) continue;
-    if (found.mtimeMs < Date.now() - STALE_MS) await rm(path, { recursive: true, force: true }).catch(() => undefined);
+    if (found.mtimeMs < Date.now() - STALE_MS)
+      await rm(path, { recursive: true, force: true }).catch(() => undefined);
   }
 }
 
-/** What stands there: only regular files, so that no link is followed; of journals, those that are in use. */
+/**
+ * What stands there: only regular files, so that no link is followed; of journals, those that are
+ * in use.
+ */
 async function look(path: string): Promise<ReadonlyMap<string, string>> {
   const seen = new Map<string, string>();
   for (const beside of [...COPIED, JOURNAL]) {
     const found = await lstat(`${path}${beside}`, { bigint: true }).catch(() => undefined);
-    if (beside === JOURNAL ? found !== undefined && (await isInUse(`${path}${beside}`)) : found?.isFile())
+    if (
+      beside === JOURNAL
+        ? found !== undefined && (await isInUse(`${path}${beside}`))
+        : found?.isFile()
+    )
       seen.set(beside, [found?.ino, found?.size, found?.mtimeNs].join(" "));
   }
   return seen;
@@ -142,7 +176,10 @@ async function look(path: string): Promise<ReadonlyMap<string, string>> {
 
 /** One that was ended is empty, or begins with zeros. What cannot be read may be anything. */
 async function isInUse(journal: string): Promise<boolean> {
-  const handle = await open(journal, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => undefined);
+  const handle = await open(
+    journal,
+    constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,
+  ).catch(() => undefined);
   if (handle === undefined) return true;
   try {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(1), 0, 1, 0);
@@ -180,12 +217,19 @@ class Rows {
   constructor(db: Driver, path: string) {
     this.#db = db;
     try {
-      const sql = db.prepare("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'checkpoints'").get()?.[0];
-      // D2: a virtual table would run what its module likes, and a generated column what its author does.
-      if (typeof sql !== "string" || !/^\s*CREATE\s+TABLE\b/i.test(sql)) throw unreadable("no table");
-      if (columnsOf(db).some(({ name, isPlain }) => !isPlain && KNOWN.includes(name))) throw unreadable("a column that is computed");
+      const sql = db
+        .prepare("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'checkpoints'")
+        .get()?.[0];
+      // D2: a virtual table would run what its module likes, and a generated column what its author
+      // does.
+      if (typeof sql !== "string" || !/^\s*CREATE\s+TABLE\b/i.test(sql))
+        throw unreadable("no table");
+      if (columnsOf(db).some(({ name, isPlain }) => !isPlain && KNOWN.includes(name)))
+        throw unreadable("a column that is computed");
       this.#more = otherColumns(db);
-      this.#one = db.prepare(`SELECT ${[CELLS, ...this.#more.map(cellOf)].join(", ")} FROM checkpoints WHERE rowid = CAST(? AS INTEGER)`);
+      this.#one = db.prepare(
+        `SELECT ${[CELLS, ...this.#more.map(cellOf)].join(", ")} FROM checkpoints WHERE rowid = CAST(? AS INTEGER)`,
+      );
     } catch (cause) {
       throw new HoldfastError(
         "INVALID_OPTION",
@@ -198,24 +242,43 @@ class Rows {
 
   ids(): readonly string[] {
     try {
-      const rows = this.#db.prepare(`SELECT CAST(rowid AS TEXT) FROM checkpoints ORDER BY rowid LIMIT ${MAX_ROWS + 1}`).all();
-      if (rows.length > MAX_ROWS) throw new HoldfastError("TOO_LARGE", `There are more than ${MAX_ROWS} rows.`, { limit: MAX_ROWS });
+      const rows = this.#db
+        .prepare(`SELECT CAST(rowid AS TEXT) FROM checkpoints ORDER BY rowid LIMIT ${MAX_ROWS + 1}`)
+        .all();
+      if (rows.length > MAX_ROWS)
+        throw new HoldfastError("TOO_LARGE", `There are more than ${MAX_ROWS} rows.`, {
+          limit: MAX_ROWS,
+        });
       return rows.map(([rowid]) => String(rowid));
     } catch (cause) {
       if (cause instanceof HoldfastError) throw cause;
-      throw new HoldfastError("CORRUPT", "The database is damaged: its rows cannot be listed.", {}, cause);
+      throw new HoldfastError(
+        "CORRUPT",
+        "The database is damaged: its rows cannot be listed.",
+        {},
+        cause,
+      );
     }
   }
 
   read(rowid: string): Read {
-    const [id, agent, iteration, createdAt, metadata, length, conversation, ...cells] = this.#row(rowid);
+    const [id, agent, iteration, createdAt, metadata, length, conversation, ...cells] =
+      this.#row(rowid);
     if (!(conversation instanceof Uint8Array))
-      throw unreadable(typeof length === "number" ? `It is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB.` : "It has no conversation.");
+      throw unreadable(
+        typeof length === "number"
+          ? `It is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB.`
+          : "It has no conversation.",
+      );
     const said = parseJson(textOfBytes(conversation));
     if (!isObject(said.value)) throw unreadable("Its conversation is no object.");
     const more = metadataIn(metadata);
-    const others = Object.fromEntries(this.#more.flatMap((name, i) => valueIn(name, cells.slice(i * 2, i * 2 + 2))));
-    const tooLarge = this.#more.filter((_, i) => cells[i * 2] !== "null" && cells[i * 2 + 1] === null);
+    const others = Object.fromEntries(
+      this.#more.flatMap((name, i) => valueIn(name, cells.slice(i * 2, i * 2 + 2))),
+    );
+    const tooLarge = this.#more.filter(
+      (_, i) => cells[i * 2] !== "null" && cells[i * 2 + 1] === null,
+    );
     const value = {
       ...others,
       id: textOr(id, rowid),
@@ -225,10 +288,25 @@ class Rows {
       metadata: more.value,
       conversation: said.value,
     };
-    const cellsOfRow = [id, agent, iteration, createdAt, metadata, ...(this.#more.length > 0 ? [others] : [])];
+    const cellsOfRow = [
+      id,
+      agent,
+      iteration,
+      createdAt,
+      metadata,
+      ...(this.#more.length > 0 ? [others] : []),
+    ];
     const digest = digestOf(`${JSON.stringify(cellsOfRow as Json)}\n${digestOf(conversation)}`);
-    const bytes = conversation.length + (typeof metadata === "string" ? Buffer.byteLength(metadata) : 0);
-    return { value, digest, bytes, texts: said.texts.count + more.texts, isOdd: more.isOdd, tooLarge };
+    const bytes =
+      conversation.length + (typeof metadata === "string" ? Buffer.byteLength(metadata) : 0);
+    return {
+      value,
+      digest,
+      bytes,
+      texts: said.texts.count + more.texts,
+      isOdd: more.isOdd,
+      tooLarge,
+    };
   }
 
   #row(rowid: string): readonly unknown[] {
@@ -247,7 +325,10 @@ const columnsOf = (db: Driver): readonly { readonly name: string; readonly isPla
   db
     .prepare("PRAGMA table_xinfo(checkpoints)")
     .all()
-    .map(([, name, , , , , hidden]) => ({ name: String(name).toLowerCase(), isPlain: Number(hidden) === 0 }));
+    .map(([, name, , , , , hidden]) => ({
+      name: String(name).toLowerCase(),
+      isPlain: Number(hidden) === 0,
+    }));
 
 const otherColumns = (db: Driver): readonly string[] =>
   columnsOf(db).flatMap(({ name, isPlain }) => (isPlain && !KNOWN.includes(name) ? [name] : []));
@@ -259,7 +340,10 @@ function cellOf(column: string): string {
 }
 
 /** A cell as JSON; nothing for NULL. */
-function valueIn(name: string, [type, text]: readonly unknown[]): readonly (readonly [string, Json])[] {
+function valueIn(
+  name: string,
+  [type, text]: readonly unknown[],
+): readonly (readonly [string, Json])[] {
   if (type === "null") return [];
   if (typeof text !== "string") return [];
   if (type === "integer") return [[name, wholeOr(text)]];
@@ -267,8 +351,15 @@ function valueIn(name: string, [type, text]: readonly unknown[]): readonly (read
   return [[name, type === "blob" ? { hex: text } : text.toWellFormed()]];
 }
 
-/** A conversation is read even where the fields beside it are bad. Metadata that is no object stays as it stands. */
-function metadataIn(text: unknown): { readonly value: Json; readonly texts: number; readonly isOdd: boolean } {
+/**
+ * A conversation is read even where the fields beside it are bad. Metadata that is no object stays
+ * as it stands.
+ */
+function metadataIn(text: unknown): {
+  readonly value: Json;
+  readonly texts: number;
+  readonly isOdd: boolean;
+} {
   if (text === null || text === undefined) return { value: {}, texts: 0, isOdd: false };
   try {
     const { value, texts } = parseJson(String(text));
@@ -279,7 +370,8 @@ function metadataIn(text: unknown): { readonly value: Json; readonly texts: numb
   return { value: String(text), texts: 0, isOdd: true };
 }
 
-const textOr = (value: unknown, otherwise: string): string => (typeof value === "string" ? value : otherwise);
+const textOr = (value: unknown, otherwise: string): string =>
+  typeof value === "string" ? value : otherwise;
 
 /** A number where one holds it, else its digits. */
 function wholeOr(text: unknown): Json {

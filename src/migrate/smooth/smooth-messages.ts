@@ -13,7 +13,8 @@ export const messagesOf = (messages: readonly Json[], told: FileReport): readonl
 function messageOf(given: Json, where: string, told: FileReport): MessageInput {
   const fields = isObject(given) ? new Fields(given, told, `${WHERE}[]`) : undefined;
   const theirs = fields?.text("role");
-  if (fields === undefined || theirs === undefined) throw unreadable(`${where} is no message with a role.`);
+  if (fields === undefined || theirs === undefined)
+    throw unreadable(`${where} is no message with a role.`);
   const { role, was } = roleOf(theirs);
   const content = fields.text("content") ?? "";
   const callId = fields.text("tool_call_id");
@@ -22,7 +23,13 @@ function messageOf(given: Json, where: string, told: FileReport): MessageInput {
   const reasoning = fields.text("reasoning_content");
   if (reasoning !== undefined) parts.push({ type: "reasoning", text: reasoning });
   if (callId !== undefined)
-    parts.push({ type: "tool-result", callId, ...(name !== undefined && { name }), outcome: "ok", output: content });
+    parts.push({
+      type: "tool-result",
+      callId,
+      ...(name !== undefined && { name }),
+      outcome: "ok",
+      output: content,
+    });
   else if (content !== "") parts.push({ type: "text", text: content });
   for (const image of fields.objects("images")) parts.push(imageOf(image, where));
   for (const call of fields.objects("tool_calls")) parts.push(callOf(call, where));
@@ -33,7 +40,11 @@ function messageOf(given: Json, where: string, told: FileReport): MessageInput {
     {
       id: fields.text("id"),
       source: fields.source(
-        { timestamp: fields.any("timestamp"), role: was, toolName: callId === undefined ? name : undefined },
+        {
+          timestamp: fields.any("timestamp"),
+          role: was,
+          toolName: callId === undefined ? name : undefined,
+        },
         Number.POSITIVE_INFINITY,
       ),
     },
@@ -43,7 +54,8 @@ function messageOf(given: Json, where: string, told: FileReport): MessageInput {
 function callOf(call: Fields, where: string): Part {
   const callId = call.text("id");
   const name = call.text("name");
-  if (callId === undefined || name === undefined) throw unreadable(`${where} has a tool call without an id or a name.`);
+  if (callId === undefined || name === undefined)
+    throw unreadable(`${where} has a tool call without an id or a name.`);
   return { type: "tool-call", callId, name, input: call.any("arguments") ?? null };
 }
 

@@ -1,12 +1,19 @@
 /**
  * Writes records of agents, and snapshots of them.
  *
- * A record says in its metadata what was imported, and a fingerprint of how it was stored: where that is another by now, somebody has changed
- * it here, and it is left alone.
+ * A record says in its metadata what was imported, and a fingerprint of how it was stored: where
+ * that is another by now, somebody has changed it here, and it is left alone.
  */
 import { quote } from "../../core/values/errors.js";
 import { sortedText } from "../../core/values/json.js";
-import type { AgentInput, AgentRecord, Holdfast, Json, JsonObject, SnapshotOptions } from "../../index.js";
+import type {
+  AgentInput,
+  AgentRecord,
+  Holdfast,
+  Json,
+  JsonObject,
+  SnapshotOptions,
+} from "../../index.js";
 import { textAt, withSource } from "../reading/fields.js";
 import type { ForeignRecord } from "../reading/model.js";
 import { digestOf } from "../reading/names.js";
@@ -38,11 +45,19 @@ export class AgentWriter {
   async write(record: ForeignRecord): Promise<void> {
     const { snapshot } = record;
     if (snapshot === undefined) await this.#save(record);
-    else this.#writing.report.snapshots.push({ id: snapshot.id, agent: record.agent, ...(await this.#both(record, snapshot)) });
+    else
+      this.#writing.report.snapshots.push({
+        id: snapshot.id,
+        agent: record.agent,
+        ...(await this.#both(record, snapshot)),
+      });
   }
 
   /** The record, and the snapshot that goes with it. */
-  async #both(record: ForeignRecord, snapshot: ForeignSnapshot): Promise<Pick<MigratedSnapshot, "outcome" | "message">> {
+  async #both(
+    record: ForeignRecord,
+    snapshot: ForeignSnapshot,
+  ): Promise<Pick<MigratedSnapshot, "outcome" | "message">> {
     const { report, into, seen, trial } = this.#writing;
     const taken = await this.#taken(record.agent);
     const key = keyOf(record, snapshot);
@@ -60,19 +75,38 @@ export class AgentWriter {
       await trial.snapshot(about);
     });
     // The last one says how the agent stands, with a snapshot or without.
-    const saved = refused === undefined || this.#last.get(record.agent) === record ? await this.#save(record) : undefined;
-    const left = refused ?? saved ?? (await this.#tries(record, snapshot, () => this.#take(record, snapshot, about)));
+    const saved =
+      refused === undefined || this.#last.get(record.agent) === record
+        ? await this.#save(record)
+        : undefined;
+    const left =
+      refused ??
+      saved ??
+      (await this.#tries(record, snapshot, () => this.#take(record, snapshot, about)));
     if (left !== undefined) return left;
     taken.keys.add(key);
     return { outcome: isKnown ? "known" : "imported" };
   }
 
-  async #about({ digest }: ForeignRecord, { id, at: _at, source, ...about }: ForeignSnapshot): Promise<SnapshotOptions> {
-    return { ...about, metadata: { source: { kind: this.#writing.kind, id, digest, ...(await source()) } } };
+  async #about(
+    { digest }: ForeignRecord,
+    { id, at: _at, source, ...about }: ForeignSnapshot,
+  ): Promise<SnapshotOptions> {
+    return {
+      ...about,
+      metadata: { source: { kind: this.#writing.kind, id, digest, ...(await source()) } },
+    };
   }
 
-  /** With the labels that the source gives the sessions at this moment: those that they have are of another one. */
-  async #take(record: ForeignRecord, { at }: ForeignSnapshot, about: SnapshotOptions): Promise<void> {
+  /**
+   * With the labels that the source gives the sessions at this moment: those that they have are of
+   * another one.
+   */
+  async #take(
+    record: ForeignRecord,
+    { at }: ForeignSnapshot,
+    about: SnapshotOptions,
+  ): Promise<void> {
     const { into, clock, report } = this.#writing;
     const labels = await this.#labels(record.agent);
     clock.at = at ?? clock.at;
@@ -82,7 +116,11 @@ export class AgentWriter {
   }
 
   /** Undefined where nothing was refused. */
-  async #tries(record: ForeignRecord, { id }: ForeignSnapshot, act: () => Promise<void>): Promise<Left | undefined> {
+  async #tries(
+    record: ForeignRecord,
+    { id }: ForeignSnapshot,
+    act: () => Promise<void>,
+  ): Promise<Left | undefined> {
     try {
       await act();
       return undefined;
@@ -103,16 +141,28 @@ export class AgentWriter {
     if (conflict !== undefined) return this.#tell(agent, "conflict", conflict);
     if (source?.["digest"] === digest && into === seen) {
       // A checkpoint said the same a moment ago.
-      if (this.#agents.has(agent) && this.#agents.get(agent)?.outcome !== "known") report.stored(path, bytes);
+      if (this.#agents.has(agent) && this.#agents.get(agent)?.outcome !== "known")
+        report.stored(path, bytes);
       this.#tell(agent, "known");
       return undefined;
     }
     try {
       const { source: more, metadata, ...fields } = await record.load();
       clock.at = record.at ?? clock.at;
-      const stored = { id: agent, name: agent, ...fields, metadata: withSource(metadata, { kind, digest, identity, ...more }) };
-      const about = { ...(stored.metadata["source"] as JsonObject), fingerprint: fingerprint(stored) };
-      const saved = await into.agents.save({ ...stored, metadata: { ...stored.metadata, source: about } });
+      const stored = {
+        id: agent,
+        name: agent,
+        ...fields,
+        metadata: withSource(metadata, { kind, digest, identity, ...more }),
+      };
+      const about = {
+        ...(stored.metadata["source"] as JsonObject),
+        fingerprint: fingerprint(stored),
+      };
+      const saved = await into.agents.save({
+        ...stored,
+        metadata: { ...stored.metadata, source: about },
+      });
       this.#sizes.set(agent, bytesOf(saved as unknown as Json));
     } catch (error) {
       if (!isRefused(error)) throw error;
@@ -127,10 +177,18 @@ export class AgentWriter {
   }
 
   /** Why a record that is here is not to be written over. */
-  async #conflict(before: AgentRecord, source: JsonObject | undefined): Promise<string | undefined> {
+  async #conflict(
+    before: AgentRecord,
+    source: JsonObject | undefined,
+  ): Promise<string | undefined> {
     if (source?.["kind"] !== this.#writing.kind) return "There is another agent of this id here.";
-    if (source["fingerprint"] !== fingerprint(before)) return "It was changed here since it was imported.";
-    if (this.#identities.has(`${source["identity"]} ${before.id}`) || (await this.#taken(before.id)).isShared) return undefined;
+    if (source["fingerprint"] !== fingerprint(before))
+      return "It was changed here since it was imported.";
+    if (
+      this.#identities.has(`${source["identity"]} ${before.id}`) ||
+      (await this.#taken(before.id)).isShared
+    )
+      return undefined;
     return "There is another agent of this id here: it has another name, or was made at another time, and shares no checkpoint with this one.";
   }
 
@@ -138,7 +196,8 @@ export class AgentWriter {
   #tell(id: string, outcome: Outcome, message?: string): Left {
     const before = this.#agents.get(id)?.outcome;
     const told = { outcome, ...(message !== undefined && { message }) };
-    if (before === undefined || WEIGHT.indexOf(outcome) > WEIGHT.indexOf(before)) this.#agents.set(id, { id, ...told });
+    if (before === undefined || WEIGHT.indexOf(outcome) > WEIGHT.indexOf(before))
+      this.#agents.set(id, { id, ...told });
     return told;
   }
 
@@ -158,9 +217,15 @@ export class AgentWriter {
   async #look(agent: string): Promise<Snapshots> {
     const { seen, kind } = this.#writing;
     const keys = seen === undefined ? new Set<string>() : await snapshotsOf(seen, agent, kind);
-    const own = this.#records.flatMap((record) => (record.agent === agent && record.snapshot ? [keyOf(record, record.snapshot)] : []));
+    const own = this.#records.flatMap((record) =>
+      record.agent === agent && record.snapshot ? [keyOf(record, record.snapshot)] : [],
+    );
     const last = own.findLastIndex((key) => keys.has(key));
-    return { keys, late: new Set(own.slice(0, last + 1).filter((key) => !keys.has(key))), isShared: last !== -1 };
+    return {
+      keys,
+      late: new Set(own.slice(0, last + 1).filter((key) => !keys.has(key))),
+      isShared: last !== -1,
+    };
   }
 }
 
@@ -183,10 +248,14 @@ const WEIGHT: readonly Outcome[] = ["known", "grown", "imported", "refused", "co
 async function snapshotsOf(hold: Holdfast, agent: string, kind: string): Promise<Set<string>> {
   const keys = new Set<string>();
   for (let cursor: string | undefined; ; ) {
-    const page = await hold.agents.snapshots(agent, { limit: 1_000, ...(cursor !== undefined && { cursor }) });
+    const page = await hold.agents.snapshots(agent, {
+      limit: 1_000,
+      ...(cursor !== undefined && { cursor }),
+    });
     for (const { metadata } of page.items) {
       const source = sourceIn(metadata);
-      if (source?.["kind"] === kind) keys.add(`${textAt(source, "digest")} ${textAt(source, "id")}`);
+      if (source?.["kind"] === kind)
+        keys.add(`${textAt(source, "digest")} ${textAt(source, "id")}`);
     }
     if (page.next === undefined) return keys;
     cursor = page.next;
@@ -194,11 +263,27 @@ async function snapshotsOf(hold: Holdfast, agent: string, kind: string): Promise
 }
 
 /** Of what a record says, without the note of where it came from. */
-function fingerprint({ name, type, system, capabilities, config, state, metadata }: AgentInput | AgentRecord): string {
+function fingerprint({
+  name,
+  type,
+  system,
+  capabilities,
+  config,
+  state,
+  metadata,
+}: AgentInput | AgentRecord): string {
   const source = metadata && sourceIn(metadata);
   const { source: _source, ...rest } = (metadata ?? {}) as JsonObject;
   const theirs = source?.["metadata"] ?? rest;
   return digestOf(
-    sortedText([name ?? null, type ?? null, system ?? null, [...new Set(capabilities ?? [])], config ?? {}, state ?? {}, theirs] as Json),
+    sortedText([
+      name ?? null,
+      type ?? null,
+      system ?? null,
+      [...new Set(capabilities ?? [])],
+      config ?? {},
+      state ?? {},
+      theirs,
+    ] as Json),
   );
 }

@@ -1,9 +1,11 @@
 /**
  * What is said of a session beside its steps: title, tags, archived, metadata.
  *
- * WORDS-1  A session has the words of its source, also where the source has changed or removed them since the last import. A word, or a
- *          field of metadata, that people have changed here since then stays as they left it.
- * WORDS-2  A word that Holdfast refuses is left out, and said; the others are written. What the import must know again is written last.
+ * WORDS-1  A session has the words of its source, also where the source has changed or removed them
+ *          since the last import. A word, or a field of metadata, that people have changed here
+ *          since then stays as they left it.
+ * WORDS-2  A word that Holdfast refuses is left out, and said; the others are written. What the
+ *          import must know again is written last.
  */
 import { sortedText } from "../../core/values/json.js";
 import type { Json, JsonObject, SessionSummary, SessionUpdate } from "../../index.js";
@@ -49,21 +51,29 @@ const saidBy = ({ title, tags, archived }: Words): Said => ({
 });
 
 /** The first words of a session stand in for a title, and are none. */
-const saidHere = ({ title, titled, tags, archived }: SessionSummary): Said => ({ title: titled ? (title ?? null) : null, tags, archived });
+const saidHere = ({ title, titled, tags, archived }: SessionSummary): Said => ({
+  title: titled ? (title ?? null) : null,
+  tags,
+  archived,
+});
 
 /** Tags have no order. */
 const digestsOf = ({ title, tags, archived }: Said, metadata: JsonObject): Left => ({
   title: digestOf(sortedText(title)),
   tags: digestOf(sortedText(tags.toSorted(compareTexts))),
   archived: digestOf(sortedText(archived)),
-  metadata: Object.fromEntries(Object.entries(metadata).map(([key, value]) => [key, digestOf(sortedText(value))])),
+  metadata: Object.fromEntries(
+    Object.entries(metadata).map(([key, value]) => [key, digestOf(sortedText(value))]),
+  ),
 });
 
 /** What an import has noted. Before its end, it has written nothing. */
 function leftIn(note: JsonObject): Left {
   const nothing = digestsOf(NOTHING, {});
   const left = objectAt(note, "left") ?? {};
-  const noted = Object.fromEntries(WORDS.map((word) => [word, textAt(left, word) ?? nothing[word]])) as Record<Word, string>;
+  const noted = Object.fromEntries(
+    WORDS.map((word) => [word, textAt(left, word) ?? nothing[word]]),
+  ) as Record<Word, string>;
   return { ...noted, metadata: objectAt(left, "metadata") ?? {} };
 }
 
@@ -73,38 +83,78 @@ export function labelBy(words: Words, known: JsonObject): Label {
   const isNoted = words.metadata !== undefined && Object.hasOwn(words.metadata, "source");
   const ours = isNoted ? {} : (words.metadata ?? {});
   const noted = isNoted ? words.metadata : undefined;
-  return { said, kept: {}, ours, noted, source: words.source, known, was: digestsOf(NOTHING, {}), left: digestsOf(said, ours) };
+  return {
+    said,
+    kept: {},
+    ours,
+    noted,
+    source: words.source,
+    known,
+    was: digestsOf(NOTHING, {}),
+    left: digestsOf(said, ours),
+  };
 }
 
-/** WORDS-1: the same for a session that is here. A fork begins with the words of its parent (`isOwn` is false): those are not its own. */
-export function labelOver(before: SessionSummary, isOwn: boolean, words: Words, known: JsonObject): Label {
+/**
+ * WORDS-1: the same for a session that is here. A fork begins with the words of its parent (`isOwn`
+ * is false): those are not its own.
+ */
+export function labelOver(
+  before: SessionSummary,
+  isOwn: boolean,
+  words: Words,
+  known: JsonObject,
+): Label {
   const given = labelBy(words, known);
   const { source: _source, ...fields } = before.metadata;
   const now = digestsOf(saidHere(before), fields);
   const was = isOwn ? leftIn(sourceIn(before.metadata) ?? {}) : now;
-  const isTheirs = (word: Word): boolean => now[word] !== was[word] && now[word] !== given.left[word];
-  const isTheirField = (key: string): boolean => now.metadata[key] !== was.metadata[key] && now.metadata[key] !== given.left.metadata[key];
-  const only = <T extends Json>(of: Readonly<Record<string, T>>, isMeant: (key: string) => boolean): Record<string, T> =>
-    Object.fromEntries(Object.entries(of).filter(([key]) => isMeant(key)));
+  const isTheirs = (word: Word): boolean =>
+    now[word] !== was[word] && now[word] !== given.left[word];
+  const isTheirField = (key: string): boolean =>
+    now.metadata[key] !== was.metadata[key] && now.metadata[key] !== given.left.metadata[key];
+  const only = <T extends Json>(
+    of: Readonly<Record<string, T>>,
+    isMeant: (key: string) => boolean,
+  ): Record<string, T> => Object.fromEntries(Object.entries(of).filter(([key]) => isMeant(key)));
   const isOurField = (key: string): boolean => !isTheirField(key);
-  const digests = Object.fromEntries(WORDS.map((word) => [word, (isTheirs(word) ? was : given.left)[word]])) as Record<Word, string>;
+  const digests = Object.fromEntries(
+    WORDS.map((word) => [word, (isTheirs(word) ? was : given.left)[word]]),
+  ) as Record<Word, string>;
   return {
     ...given,
     // What is as it should be is not written: people may change it meanwhile.
-    said: only(given.said as unknown as JsonObject, (word) => !isTheirs(word as Word) && now[word as Word] !== given.left[word as Word]),
+    said: only(
+      given.said as unknown as JsonObject,
+      (word) => !isTheirs(word as Word) && now[word as Word] !== given.left[word as Word],
+    ),
     kept: only(fields, isTheirField),
     ours: only(given.ours, isOurField),
     was,
-    left: { ...digests, metadata: { ...only(given.left.metadata, isOurField), ...only(was.metadata, isTheirField) } },
+    left: {
+      ...digests,
+      metadata: { ...only(given.left.metadata, isOurField), ...only(was.metadata, isTheirField) },
+    },
   };
 }
 
 type Update = (update: SessionUpdate) => Promise<unknown>;
 
 /** WORDS-2. Answers what was taken. `refused` is told of the rest. */
-export async function give(label: Label, update: Update, refused: (word: string, why: string) => void): Promise<SessionUpdate> {
+export async function give(
+  label: Label,
+  update: Update,
+  refused: (word: string, why: string) => void,
+): Promise<SessionUpdate> {
   const { said, kept, ours, noted, source, known, was, left } = label;
-  const all = { ...said, metadata: { ...kept, ...ours, source: { ...source, ...known, left, ...(noted && { metadata: noted }) } } };
+  const all = {
+    ...said,
+    metadata: {
+      ...kept,
+      ...ours,
+      source: { ...source, ...known, left, ...(noted && { metadata: noted }) },
+    },
+  };
   if ((await refusal(update, all)) === undefined) return all;
   // One at a time: the error does not say which of them it was.
   const taken: { -readonly [K in keyof SessionUpdate]: SessionUpdate[K] } = {};

@@ -1,6 +1,15 @@
-/** The writing of one session: its steps in order, each after the one that it follows, and at the end where it stands and what is said of it. */
+/**
+ * The writing of one session: its steps in order, each after the one that it follows, and at the
+ * end where it stands and what is said of it.
+ */
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import type { Checkpoint, CheckpointOptions, JsonObject, Session, SessionUpdate } from "../../index.js";
+import type {
+  Checkpoint,
+  CheckpointOptions,
+  JsonObject,
+  Session,
+  SessionUpdate,
+} from "../../index.js";
 import { present, withSource } from "../reading/fields.js";
 import type { Content, ForeignSession, Step } from "../reading/model.js";
 import type { MigratedSession } from "../reading/report.js";
@@ -21,21 +30,31 @@ export class SessionWork {
   /** Our checkpoints by the keys of steps, and by the steps' ids. */
   readonly #places: Map<string, string>;
   readonly #ids = new Map<string, string>();
-  /** What follows a step goes here: after its checkpoint, or, where it was refused, to where that would have gone. */
+  /**
+   * What follows a step goes here: after its checkpoint, or, where it was refused, to where that
+   * would have gone.
+   */
   readonly #under = new Map<string, string>();
   /** Where the session stands; and the checkpoint of the last step before this one that has one. */
   #head: string | undefined;
   #before: string | undefined;
   #conflict: Conflict | undefined;
   #isThere: boolean;
-  /** Whether it was found, once it was held, as it was planned; and whether it says that an import is under way. */
+  /**
+   * Whether it was found, once it was held, as it was planned; and whether it says that an import
+   * is under way.
+   */
   #isChecked: boolean;
   #isUnfinished: boolean;
   #done = 0;
   #imported = 0;
-  /** The last step so far that is here, and what a snapshot notes of a session that stands at it. */
+  /**
+   * The last step so far that is here, and what a snapshot notes of a session that stands at it.
+   */
   #last: Step | undefined;
-  #label: { readonly step: Step; readonly count: number; readonly label: SessionUpdate } | undefined;
+  #label:
+    | { readonly step: Step; readonly count: number; readonly label: SessionUpdate }
+    | undefined;
   #held: Session | undefined;
 
   constructor(
@@ -99,22 +118,45 @@ export class SessionWork {
     this.#done += 1;
   }
 
-  /** What the source said of the session at the last step so far: what would be written if the source ended there. */
+  /**
+   * What the source said of the session at the last step so far: what would be written if the
+   * source ended there.
+   */
   async label(): Promise<SessionUpdate | undefined> {
     const { trial, report } = this.#writing;
     const step = this.#last;
     const count = this.#places.size;
     // A session that is elsewhere, from an import before, keeps the label that it has there.
-    const isThere = step !== undefined && this.#conflict === undefined && this.#places.get(keyOf(step)) === this.#head;
+    const isThere =
+      step !== undefined &&
+      this.#conflict === undefined &&
+      this.#places.get(keyOf(step)) === this.#head;
     if (step?.words === undefined || !isThere) return undefined;
     if (this.#label?.step === step && this.#label.count === count) return this.#label.label;
     const { foreign, identity, current } = this.#session;
-    const then = { id: this.id, foreign, at: undefined, ...step.words, steps: [step], ...(current && { current: step }) };
-    const known = { kind: this.#writing.kind, id: foreign, ...present({ identity, at: keyOf(step) }), count, mark: markOf(then) };
+    const then = {
+      id: this.id,
+      foreign,
+      at: undefined,
+      ...step.words,
+      steps: [step],
+      ...(current && { current: step }),
+    };
+    const known = {
+      kind: this.#writing.kind,
+      id: foreign,
+      ...present({ identity, at: keyOf(step) }),
+      count,
+      mark: markOf(then),
+    };
     const label = await give(
       labelBy(step.words, known),
       (update) => trial.label(update),
-      (word, why) => report.skip(step.path, `The ${word} of session ${quote(this.id)} in checkpoint ${quote(step.id)}: ${why}`),
+      (word, why) =>
+        report.skip(
+          step.path,
+          `The ${word} of session ${quote(this.id)} in checkpoint ${quote(step.id)}: ${why}`,
+        ),
     );
     this.#label = { step, count, label };
     return label;
@@ -123,7 +165,8 @@ export class SessionWork {
   /** `back`: where the session goes again, once the step stands beside its own way. */
   async #write(step: Step, back: string | undefined): Promise<void> {
     const { report, trial } = this.#writing;
-    const after = (step.parent === undefined ? undefined : this.#under.get(step.parent)) ?? this.#before;
+    const after =
+      (step.parent === undefined ? undefined : this.#under.get(step.parent)) ?? this.#before;
     try {
       const content = await step.load();
       const mark = { ...content.mark, metadata: this.#metadata(step, content) };
@@ -140,7 +183,12 @@ export class SessionWork {
     }
   }
 
-  async #save(step: Step, after: string | undefined, content: Content, mark: CheckpointOptions): Promise<void> {
+  async #save(
+    step: Step,
+    after: string | undefined,
+    content: Content,
+    mark: CheckpointOptions,
+  ): Promise<void> {
     const { report } = this.#writing;
     await this.#goTo(after, step.at);
     const session = await this.#hold(step.at);
@@ -176,7 +224,10 @@ export class SessionWork {
     if (this.#held === undefined) {
       clock.at = begun ?? at ?? clock.at;
       await this.#fork();
-      const about = { ...(agent !== undefined && !this.#isThere && { agent }), metadata: { source: { kind, id: foreign } } };
+      const about = {
+        ...(agent !== undefined && !this.#isThere && { agent }),
+        metadata: { source: { kind, id: foreign } },
+      };
       this.#held = await into.session(id, about);
       await this.#refuseChanged(this.#held);
       this.#isThere = true;
@@ -199,13 +250,19 @@ export class SessionWork {
     const isOurs = this.#origin !== undefined || source?.["id"] === this.#session.foreign;
     const isSame = this.#isChecked || (await checkpointsOf(into, id)).length === this.#plan.count;
     if (!isOurs || head?.id !== this.#head || !isSame)
-      throw new HoldfastError("STALE_LEASE", `Session ${quote(id)} was changed by somebody else meanwhile. Run the import again.`, {
-        sessionId: id,
-      });
+      throw new HoldfastError(
+        "STALE_LEASE",
+        `Session ${quote(id)} was changed by somebody else meanwhile. Run the import again.`,
+        {
+          sessionId: id,
+        },
+      );
     this.#isChecked = true;
     if (this.#isUnfinished) return;
     // P4: killed from here on, it stands where nobody has put it.
-    await into.sessions.update(id, { metadata: { ...metadata, source: { ...source, isUnfinished: true } } });
+    await into.sessions.update(id, {
+      metadata: { ...metadata, source: { ...source, isUnfinished: true } },
+    });
     this.#isUnfinished = true;
   }
 
@@ -226,10 +283,15 @@ export class SessionWork {
     await this.release();
     const { outcome: planned, isRelabelled } = this.#plan;
     const checkpoints = this.#imported;
-    if (this.#conflict !== undefined) return { id: this.id, outcome: "conflict", checkpoints, message: this.#conflict.message };
+    if (this.#conflict !== undefined)
+      return { id: this.id, outcome: "conflict", checkpoints, message: this.#conflict.message };
     // What was refused is tried again each time, and is no growth.
     const isKnown = planned === "grown" && checkpoints === 0 && !isRelabelled;
-    return { id: this.id, outcome: !this.#isThere ? "refused" : isKnown ? "known" : planned, checkpoints };
+    return {
+      id: this.id,
+      outcome: !this.#isThere ? "refused" : isKnown ? "known" : planned,
+      checkpoints,
+    };
   }
 
   /** Puts the session where the source says that it stands, and what is said of it beside it. */
@@ -250,14 +312,16 @@ export class SessionWork {
     }
     const source = sourceIn(before.metadata) ?? {};
     const mark = markOf(this.#session);
-    const isSaid = source["mark"] === mark && source["id"] === foreign && source["isUnfinished"] !== true;
+    const isSaid =
+      source["mark"] === mark && source["id"] === foreign && source["isUnfinished"] !== true;
     if (isSaid) return;
     // Killed in between, it may stand beside its own way.
     const end = this.#plan.isUnfinished ? this.#before : undefined;
     await this.#goTo((current && this.#places.get(keyOf(current))) ?? end, current?.at);
     await this.release();
     const [here] = [...this.#places].find(([, place]) => place === this.#head) ?? [];
-    const had = source["id"] === foreign && typeof source["count"] === "number" ? source["count"] : 0;
+    const had =
+      source["id"] === foreign && typeof source["count"] === "number" ? source["count"] : 0;
     const count = Math.max(had + this.#imported, this.#places.size);
     const known = { kind, id: foreign, ...present({ identity, at: here }), count, mark };
     const path = steps.at(-1)?.path ?? foreign;

@@ -26,13 +26,18 @@ export class SessionWriter {
     const parent = session.origin && this.#works.get(session.origin.session);
     const origin = session.origin && parent?.placeOf(session.origin.step);
     const plan = await this.#plan(session, origin);
-    const isThere = into === seen && plan.conflict === undefined && (await into.sessions.get(session.id)) !== undefined;
+    const isThere =
+      into === seen &&
+      plan.conflict === undefined &&
+      (await into.sessions.get(session.id)) !== undefined;
     const work = new SessionWork(this.#writing, session, plan, { origin, isThere });
     this.#works.set(session.foreign, work);
     if (session.agent !== undefined) this.#of(session.agent).push(work);
     if (session.origin !== undefined && origin === undefined) {
       if (parent?.conflict !== undefined && !parent.conflict.isOther)
-        work.leave(`The session that it was forked from, ${quote(parent.id)}, could not be imported: ${parent.conflict.message}`);
+        work.leave(
+          `The session that it was forked from, ${quote(parent.id)}, could not be imported: ${parent.conflict.message}`,
+        );
       else
         report.note(
           `The checkpoint that session ${quote(session.id)} was forked from could not be imported: it is a session of its own here.`,
@@ -56,7 +61,8 @@ export class SessionWriter {
     const { kind, into, seen } = this.#writing;
     try {
       // In a dry run the checkpoint of the fork is one of another store.
-      const known = into === seen ? origin : (await seen?.sessions.get(session.id))?.origin?.checkpointId;
+      const known =
+        into === seen ? origin : (await seen?.sessions.get(session.id))?.origin?.checkpointId;
       return planOf(kind, session, seen && (await standingOf(seen, session.id)), known);
     } catch (error) {
       if (!isOfSession(error)) throw error;
@@ -70,7 +76,9 @@ export class SessionWriter {
     const id = this.#taken.has(wanted) ? nameOf(`${wanted}\0${foreign}`) : wanted;
     this.#taken.add(id);
     if (id !== foreign)
-      this.#writing.report.note(`Session ${quote(foreign)} is ${quote(id)} here: its own id is not one that Holdfast takes, or is taken.`);
+      this.#writing.report.note(
+        `Session ${quote(foreign)} is ${quote(id)} here: its own id is not one that Holdfast takes, or is taken.`,
+      );
     return { ...session, id };
   }
 
@@ -82,7 +90,9 @@ export class SessionWriter {
     if (work.isThrough) await this.#end(work);
   }
 
-  /** What the source said of an agent's sessions at the steps that were written last, by their ids. */
+  /**
+   * What the source said of an agent's sessions at the steps that were written last, by their ids.
+   */
   async labels(agent: string): Promise<Readonly<Record<string, SessionUpdate>>> {
     const labels: [string, SessionUpdate][] = [];
     for (const work of this.#of(agent)) {

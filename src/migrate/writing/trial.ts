@@ -1,8 +1,14 @@
 /**
- * Whether Holdfast takes something, found out in a store that is thrown away: where it is refused, nothing must have been done for it before,
- * as that would be done again each time.
+ * Whether Holdfast takes something, found out in a store that is thrown away: where it is refused,
+ * nothing must have been done for it before, as that would be done again each time.
  */
-import { type CheckpointOptions, type Holdfast, open, type SessionUpdate, type SnapshotOptions } from "../../index.js";
+import {
+  type CheckpointOptions,
+  type Holdfast,
+  open,
+  type SessionUpdate,
+  type SnapshotOptions,
+} from "../../index.js";
 import type { Content } from "../reading/model.js";
 import { saveStep } from "./save-step.js";
 

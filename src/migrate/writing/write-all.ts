@@ -4,7 +4,11 @@ import { AgentWriter } from "./agent-writer.js";
 import { SessionWriter } from "./session-writer.js";
 import type { Writing } from "./writing.js";
 
-export async function writeAll({ acts }: Foreign, writing: Writing, signal: AbortSignal | undefined): Promise<void> {
+export async function writeAll(
+  { acts }: Foreign,
+  writing: Writing,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const sessions = new SessionWriter(writing);
   const agents = new AgentWriter(
     writing,

@@ -23,9 +23,22 @@ export interface Writing {
 }
 
 /** Values that Holdfast refuses: what holds them is left out, and the rest goes on. */
-const REFUSED: ReadonlySet<string> = new Set(["INVALID_VALUE", "INVALID_ID", "INVALID_OPTION", "TOO_LARGE", "CONFLICT", "BAD_STATUS"]);
+const REFUSED: ReadonlySet<string> = new Set([
+  "INVALID_VALUE",
+  "INVALID_ID",
+  "INVALID_OPTION",
+  "TOO_LARGE",
+  "CONFLICT",
+  "BAD_STATUS",
+]);
 /** What concerns one session: it is left as it is. */
-const OF_SESSION: ReadonlySet<string> = new Set(["LEASE_HELD", "STALE_LEASE", "CORRUPT", "CONFLICT", "IN_DOUBT"]);
+const OF_SESSION: ReadonlySet<string> = new Set([
+  "LEASE_HELD",
+  "STALE_LEASE",
+  "CORRUPT",
+  "CONFLICT",
+  "IN_DOUBT",
+]);
 
 const isOf = (error: unknown, codes: ReadonlySet<string>): error is HoldfastError =>
   error instanceof HoldfastError && codes.has(error.code);

@@ -1,6 +1,6 @@
 /**
- * Messages of clients, read without loss. A number that JavaScript would change is refused with its path, before a tool can act on another:
- * clients in other languages send integers past 2^53.
+ * Messages of clients, read without loss. A number that JavaScript would change is refused with its
+ * path, before a tool can act on another: clients in other languages send integers past 2^53.
  */
 import { HoldfastError } from "../../core/values/errors.js";
 import { hasMoreValues, lossIn, type Parsed, parseJson } from "../../core/values/lossless-json.js";
@@ -11,8 +11,9 @@ export const INVALID_REQUEST = -32_600;
 const INVALID_PARAMS = -32_602;
 
 /**
- * How many values one message may hold, or one batch. All clients share one thread, and each value costs much more time than a byte of text:
- * a body of five million empty objects would hold up the others for many seconds.
+ * How many values one message may hold, or one batch. All clients share one thread, and each value
+ * costs much more time than a byte of text: a body of five million empty objects would hold up the
+ * others for many seconds.
  */
 export const MAX_VALUES = 50_000;
 
@@ -36,7 +37,13 @@ export function readExactly(text: string): { readonly value: unknown } | Refused
   if (hasMoreValues(text, MAX_VALUES)) {
     const message = `It holds more than ${MAX_VALUES} values: a message may hold ${MAX_VALUES}. Say it in several calls.`;
     return {
-      refused: [{ id: idIn(text.slice(0, KEPT_BYTES), text.slice(-KEPT_BYTES)), code: INVALID_REQUEST, message }],
+      refused: [
+        {
+          id: idIn(text.slice(0, KEPT_BYTES), text.slice(-KEPT_BYTES)),
+          code: INVALID_REQUEST,
+          message,
+        },
+      ],
       isTooLarge: true,
     };
   }
@@ -46,11 +53,15 @@ export function readExactly(text: string): { readonly value: unknown } | Refused
   } catch (error) {
     const isDeep = error instanceof HoldfastError && error.details.limit !== undefined;
     return {
-      refused: isDeep ? forAll(text, INVALID_REQUEST, error.message) : [{ id: undefined, code: PARSE_ERROR, message: "It is no JSON." }],
+      refused: isDeep
+        ? forAll(text, INVALID_REQUEST, error.message)
+        : [{ id: undefined, code: PARSE_ERROR, message: "It is no JSON." }],
     };
   }
   const loss = lossIn(parsed);
-  return loss === undefined ? { value: parsed.value } : { refused: forAll(text, INVALID_PARAMS, `INVALID_VALUE: ${loss}.`) };
+  return loss === undefined
+    ? { value: parsed.value }
+    : { refused: forAll(text, INVALID_PARAMS, `INVALID_VALUE: ${loss}.`) };
 }
 
 function forAll(text: string, code: number, message: string): readonly Refusal[] {
@@ -60,9 +71,11 @@ function forAll(text: string, code: number, message: string): readonly Refusal[]
 }
 
 /** The answer that says so. */
-export const refusalOf = ({ id, code, message }: Refusal) => ({ jsonrpc: "2.0", id: id ?? null, error: { code, message } }) as const;
+export const refusalOf = ({ id, code, message }: Refusal) =>
+  ({ jsonrpc: "2.0", id: id ?? null, error: { code, message } }) as const;
 
 export function idOf(value: unknown): Id | undefined {
-  const id: unknown = typeof value === "object" && value !== null && "id" in value ? value.id : undefined;
+  const id: unknown =
+    typeof value === "object" && value !== null && "id" in value ? value.id : undefined;
   return typeof id === "string" || Number.isSafeInteger(id) ? (id as Id) : undefined;
 }

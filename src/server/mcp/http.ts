@@ -1,6 +1,7 @@
 /**
- * MCP over streamable HTTP, on this machine only. Every request is a client of its own, and sees the tenant that its token opens: nothing is
- * kept between two requests that one could have and another not.
+ * MCP over streamable HTTP, on this machine only. Every request is a client of its own, and sees
+ * the tenant that its token opens: nothing is kept between two requests that one could have and
+ * another not.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -29,7 +30,10 @@ export interface HttpServer {
 }
 
 const PATH = "/mcp";
-/** Spelled as clients and browsers spell them, and in no other way. The SDK's own checks take `evil@localhost` for this machine. */
+/**
+ * Spelled as clients and browsers spell them, and in no other way. The SDK's own checks take
+ * `evil@localhost` for this machine.
+ */
 const HOST = /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
 const ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
@@ -39,7 +43,12 @@ const HEARD_MS = 1_000;
 /** For how long the rest of a body that is not wanted is let come. */
 const LINGER_MS = 2_000;
 
-export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOptions): Promise<HttpServer> {
+export async function serveOverHttp({
+  port,
+  tokens,
+  holdOf,
+  ...served
+}: HttpOptions): Promise<HttpServer> {
   const running = new Running();
   const answering = new Running();
   const inProgress = new InProgress();
@@ -59,13 +68,17 @@ export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOpt
     if (!HOST.test(request.headers.get("host") ?? ""))
       return refusal(403, "This server is for this machine alone: localhost, or 127.0.0.1.");
     const origin = request.headers.get("origin");
-    if (origin !== null && !ORIGIN.test(origin)) return refusal(403, "This server is for this machine alone: not for pages of another.");
+    if (origin !== null && !ORIGIN.test(origin))
+      return refusal(403, "This server is for this machine alone: not for pages of another.");
     if (new URL(request.url).pathname !== PATH) return refusal(404, `MCP is served at ${PATH}.`);
     const [, token] = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "") ?? [];
     const known = token === undefined ? undefined : tokens.tenantOf(token);
     if (token === undefined || known === undefined)
-      return refusal(401, "Send the token of this server: Authorization: Bearer …", { "www-authenticate": 'Bearer realm="holdfast"' });
-    if (request.headers.has("content-encoding")) return refusal(415, "The body is read as it is sent: not compressed.");
+      return refusal(401, "Send the token of this server: Authorization: Bearer …", {
+        "www-authenticate": 'Bearer realm="holdfast"',
+      });
+    if (request.headers.has("content-encoding"))
+      return refusal(415, "The body is read as it is sent: not compressed.");
     const share = inProgress.begin(token, heard(request.signal));
     if (share === undefined) return tooMuch(`${MAX_REQUESTS} requests`);
     const answered = answerKnown(request, token, known, share);
@@ -88,19 +101,27 @@ export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOpt
     const read = request.method === "POST" ? await readBody(request, share) : undefined;
     if (read instanceof Response) return read;
     return handler.fetch(request, {
-      authInfo: { token, clientId: known.tenant ?? "", scopes: [], extra: { tenant: known.tenant, share } },
+      authInfo: {
+        token,
+        clientId: known.tenant ?? "",
+        scopes: [],
+        extra: { tenant: known.tenant, share },
+      },
       ...(read !== undefined && { parsedBody: read }),
     });
   }
 
-  const server = createServer({ requestTimeout: 60_000, headersTimeout: 20_000, maxHeaderSize: 32 * 1024 }, (incoming, outgoing) => {
-    answering.began(
-      respond(incoming, outgoing, answer).catch((error: unknown) => {
-        served.failed(error);
-        outgoing.destroy();
-      }),
-    );
-  });
+  const server = createServer(
+    { requestTimeout: 60_000, headersTimeout: 20_000, maxHeaderSize: 32 * 1024 },
+    (incoming, outgoing) => {
+      answering.began(
+        respond(incoming, outgoing, answer).catch((error: unknown) => {
+          served.failed(error);
+          outgoing.destroy();
+        }),
+      );
+    },
+  );
   await listening(server, port);
   const { port: bound } = server.address() as AddressInfo;
   return {
@@ -117,9 +138,13 @@ export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOpt
   };
 }
 
-function seenBy(extra: Record<string, unknown> | undefined): { readonly tenant: string | undefined; readonly share: Share } {
+function seenBy(extra: Record<string, unknown> | undefined): {
+  readonly tenant: string | undefined;
+  readonly share: Share;
+} {
   // Set by `answerKnown`, for every request: one that comes without it is let see nothing.
-  if (extra === undefined || !("tenant" in extra)) throw new HoldfastError("DENIED", "The request has no tenant.");
+  if (extra === undefined || !("tenant" in extra))
+    throw new HoldfastError("DENIED", "The request has no tenant.");
   return extra as { tenant: string | undefined; share: Share };
 }
 
@@ -131,10 +156,15 @@ const heard = (signal: AbortSignal): Promise<void> =>
   });
 
 function refusal(status: number, message: string, headers: Record<string, string> = {}): Response {
-  return Response.json({ jsonrpc: "2.0", error: { code: -32_000, message }, id: null }, { status, headers });
+  return Response.json(
+    { jsonrpc: "2.0", error: { code: -32_000, message }, id: null },
+    { status, headers },
+  );
 }
 
-/** What a request asks for, read without loss; or why it is refused. The SDK would round numbers. */
+/**
+ * What a request asks for, read without loss; or why it is refused. The SDK would round numbers.
+ */
 async function readBody(request: Request, share: Share): Promise<unknown> {
   const said = Number(request.headers.get("content-length"));
   if (said > MAX_BODY_BYTES) return tooLarge();
@@ -157,15 +187,22 @@ async function readBody(request: Request, share: Share): Promise<unknown> {
   const read = readExactly(new TextDecoder().decode(Buffer.concat(chunks)));
   if ("value" in read) return read.value;
   const answers = read.refused.map(refusalOf);
-  return Response.json(answers.length === 1 ? answers[0] : answers, { status: read.isTooLarge ? 413 : 400 });
+  return Response.json(answers.length === 1 ? answers[0] : answers, {
+    status: read.isTooLarge ? 413 : 400,
+  });
 }
 
 const tooMuch = (most: string): Response =>
-  refusal(429, `This token has ${most} in progress, and may have no more at once. Send it again when some are answered.`, {
-    "retry-after": "1",
-  });
+  refusal(
+    429,
+    `This token has ${most} in progress, and may have no more at once. Send it again when some are answered.`,
+    {
+      "retry-after": "1",
+    },
+  );
 
-const tooLarge = (): Response => refusal(413, `A body may have ${MAX_BODY_BYTES} bytes. Say it in several calls.`);
+const tooLarge = (): Response =>
+  refusal(413, `A body may have ${MAX_BODY_BYTES} bytes. Say it in several calls.`);
 
 async function respond(
   incoming: IncomingMessage,
@@ -179,7 +216,8 @@ async function respond(
   incoming.once("close", () => body.destroy());
   body.on("error", () => {});
   const request = requestOf(incoming, body, gone.signal);
-  const response = request === undefined ? refusal(400, "The request cannot be read.") : await answer(request);
+  const response =
+    request === undefined ? refusal(400, "The request cannot be read.") : await answer(request);
   if (!incoming.complete) {
     incoming.unpipe(body).resume();
     setTimeout(() => incoming.complete || incoming.destroy(), LINGER_MS).unref();
@@ -192,16 +230,29 @@ async function respond(
 }
 
 /** Undefined where it is none: a method, an address or a header that cannot be. */
-function requestOf(incoming: IncomingMessage, given: Readable, signal: AbortSignal): Request | undefined {
+function requestOf(
+  incoming: IncomingMessage,
+  given: Readable,
+  signal: AbortSignal,
+): Request | undefined {
   try {
     const { method = "GET", rawHeaders } = incoming;
     const headers = new Headers();
-    for (let i = 0; i + 1 < rawHeaders.length; i += 2) headers.append(rawHeaders[i] as string, rawHeaders[i + 1] as string);
+    for (let i = 0; i + 1 < rawHeaders.length; i += 2)
+      headers.append(rawHeaders[i] as string, rawHeaders[i + 1] as string);
     // The path as it stands, and no other address.
     if (!incoming.url?.startsWith("/") || incoming.url.startsWith("//")) return undefined;
     const { pathname, search } = new URL(incoming.url, "http://127.0.0.1");
-    const body = method === "GET" || method === "HEAD" ? undefined : { body: Readable.toWeb(given), duplex: "half" };
-    return new Request(`http://127.0.0.1${pathname}${search}`, { method, headers, signal, ...body } as RequestInit);
+    const body =
+      method === "GET" || method === "HEAD"
+        ? undefined
+        : { body: Readable.toWeb(given), duplex: "half" };
+    return new Request(`http://127.0.0.1${pathname}${search}`, {
+      method,
+      headers,
+      signal,
+      ...body,
+    } as RequestInit);
   } catch {
     return undefined;
   }
@@ -210,7 +261,10 @@ function requestOf(incoming: IncomingMessage, given: Readable, signal: AbortSign
 function listening(server: Server, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (cause: NodeJS.ErrnoException) => {
-      const why = cause.code === "EADDRINUSE" ? `Port ${port} is taken. Choose another; 0 takes one that is free.` : cause.message;
+      const why =
+        cause.code === "EADDRINUSE"
+          ? `Port ${port} is taken. Choose another; 0 takes one that is free.`
+          : cause.message;
       reject(new HoldfastError("UNSUPPORTED", why, { found: port }, cause));
     });
     // This machine only. Whoever is to reach it from another goes through something that encrypts.

@@ -1,6 +1,6 @@
 /**
- * How much a client may have in progress at once. All clients share one thread and its memory: without a bound, one that sends much delays
- * the others, and makes the process grow.
+ * How much a client may have in progress at once. All clients share one thread and its memory:
+ * without a bound, one that sends much delays the others, and makes the process grow.
  */
 /** As many calls as are under way over stdio. */
 export const MAX_REQUESTS = 256;
@@ -9,16 +9,25 @@ export const MAX_BYTES = 32 * 1024 * 1024;
 
 /** One request of a client. */
 export interface Share {
-  /** Takes room for so many bytes of its body in all; false where the client's bodies would have too many. */
+  /**
+   * Takes room for so many bytes of its body in all; false where the client's bodies would have too
+   * many.
+   */
   grow(this: void, bytes: number): boolean;
-  /** Keeps it until this is over as well: the body is read, the answer heard, each call made, also of a client that is gone. */
+  /**
+   * Keeps it until this is over as well: the body is read, the answer heard, each call made, also
+   * of a client that is gone.
+   */
   during(this: void, work: Promise<unknown>): void;
 }
 
 export class InProgress {
   readonly #of = new Map<string, { requests: number; bytes: number }>();
 
-  /** Begins a request that lasts as long as `work`, and what is named by `during`; undefined where the client has too many. */
+  /**
+   * Begins a request that lasts as long as `work`, and what is named by `during`; undefined where
+   * the client has too many.
+   */
   begin(client: string, work: Promise<unknown>): Share | undefined {
     const used = this.#of.get(client) ?? { requests: 0, bytes: 0 };
     if (used.requests >= MAX_REQUESTS) return undefined;

@@ -1,9 +1,13 @@
 /**
- * Lines of bounded length out of what a client sends. One that is too long is let go as it comes, so that it costs no memory; what is kept of
- * it is enough to tell, mostly, whose question it was. The next line is read as if nothing had been.
+ * Lines of bounded length out of what a client sends. One that is too long is let go as it comes,
+ * so that it costs no memory; what is kept of it is enough to tell, mostly, whose question it was.
+ * The next line is read as if nothing had been.
  */
 export const MAX_LINE_BYTES = 16 * 1024 * 1024;
-/** How much of a line that is too long is kept from its beginning, and from its end: there its id is. */
+/**
+ * How much of a line that is too long is kept from its beginning, and from its end: there its id
+ * is.
+ */
 export const KEPT_BYTES = 4_096;
 /** Many small parts take more room than what they hold. */
 const MAX_PARTS = 1_024;
@@ -69,7 +73,10 @@ export class Lines {
   }
 }
 
-/** Where clients put the id of a request: before its params, or behind them at the very end. Anywhere else it may be part of what is said. */
+/**
+ * Where clients put the id of a request: before its params, or behind them at the very end.
+ * Anywhere else it may be part of what is said.
+ */
 export function idIn(head: string, tail: string): string | number | undefined {
   const id = /"id":\s*(-?\d{1,15}|"[^"\\]{0,200}")/;
   const before = head.slice(0, Math.max(0, head.indexOf('"params"')));

@@ -1,8 +1,13 @@
 /**
- * Sessions and checkpoints as resources: to be read, and never to be found by what was said in them. A list names ids and times, and no
- * titles: those are what somebody wrote.
+ * Sessions and checkpoints as resources: to be read, and never to be found by what was said in
+ * them. A list names ids and times, and no titles: those are what somebody wrote.
  */
-import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, type Server } from "@modelcontextprotocol/server";
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  ResourceNotFoundError,
+  type Server,
+} from "@modelcontextprotocol/server";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { JsonObject } from "../../core/values/json.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
@@ -12,7 +17,8 @@ import { type Served, told } from "./served.js";
 const JSON_TYPE = "application/json";
 const PAGE = 50;
 const MAX_URI = 2_000;
-const IN_PAGES = "As JSON, a page at a time: where there is more, `next` is the cursor of the next page.";
+const IN_PAGES =
+  "As JSON, a page at a time: where there is more, `next` is the cursor of the next page.";
 
 const TEMPLATES = [
   {
@@ -31,17 +37,26 @@ const TEMPLATES = [
   },
 ];
 
-export function serveResources(server: Pick<Server, "setRequestHandler">, { hold, tools: { agent }, began, failed }: Served): void {
+export function serveResources(
+  server: Pick<Server, "setRequestHandler">,
+  { hold, tools: { agent }, began, failed }: Served,
+): void {
   // By it, what may not be seen is not there.
   const only = ["conversation_load", "conversation_list"] as const;
-  const { conversation_load: load, conversation_list: list } = hold.tools({ only, ...(agent !== undefined && { agent }) });
+  const { conversation_load: load, conversation_list: list } = hold.tools({
+    only,
+    ...(agent !== undefined && { agent }),
+  });
 
   server.setRequestHandler("resources/templates/list", () => ({ resourceTemplates: TEMPLATES }));
 
   server.setRequestHandler("resources/list", ({ params }) =>
     tracked(async () => {
       const cursor = params?.cursor;
-      const { items, next } = (await (list as StoreTool).execute({ limit: PAGE, ...(cursor !== undefined && { cursor }) })) as Listed;
+      const { items, next } = (await (list as StoreTool).execute({
+        limit: PAGE,
+        ...(cursor !== undefined && { cursor }),
+      })) as Listed;
       const resources = items.map(({ id, updatedAt }) => ({
         uri: `holdfast://sessions/${encodeURIComponent(id)}`,
         // As it stands in the address: nobody reads it as a sentence.
@@ -55,7 +70,11 @@ export function serveResources(server: Pick<Server, "setRequestHandler">, { hold
 
   server.setRequestHandler("resources/read", ({ params: { uri } }) =>
     tracked(async () => {
-      if (uri.length > MAX_URI) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `An address has ${MAX_URI} characters at most.`);
+      if (uri.length > MAX_URI)
+        throw new ProtocolError(
+          ProtocolErrorCode.InvalidParams,
+          `An address has ${MAX_URI} characters at most.`,
+        );
       const wanted = parsed(uri);
       if (wanted === undefined) throw new ResourceNotFoundError(uri);
       try {
@@ -63,7 +82,10 @@ export function serveResources(server: Pick<Server, "setRequestHandler">, { hold
         if (found === undefined) throw new ResourceNotFoundError(uri);
         return { contents: [{ uri, mimeType: JSON_TYPE, text: JSON.stringify(found) }] };
       } catch (error) {
-        if (error instanceof HoldfastError && (error.code === "NOT_FOUND" || error.code === "INVALID_ID"))
+        if (
+          error instanceof HoldfastError &&
+          (error.code === "NOT_FOUND" || error.code === "INVALID_ID")
+        )
           throw new ResourceNotFoundError(uri);
         throw error;
       }
@@ -83,7 +105,10 @@ export function serveResources(server: Pick<Server, "setRequestHandler">, { hold
     const asked = ask().catch((error: unknown) => {
       if (error instanceof ProtocolError) throw error;
       const isAsked = error instanceof HoldfastError && error.code === "INVALID_OPTION";
-      throw new ProtocolError(isAsked ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError, told(error, failed));
+      throw new ProtocolError(
+        isAsked ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError,
+        told(error, failed),
+      );
     });
     began(asked);
     return asked;

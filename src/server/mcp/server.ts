@@ -1,4 +1,7 @@
-/** The tools and the stored sessions as an MCP server, for one client: over stdio, or for one request over HTTP. */
+/**
+ * The tools and the stored sessions as an MCP server, for one client: over stdio, or for one
+ * request over HTTP.
+ */
 import { type CallToolResult, McpServer } from "@modelcontextprotocol/server";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { JsonObject } from "../../core/values/json.js";
@@ -21,36 +24,64 @@ const forAgent = (agent: string | undefined): string =>
 export function mcpServer(served: Served): McpServer {
   const server = new McpServer(
     { name: "holdfast", title: "Holdfast", version: served.version },
-    { instructions: forAgent(served.tools.agent), capabilities: { tools: { listChanged: false }, resources: { listChanged: false } } },
+    {
+      instructions: forAgent(served.tools.agent),
+      capabilities: { tools: { listChanged: false }, resources: { listChanged: false } },
+    },
   );
   const tools = served.hold.tools(served.tools);
   for (const [name, tool] of Object.entries(tools)) {
     const { title, description, inputSchema, outputSchema, annotations } = tool;
     // Told as it is, and checked by the tool: what is wrong is said as all else is that goes wrong.
-    const told = { ...inputSchema, "~standard": { ...inputSchema["~standard"], validate: (value: unknown) => ({ value }) } };
-    server.registerTool(name, { title, description, inputSchema: told, outputSchema, annotations }, (args, ctx) => {
-      const call = answer(served, tool, args ?? {}, ctx.mcpReq.signal);
-      served.began(call);
-      return call;
-    });
+    const told = {
+      ...inputSchema,
+      "~standard": { ...inputSchema["~standard"], validate: (value: unknown) => ({ value }) },
+    };
+    server.registerTool(
+      name,
+      { title, description, inputSchema: told, outputSchema, annotations },
+      (args, ctx) => {
+        const call = answer(served, tool, args ?? {}, ctx.mcpReq.signal);
+        served.began(call);
+        return call;
+      },
+    );
   }
   serveResources(server.server, served);
   return server;
 }
 
-async function answer({ failed }: Served, { execute }: StoreTool, args: unknown, signal: AbortSignal): Promise<CallToolResult> {
+async function answer(
+  { failed }: Served,
+  { execute }: StoreTool,
+  args: unknown,
+  signal: AbortSignal,
+): Promise<CallToolResult> {
   try {
     const structuredContent = await execute(args as JsonObject, { abortSignal: signal });
-    return { content: [{ type: "text", text: JSON.stringify(structuredContent) }], structuredContent };
+    return {
+      content: [{ type: "text", text: JSON.stringify(structuredContent) }],
+      structuredContent,
+    };
   } catch (error) {
     if (signal.aborted && !(error instanceof HoldfastError))
       return { content: [{ type: "text", text: "It was cancelled." }], isError: true };
     // What is said stands alone: many clients hand a model nothing else of an error.
-    return { content: [{ type: "text", text: told(error, failed) }], isError: true, _meta: metaOf(error) };
+    return {
+      content: [{ type: "text", text: told(error, failed) }],
+      isError: true,
+      _meta: metaOf(error),
+    };
   }
 }
 
 const metaOf = (error: unknown) =>
   error instanceof HoldfastError
-    ? { "holdfast/error": { code: error.code, retryable: error.retryable, details: { ...error.details } } }
+    ? {
+        "holdfast/error": {
+          code: error.code,
+          retryable: error.retryable,
+          details: { ...error.details },
+        },
+      }
     : {};

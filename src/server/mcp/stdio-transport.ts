@@ -1,10 +1,16 @@
 /**
- * Messages over stdin and stdout, a line each. The SDK has a transport for it, too, which this takes the place of: it ends at a line that
- * is too long, leaves what it cannot read without an answer, reads on however much waits to be written, and drops at the end of the input
- * what was just asked.
+ * Messages over stdin and stdout, a line each. The SDK has a transport for it, too, which this
+ * takes the place of: it ends at a line that is too long, leaves what it cannot read without an
+ * answer, reads on however much waits to be written, and drops at the end of the input what was
+ * just asked.
  */
 import type { Readable, Writable } from "node:stream";
-import { type JSONRPCMessage, parseJSONRPCMessage, serializeMessage, type Transport } from "@modelcontextprotocol/server";
+import {
+  type JSONRPCMessage,
+  parseJSONRPCMessage,
+  serializeMessage,
+  type Transport,
+} from "@modelcontextprotocol/server";
 import { type Id, INVALID_REQUEST, idOf, type Refusal, readExactly, refusalOf } from "./exact.js";
 import { Lines, MAX_LINE_BYTES, type TooLong } from "./lines.js";
 
@@ -41,7 +47,10 @@ export class StdioTransport implements Transport {
   #ending: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  constructor({ input, output, write = (text) => output.write(text) }: StdioStreams, failed: (message: string) => void) {
+  constructor(
+    { input, output, write = (text) => output.write(text) }: StdioStreams,
+    failed: (message: string) => void,
+  ) {
     this.#input = input;
     this.#output = output;
     this.#write = write;
@@ -112,7 +121,8 @@ export class StdioTransport implements Transport {
   }
 
   readonly #goOn = (): void => {
-    if (this.#ending === undefined && !this.#isClosed && !this.#isFull && this.#input.isPaused()) this.#input.resume();
+    if (this.#ending === undefined && !this.#isClosed && !this.#isFull && this.#input.isPaused())
+      this.#input.resume();
   };
 
   #line(text: string): void {
@@ -139,7 +149,11 @@ export class StdioTransport implements Transport {
     try {
       message = parseJSONRPCMessage(value);
     } catch {
-      this.#refuse({ id: idOf(value), code: INVALID_REQUEST, message: "It is no message of the protocol." });
+      this.#refuse({
+        id: idOf(value),
+        code: INVALID_REQUEST,
+        message: "It is no message of the protocol.",
+      });
       return;
     }
     if ("method" in message) {

@@ -1,4 +1,7 @@
-/** MCP over stdin and stdout, for the one client that has started this process. It ends with its client. */
+/**
+ * MCP over stdin and stdout, for the one client that has started this process. It ends with its
+ * client.
+ */
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { Running } from "./running.js";
 import type { Served } from "./served.js";
@@ -20,7 +23,10 @@ export async function serveOverStdio({ streams, signal, ...served }: StdioOption
   served.hold.tools(served.tools);
   const running = new Running();
   const transport = new StdioTransport(streams, served.failed);
-  const handle = serveStdio(() => mcpServer({ ...served, began: running.began }), { transport, onerror: served.failed });
+  const handle = serveStdio(() => mcpServer({ ...served, began: running.began }), {
+    transport,
+    onerror: served.failed,
+  });
   transport.onend = () => void handle.close();
   await new Promise<void>((resolve) => {
     const closed = transport.onclose;

@@ -15,14 +15,25 @@ export class Tokens {
 
   add(token: string, tenant: string | undefined, where: string): this {
     if (!/^[\x21-\x7e]+$/.test(token) || token.length < LEAST_CHARS)
-      throw new HoldfastError("INVALID_OPTION", `${where}: a token is ${LEAST_CHARS} characters or more, without spaces.`, { path: where });
+      throw new HoldfastError(
+        "INVALID_OPTION",
+        `${where}: a token is ${LEAST_CHARS} characters or more, without spaces.`,
+        { path: where },
+      );
     if (this.tenantOf(token) !== undefined)
-      throw new HoldfastError("INVALID_OPTION", `${where}: the same token stands there twice. Each opens one tenant.`, { path: where });
+      throw new HoldfastError(
+        "INVALID_OPTION",
+        `${where}: the same token stands there twice. Each opens one tenant.`,
+        { path: where },
+      );
     this.#known.push({ tenant, digest: hash(token) });
     return this;
   }
 
-  /** Undefined where nobody knows it. All are compared, each in the same time: how long it takes tells nothing. */
+  /**
+   * Undefined where nobody knows it. All are compared, each in the same time: how long it takes
+   * tells nothing.
+   */
   tenantOf(token: string): { readonly tenant: string | undefined } | undefined {
     const given = hash(token);
     let found: Known | undefined;
@@ -36,7 +47,10 @@ export class Tokens {
   }
 }
 
-/** A tenant and its token on each line; a line that begins with # says nothing, and - is the tenant without a name. */
+/**
+ * A tenant and its token on each line; a line that begins with # says nothing, and - is the tenant
+ * without a name.
+ */
 export function tokensIn(text: string, path: string): Tokens {
   const tokens = new Tokens();
   for (const [i, line] of text.split(/\r?\n/).entries()) {
@@ -44,10 +58,15 @@ export function tokensIn(text: string, path: string): Tokens {
     const where = `${path}:${i + 1}`;
     const [tenant = "", token, ...more] = line.trim().split(/\s+/);
     if (token === undefined || more.length > 0)
-      throw new HoldfastError("INVALID_OPTION", `${where}: a line holds a tenant and its token, and nothing else.`, { path: where });
+      throw new HoldfastError(
+        "INVALID_OPTION",
+        `${where}: a line holds a tenant and its token, and nothing else.`,
+        { path: where },
+      );
     tokens.add(token, tenant === "-" ? undefined : checkName(tenant, "tenant"), where);
   }
-  if (tokens.tenants.length === 0) throw new HoldfastError("INVALID_OPTION", `${quote(path)} holds no token.`, { path });
+  if (tokens.tenants.length === 0)
+    throw new HoldfastError("INVALID_OPTION", `${quote(path)} holds no token.`, { path });
   return tokens;
 }
 

@@ -2,9 +2,11 @@
  * Runs what changes the store, one after another, and answers when it will last.
  *
  * C4  what comes in one tick is written together and synced together, but succeeds and fails apart.
- * C5  after a failed sync, or a write that could not be taken back, nothing more is written through this store. It releases the lock, as a
- *     kill would. After any other failure all is as before, and the store goes on.
- * C6  nor after a file or directory of the store is no longer the one that was opened. What was written to it is not acknowledged (GONE-1).
+ * C5  after a failed sync, or a write that could not be taken back, nothing more is written through
+ *     this store. It releases the lock, as a kill would. After any other failure all is as before,
+ *     and the store goes on.
+ * C6  nor after a file or directory of the store is no longer the one that was opened. What was
+ *     written to it is not acknowledged (GONE-1).
  */
 import type { Save } from "../../core/journal/save.js";
 import { HoldfastError } from "../../core/values/errors.js";
@@ -49,10 +51,16 @@ export class Committer {
   #idle: (() => void)[] = [];
 
   /**
-   * `writerOf` gives the writer, once no other process writes. `saved` is told of every save that was made. `ended` is called after each group:
-   * from then on to the next `writerOf` nothing is being written.
+   * `writerOf` gives the writer, once no other process writes. `saved` is told of every save that
+   * was made. `ended` is called after each group: from then on to the next `writerOf` nothing is
+   * being written.
    */
-  constructor(writerOf: () => Writer | Promise<Writer>, saved: (save: Save) => void, ended: (group: Group) => void, presence: Presence) {
+  constructor(
+    writerOf: () => Writer | Promise<Writer>,
+    saved: (save: Save) => void,
+    ended: (group: Group) => void,
+    presence: Presence,
+  ) {
     this.#writerOf = writerOf;
     this.#saved = saved;
     this.#ended = ended;
@@ -90,7 +98,10 @@ export class Committer {
     if (this.#isRunning) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
-  /** As long as nothing has to be waited for it goes on at once: a turn of the queue costs as much as a save. */
+  /**
+   * As long as nothing has to be waited for it goes on at once: a turn of the queue costs as much
+   * as a save.
+   */
   #run(): void {
     while (this.#queue.length > 0) {
       // C5: nor is the lock taken again, once it was released.
@@ -99,7 +110,10 @@ export class Committer {
         break;
       }
       const writer = this.#writerOf();
-      const waits = writer instanceof Promise ? this.#await(writer) : this.#runGroup(writer, this.#queue.splice(0, MAX_GROUP));
+      const waits =
+        writer instanceof Promise
+          ? this.#await(writer)
+          : this.#runGroup(writer, this.#queue.splice(0, MAX_GROUP));
       if (waits !== undefined) {
         void waits.then(() => this.#next());
         return;
@@ -147,7 +161,8 @@ export class Committer {
     }
     try {
       const syncs = this.#failed ? undefined : writer.writable.syncAll();
-      if (syncs !== undefined) return syncs.catch((error) => void this.#told(error)).then(() => this.#answer(finished));
+      if (syncs !== undefined)
+        return syncs.catch((error) => void this.#told(error)).then(() => this.#answer(finished));
     } catch (error) {
       this.#told(error);
     }

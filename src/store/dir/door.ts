@@ -1,5 +1,6 @@
 /**
- * The door of the store: all calls of its interface go through here, so a failure of any file leaves it as a HoldfastError.
+ * The door of the store: all calls of its interface go through here, so a failure of any file
+ * leaves it as a HoldfastError.
  *
  * Only a TypeError passes as it is: a caller inside this package has made a mistake.
  */

@@ -17,13 +17,19 @@ import { DirStore } from "./store.js";
 export interface DirOptions {
   /** How long another writing process is waited for before a call fails with BUSY. */
   readonly busyMs?: number;
-  /** Each tenant is a store of its own inside the directory; the one with no name is the directory itself. */
+  /**
+   * Each tenant is a store of its own inside the directory; the one with no name is the directory
+   * itself.
+   */
   readonly tenant?: string;
   /** Told how far the index is, where it has to be made again. */
   readonly onProgress?: Progress;
 }
 
-/** The format that this version reads and writes. ARCHITECTURE.md, "Format versions", says how it changes. */
+/**
+ * The format that this version reads and writes. ARCHITECTURE.md, "Format versions", says how it
+ * changes.
+ */
 const FORMAT = 1;
 const BUSY_MS = 5_000;
 
@@ -32,7 +38,10 @@ interface Birth {
   readonly format: number;
   readonly store: string;
   readonly tenant?: string;
-  /** Absent until the directory was first put back from a copy; of the directory itself, for all tenants. */
+  /**
+   * Absent until the directory was first put back from a copy; of the directory itself, for all
+   * tenants.
+   */
   readonly incarnation?: string;
 }
 
@@ -74,8 +83,14 @@ function enter(path: string): string {
   try {
     mkdirSync(root, { recursive: true, mode: 0o700 });
   } catch (error) {
-    if (statSync(root, { throwIfNoEntry: false })?.isDirectory() === false) throw notAStore(root, "is a file, and no directory");
-    throw new HoldfastError("IO", `${quote(root)} cannot be opened (${quote((error as Error).message)}).`, {}, error);
+    if (statSync(root, { throwIfNoEntry: false })?.isDirectory() === false)
+      throw notAStore(root, "is a file, and no directory");
+    throw new HoldfastError(
+      "IO",
+      `${quote(root)} cannot be opened (${quote((error as Error).message)}).`,
+      {},
+      error,
+    );
   }
   if (!statSync(root).isDirectory()) throw notAStore(root, "is a file, and no directory");
   refuseNetworkFileSystem(root);
@@ -87,7 +102,8 @@ function born(root: string, tenant: string): Birth {
   const path = join(root, "holdfast.json");
   const text = readFile(path)?.toString() ?? begin(root, path, tenant);
   const found = parse(text);
-  if (found === undefined) throw notAStore(root, "has a holdfast.json that says nothing of a store");
+  if (found === undefined)
+    throw notAStore(root, "has a holdfast.json that says nothing of a store");
   if (found.format > FORMAT) {
     throw new HoldfastError(
       "NEWER_FORMAT",
@@ -100,8 +116,8 @@ function born(root: string, tenant: string): Birth {
 }
 
 /**
- * Answers how to find that another directory stands at the path, or another store in it. A process that begins an incarnation replaces
- * holdfast.json: then the id in it is the same.
+ * Answers how to find that another directory stands at the path, or another store in it. A process
+ * that begins an incarnation replaces holdfast.json: then the id in it is the same.
  */
 function movedFrom(root: string, store: string): () => string | undefined {
   const path = join(root, "holdfast.json");
@@ -137,7 +153,9 @@ function parse(text: string): Birth | undefined {
 
 function begin(root: string, path: string, tenant: string): string {
   // A draft is what one who was killed here has left.
-  const foreign = namesIn(root).find((name) => !(isDraft(name) && name.startsWith("holdfast.json.")) && name !== "holdfast.json");
+  const foreign = namesIn(root).find(
+    (name) => !(isDraft(name) && name.startsWith("holdfast.json.")) && name !== "holdfast.json",
+  );
   if (foreign !== undefined) {
     // Another may have made it since it was looked for.
     const made = readFile(path)?.toString();
@@ -172,5 +190,7 @@ const notAStore = (root: string, why: string): HoldfastError =>
 /** A person who waits is told why. */
 function showProgress(done: number, total: number): void {
   if (!process.stderr.isTTY || total < 5_000) return;
-  process.stderr.write(done < total ? `\rholdfast: reading ${done} of ${total} sessions ` : "\r\x1b[K");
+  process.stderr.write(
+    done < total ? `\rholdfast: reading ${done} of ${total} sessions ` : "\r\x1b[K",
+  );
 }

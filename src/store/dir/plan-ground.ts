@@ -7,8 +7,13 @@ import type { Ground } from "./plan.js";
 import { Inbox } from "./sessions/inbox.js";
 import type { StoreFiles } from "./store-files.js";
 
-export function groundOf({ sessions, journals, index }: Pick<StoreFiles, "sessions" | "journals" | "index">): Ground {
-  const journal = (line: Standing): JournalFile => journals.of(line, sessions.get(line.home)?.version ?? 0);
+export function groundOf({
+  sessions,
+  journals,
+  index,
+}: Pick<StoreFiles, "sessions" | "journals" | "index">): Ground {
+  const journal = (line: Standing): JournalFile =>
+    journals.of(line, sessions.get(line.home)?.version ?? 0);
   return {
     get lastSession() {
       return index.catalogue.lastSession;

@@ -1,6 +1,6 @@
 /**
- * What a group of changes would do: every condition is checked here, against what is there and what the changes before it do, and
- * nothing is touched. A plan that is refused leaves no trace (P1).
+ * What a group of changes would do: every condition is checked here, against what is there and what
+ * the changes before it do, and nothing is touched. A plan that is refused leaves no trace (P1).
  */
 import { firstSeq } from "../../core/journal/save.js";
 import type { LineId, Place } from "../../core/values/ids.js";
@@ -20,7 +20,10 @@ export interface Ground {
   awayOf(session: string): readonly Standing[];
   tail(line: Standing): number | undefined;
   /** Of the first save that ends at this number or a higher one. */
-  sealAt(line: Standing, seq: number): { readonly seq: number; readonly check: string; readonly mark?: number } | undefined;
+  sealAt(
+    line: Standing,
+    seq: number,
+  ): { readonly seq: number; readonly check: string; readonly mark?: number } | undefined;
   /** Those of these ids that wait in the session's inbox. */
   waiting(doc: SessionDoc, ids: readonly string[]): readonly string[];
   /** Mail that was taken in and is not moved yet. */
@@ -45,7 +48,11 @@ export class Plan {
   /** What becomes of documents. */
   readonly documents: DocStep[] = [];
   /** What becomes of mail, by session, with what the session was. */
-  readonly mail: { readonly doc: SessionDoc; readonly reworded: readonly { id: string; text: string }[]; readonly forgets: boolean }[] = [];
+  readonly mail: {
+    readonly doc: SessionDoc;
+    readonly reworded: readonly { id: string; text: string }[];
+    readonly forgets: boolean;
+  }[] = [];
   /** Sessions that end, as they were. */
   readonly removed: SessionDoc[] = [];
   /** Whether nothing changes but leases. */
@@ -69,9 +76,12 @@ export class Plan {
     return (this.#docs.get(home) as Draft).version;
   }
 
-  /** Saves of one line and nothing else: they need no other commit point than the last one's seal. */
+  /**
+   * Saves of one line and nothing else: they need no other commit point than the last one's seal.
+   */
   get lone(): Append | undefined {
-    if (this.#docs.size > 0 || this.documents.length > 0 || this.appends.size !== 1) return undefined;
+    if (this.#docs.size > 0 || this.documents.length > 0 || this.appends.size !== 1)
+      return undefined;
     return this.appends.values().next().value;
   }
 
@@ -96,7 +106,11 @@ export class Plan {
     const known = this.#docs.get(id);
     if (known !== undefined) return known;
     const doc = this.#ground.doc(id) ?? newDoc(id);
-    const draft = { ...doc, version: doc.version + 1, drained: doc.drained.length === 0 ? [] : this.#ground.unmoved(doc) };
+    const draft = {
+      ...doc,
+      version: doc.version + 1,
+      drained: doc.drained.length === 0 ? [] : this.#ground.unmoved(doc),
+    };
     this.#docs.set(id, draft);
     return draft;
   }
@@ -110,7 +124,15 @@ export class Plan {
     if (drained.length > 0) this.#drain(session, drained);
     if (remove) this.#bury(session);
     const mail = drained.length || change.reworded?.length || change.forgets;
-    if (change.head ?? change.label ?? change.line ?? change.loose ?? change.claims ?? change.remove ?? (saves.length || mail))
+    if (
+      change.head ??
+      change.label ??
+      change.line ??
+      change.loose ??
+      change.claims ??
+      change.remove ??
+      (saves.length || mail)
+    )
       this.onlyLeases = false;
     return undefined;
   }
@@ -120,7 +142,8 @@ export class Plan {
       if (head !== undefined && label !== undefined && lease !== undefined) {
         this.#lastSession += 1;
         Object.assign(this.#draft(session), { no: this.#lastSession, head, label, lease });
-      } else if (head ?? label ?? lease ?? line) throw new TypeError("a new session needs head, label and lease");
+      } else if (head ?? label ?? lease ?? line)
+        throw new TypeError("a new session needs head, label and lease");
       return;
     }
     if (head !== undefined) this.#draft(session).head = head;
@@ -138,7 +161,10 @@ export class Plan {
       const no = ++this.#lastLine;
       const draft = this.#draft(session);
       const owner = line === undefined ? null : session;
-      draft.lines = [...draft.lines.filter((other) => other.id !== id), { no, id, origin, owner, text }];
+      draft.lines = [
+        ...draft.lines.filter((other) => other.id !== id),
+        { no, id, origin, owner, text },
+      ];
       draft.lastLine = no;
       this.begun.set(id, { home: session, origin });
     }
@@ -157,7 +183,8 @@ export class Plan {
 
   #line(id: string): { readonly line: LineDoc; readonly home: string } | undefined {
     const home = this.begun.get(id)?.home ?? this.#ground.line(id)?.home;
-    const line = home === undefined ? undefined : this.#doc(home)?.lines.find((other) => other.id === id);
+    const line =
+      home === undefined ? undefined : this.#doc(home)?.lines.find((other) => other.id === id);
     return line && { line, home: home as string };
   }
 
@@ -179,36 +206,59 @@ export class Plan {
     return staged ?? (standing && this.#ground.tail(standing));
   }
 
-  #sealAt(line: LineId, seq: number): { readonly seq: number; readonly check: string; readonly mark?: number } | undefined {
+  #sealAt(
+    line: LineId,
+    seq: number,
+  ): { readonly seq: number; readonly check: string; readonly mark?: number } | undefined {
     const standing = this.#ground.line(line);
     const found = standing && this.#ground.sealAt(standing, seq);
     if (found !== undefined) return found;
     const save = this.appends.get(line)?.saves.find((fresh) => fresh.save.seq >= seq)?.save;
-    return save && { seq: save.seq, check: save.check, ...(save.mark === null ? undefined : { mark: save.mark.length }) };
+    return (
+      save && {
+        seq: save.seq,
+        check: save.check,
+        ...(save.mark === null ? undefined : { mark: save.mark.length }),
+      }
+    );
   }
 
   #canBeginAt(place: Place, isLoose: boolean): boolean {
     const seal = this.#sealAt(place.line, place.seq);
-    return seal?.seq === place.seq && (isLoose || seal.mark !== undefined || this.#ground.documents.isPinned(place));
+    return (
+      seal?.seq === place.seq &&
+      (isLoose || seal.mark !== undefined || this.#ground.documents.isPinned(place))
+    );
   }
 
   #document({ kind, id, when, put, remove }: DocChange): Refusal | undefined {
     const staged = this.documents.findLast((step) => step.kind === kind && step.id === id);
-    const there = staged === undefined ? this.#ground.documents.get(kind, id) : "put" in staged ? staged.put : undefined;
+    const there =
+      staged === undefined
+        ? this.#ground.documents.get(kind, id)
+        : "put" in staged
+          ? staged.put
+          : undefined;
     if (when.absent && there !== undefined) return "exists";
     if (!when.absent && there === undefined) return "absent";
     if (when.version !== undefined && there?.version !== when.version) return "version";
     this.onlyLeases = false;
     if (remove && there !== undefined) this.documents.push({ kind, id, ends: there.no });
     if (put === undefined) return undefined;
-    if (put.pins.length > 0 && PINS_NOTHING.has(kind)) throw new TypeError(`a document of kind ${kind} cannot pin a place`);
+    if (put.pins.length > 0 && PINS_NOTHING.has(kind))
+      throw new TypeError(`a document of kind ${kind} cannot pin a place`);
     if (!put.pins.every(({ line, seq }) => this.#sealAt(line, seq)?.seq === seq)) return "origin";
     const known = remove ? undefined : there;
     // One that is damaged has no number, and is made anew.
     if (known === undefined || known.no < 0) {
       this.#lastDoc = (this.#lastDoc ?? this.#ground.documents.last) + 1;
       this.documents.push({ kind, id, put: filedDoc(kind, id, this.#lastDoc, put) });
-    } else this.documents.push({ kind, id, put: { ...filedDoc(kind, id, known.no, put), pins: known.pins } });
+    } else
+      this.documents.push({
+        kind,
+        id,
+        put: { ...filedDoc(kind, id, known.no, put), pins: known.pins },
+      });
     return undefined;
   }
 
@@ -222,7 +272,10 @@ export class Plan {
 
   #drain(session: string, ids: readonly string[]): void {
     const doc = this.#doc(session);
-    const waiting = doc === undefined ? [] : this.#ground.waiting(doc, ids).filter((id) => !doc.drained.includes(id));
+    const waiting =
+      doc === undefined
+        ? []
+        : this.#ground.waiting(doc, ids).filter((id) => !doc.drained.includes(id));
     if (waiting.length === 0) return;
     const draft = this.#draft(session);
     draft.drained = [...draft.drained, ...waiting];
@@ -231,10 +284,21 @@ export class Plan {
   #bury(session: string): void {
     const doc = this.#doc(session) as SessionDoc;
     this.removed.push(doc);
-    Object.assign(this.#draft(session), { head: null, label: null, lease: null, buried: doc.lease?.epoch ?? 0, drained: [] });
-    const homes = new Set([session, ...this.#ground.awayOf(session).map(({ home }) => home), ...this.#docs.keys()]);
+    Object.assign(this.#draft(session), {
+      head: null,
+      label: null,
+      lease: null,
+      buried: doc.lease?.epoch ?? 0,
+      drained: [],
+    });
+    const homes = new Set([
+      session,
+      ...this.#ground.awayOf(session).map(({ home }) => home),
+      ...this.#docs.keys(),
+    ]);
     for (const home of homes)
-      if (this.#doc(home)?.lines.some(({ owner }) => owner === session)) this.#own(home, ({ owner }) => owner === session, null);
+      if (this.#doc(home)?.lines.some(({ owner }) => owner === session))
+        this.#own(home, ({ owner }) => owner === session, null);
   }
 }
 

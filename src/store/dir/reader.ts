@@ -1,4 +1,7 @@
-/** What is read from a directory: by the writer, who knows its sessions, and by anybody else, who looks again each time. */
+/**
+ * What is read from a directory: by the writer, who knows its sessions, and by anybody else, who
+ * looks again each time.
+ */
 import type { Save } from "../../core/journal/save.js";
 import type { LineId } from "../../core/values/ids.js";
 import { firstFrom } from "../beginnings.js";
@@ -53,7 +56,8 @@ export class Reader {
       const line = this.line(session.head.line);
       const end = line === undefined ? undefined : this.#journal(session.head.line)?.last();
       // Of one instant: another process may have changed it since it was read.
-      if (versionOf(this.#sessions.find(id)) === versionOf(before) || tries > 100) return { session, line, end };
+      if (versionOf(this.#sessions.find(id)) === versionOf(before) || tries > 100)
+        return { session, line, end };
     }
   }
 
@@ -74,7 +78,9 @@ export class Reader {
 
   /** Where an agent's sessions stand, the oldest first. */
   presents(agent: string, limit: number): Present[] {
-    const ids = [...this.#catalogue.sessions({ agent, limit: Number.MAX_SAFE_INTEGER })].map(({ id }) => id).reverse();
+    const ids = [...this.#catalogue.sessions({ agent, limit: Number.MAX_SAFE_INTEGER })]
+      .map(({ id }) => id)
+      .reverse();
     return ids.slice(0, limit).flatMap((id) => {
       const present = this.present(id);
       return present?.session.head.agent === agent ? [present] : [];
@@ -104,7 +110,11 @@ export class Reader {
 
   past(id: string, limit: number): LineRow[] {
     const past: LineRow[] = [];
-    for (let row = this.line(id); row !== undefined; row = row.origin === null ? undefined : this.line(row.origin.line)) {
+    for (
+      let row = this.line(id);
+      row !== undefined;
+      row = row.origin === null ? undefined : this.line(row.origin.line)
+    ) {
       past.push(row);
       // Lines never begin on themselves. Where damage makes it seem so, this ends it, too.
       if (past.length === limit) break;
@@ -113,13 +123,23 @@ export class Reader {
   }
 
   idsFrom(beginning: string, limit: number): Beginnings {
-    const sessions = [...this.#catalogue.sessions({ limit: Number.MAX_SAFE_INTEGER })].map(({ id }) => id);
+    const sessions = [...this.#catalogue.sessions({ limit: Number.MAX_SAFE_INTEGER })].map(
+      ({ id }) => id,
+    );
     const lines = [...this.#allLines()].map(({ id }) => id);
-    return { sessions: firstFrom(sessions, beginning, limit), lines: firstFrom(lines, beginning, limit) };
+    return {
+      sessions: firstFrom(sessions, beginning, limit),
+      lines: firstFrom(lines, beginning, limit),
+    };
   }
 
   lines(of: LineQuery): LineRow[] {
-    const found = "session" in of ? this.#linesOf(of.session) : "origin" in of ? this.#catalogue.forksOf(of.origin) : this.#some(of);
+    const found =
+      "session" in of
+        ? this.#linesOf(of.session)
+        : "origin" in of
+          ? this.#catalogue.forksOf(of.origin)
+          : this.#some(of);
     const rows = found.flatMap((standing) => this.#row(standing) ?? []).sort((a, b) => b.no - a.no);
     return "after" in of
       ? rows
@@ -129,18 +149,26 @@ export class Reader {
       : rows;
   }
 
-  #some({ before = Number.MAX_SAFE_INTEGER, limit }: { readonly before?: number; readonly limit?: number }): Standing[] {
+  #some({
+    before = Number.MAX_SAFE_INTEGER,
+    limit,
+  }: {
+    readonly before?: number;
+    readonly limit?: number;
+  }): Standing[] {
     const all = [...this.#allLines()].filter(({ no }) => no < before);
     return limit === undefined ? all : all.sort((a, b) => b.no - a.no).slice(0, limit);
   }
 
   #linesOf(session: string): Standing[] {
-    const own = this.#catalogue.entry(session)?.lines.filter(({ owner }) => owner === session) ?? [];
+    const own =
+      this.#catalogue.entry(session)?.lines.filter(({ owner }) => owner === session) ?? [];
     return [...own.map((line) => ({ ...line, home: session })), ...this.#catalogue.awayOf(session)];
   }
 
   *#allLines(): Generator<Standing> {
-    for (const { id, lines } of this.#catalogue.entries()) for (const line of lines) yield { ...line, home: id };
+    for (const { id, lines } of this.#catalogue.entries())
+      for (const line of lines) yield { ...line, home: id };
   }
 
   // ---- saves
@@ -181,7 +209,9 @@ export class Reader {
 
   inbox(session: string, query: InboxQuery): Mail[] {
     const doc = this.#sessions.get(session);
-    return doc === undefined || doc.head === null ? [] : this.#inbox(doc).waiting(doc.drained, query);
+    return doc === undefined || doc.head === null
+      ? []
+      : this.#inbox(doc).waiting(doc.drained, query);
   }
 
   #inbox({ id, no }: SessionDoc): Inbox {
@@ -189,11 +219,26 @@ export class Reader {
   }
 }
 
-const versionOf = (found: Found): number => (found === undefined || found === "damaged" ? -1 : found.version);
+const versionOf = (found: Found): number =>
+  found === undefined || found === "damaged" ? -1 : found.version;
 
-const nobody: Entry = { id: "", no: -1, status: "", agent: null, due: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] };
+const nobody: Entry = {
+  id: "",
+  no: -1,
+  status: "",
+  agent: null,
+  due: null,
+  archived: false,
+  tags: [],
+  lines: [],
+  lastLine: 0,
+  cut: [],
+};
 
-/** No digest fits it: whoever reads it is told that the session is damaged, and the others of a list are not hidden by it. */
+/**
+ * No digest fits it: whoever reads it is told that the session is damaged, and the others of a list
+ * are not hidden by it.
+ */
 const damagedRow = ({ id, no, status, agent, archived, tags }: Entry): SessionRow => ({
   no,
   id,

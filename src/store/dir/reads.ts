@@ -1,4 +1,7 @@
-/** What is read from a directory through the port: the index is followed first, and the reader looks. */
+/**
+ * What is read from a directory through the port: the index is followed first, and the reader
+ * looks.
+ */
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Save } from "../../core/journal/save.js";
 import type { Digest } from "../../core/values/digest.js";
@@ -95,16 +98,27 @@ export abstract class DirReads {
     return this.read(() => this.files.reader.inbox(session, query));
   }
 
-  /** A session that is asked for by its id is found by its own file: what that says is believed, and the index corrected. */
+  /**
+   * A session that is asked for by its id is found by its own file: what that says is believed, and
+   * the index corrected.
+   */
   #readOf<T>(id: string, look: () => T): Promise<T> {
     return this.read(() => {
       const found = this.files.sessions.find(id);
-      if (found !== undefined && found !== "damaged" && this.files.index.correct(found) && this.access.isWriter) this.#announce(found);
+      if (
+        found !== undefined &&
+        found !== "damaged" &&
+        this.files.index.correct(found) &&
+        this.access.isWriter
+      )
+        this.#announce(found);
       return look();
     });
   }
 
-  /** Says what was corrected to other processes. A read does not fail because it cannot be written. */
+  /**
+   * Says what was corrected to other processes. A read does not fail because it cannot be written.
+   */
   #announce(found: SessionDoc): void {
     if (this.access.committer.hasFailed) return;
     try {

@@ -1,4 +1,7 @@
-/** What only removes, or puts less in the place of more. All of it runs to its end at once, in the order of the committer. */
+/**
+ * What only removes, or puts less in the place of more. All of it runs to its end at once, in the
+ * order of the committer.
+ */
 import { HoldfastError } from "../../core/values/errors.js";
 import { highest } from "../../core/values/highest.js";
 import type { LineId } from "../../core/values/ids.js";
@@ -25,14 +28,27 @@ export class Removals {
   }
 
   /** False where it is refused, and true where nothing is to be done. */
-  beginReplacing(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Done<DraftOf | boolean> {
+  beginReplacing(
+    line: LineId,
+    replacements: readonly Replacement[],
+    known: KnownNeeds,
+  ): Done<DraftOf | boolean> {
     const journal = this.#toReplace(line, known);
-    if (journal === undefined || replacements.length === 0) return { answer: journal !== undefined, saves: [], wrote: false };
+    if (journal === undefined || replacements.length === 0)
+      return { answer: journal !== undefined, saves: [], wrote: false };
     return { answer: journal.redraft(replacements) ?? false, saves: [], wrote: false };
   }
 
-  /** Puts in place what was drafted. Where more than appends came in between, it is done at once, if it still may be done. */
-  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds, redraft: DraftOf): Done<boolean> {
+  /**
+   * Puts in place what was drafted. Where more than appends came in between, it is done at once, if
+   * it still may be done.
+   */
+  replace(
+    line: LineId,
+    replacements: readonly Replacement[],
+    known: KnownNeeds,
+    redraft: DraftOf,
+  ): Done<boolean> {
     const now = this.#toReplace(line, known);
     if (now === undefined) return no;
     this.#of.blobs.keepAll(replacements);
@@ -46,7 +62,11 @@ export class Removals {
     const { index, sessions, presence } = this.#of;
     presence.check();
     const standing = index.catalogue.line(line);
-    if (standing === undefined || index.catalogue.forksOf(line).some((fork) => fork.no > known.line)) return undefined;
+    if (
+      standing === undefined ||
+      index.catalogue.forksOf(line).some((fork) => fork.no > known.line)
+    )
+      return undefined;
     if (sessions.documents.pins(line).some(({ doc }) => doc > known.doc)) return undefined;
     this.#writable.sync();
     return this.#writable.open(line, standing.home);
@@ -82,8 +102,8 @@ export class Removals {
   }
 
   /**
-   * What stands behind the last save of a journal and does not count is out of it, the index says nothing that is no more, and files that
-   * do not count are gone where they hold such texts.
+   * What stands behind the last save of a journal and does not count is out of it, the index says
+   * nothing that is no more, and files that do not count are gone where they hold such texts.
    */
   scrub(root: string, holds: (text: string) => boolean): Done<Scrubbed> {
     const { index, sessions, journals, presence } = this.#of;
@@ -138,8 +158,9 @@ export const freedOf = (seals: readonly Seal[]): Freed => ({
 const nothing: Done<Freed> = { answer: freedOf([]), saves: [], wrote: false };
 
 /**
- * Of saves that are to go, newest first: so many that no group is torn. A group that is gets its own end, for which the whole journal has to
- * be written anew: only one that is longer than all that may go.
+ * Of saves that are to go, newest first: so many that no group is torn. A group that is gets its
+ * own end, for which the whole journal has to be written anew: only one that is longer than all
+ * that may go.
  */
 function upToGroup(journal: JournalFile, goes: readonly Seal[]): readonly Seal[] {
   if (!journal.isInGroup(goes.length)) return goes;

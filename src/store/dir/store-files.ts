@@ -11,7 +11,10 @@ import { Lock } from "./lock/lock.js";
 import { Reader } from "./reader.js";
 import { SessionFiles } from "./sessions/session-files.js";
 
-/** A delete writes some small files. To prune, a journal is written anew: one that is longer needs more room than this. */
+/**
+ * A delete writes some small files. To prune, a journal is written anew: one that is longer needs
+ * more room than this.
+ */
 const RESERVE_BYTES = 512 * 1024;
 
 export interface StoreFiles {
@@ -28,8 +31,14 @@ export interface StoreFiles {
   readonly reserve: Reserve;
 }
 
-/** `findMoved` answers the path of what is no longer the directory, or the store, that was opened. */
-export function storeFiles(root: string, storeId: string, findMoved: () => string | undefined): StoreFiles {
+/**
+ * `findMoved` answers the path of what is no longer the directory, or the store, that was opened.
+ */
+export function storeFiles(
+  root: string,
+  storeId: string,
+  findMoved: () => string | undefined,
+): StoreFiles {
   const sessions = new SessionFiles(root);
   const journals = new Journals((id) => sessions.directory(id));
   const index = new IndexFile(join(root, "index.jsonl"), storeId, (id) => {

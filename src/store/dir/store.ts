@@ -1,6 +1,6 @@
 /**
- * The store in a directory: files that people can read, and commit to git. One process writes at a time (lock.ts), and several take turns
- * (write-access.ts). Any number may read (reads.ts).
+ * The store in a directory: files that people can read, and commit to git. One process writes at a
+ * time (lock.ts), and several take turns (write-access.ts). Any number may read (reads.ts).
  */
 import { join } from "node:path";
 import { highest } from "../../core/values/highest.js";
@@ -49,47 +49,78 @@ export class DirStore extends DirReads implements Store {
 
   constructor(root: string, storeId: string, options: DirStoreOptions) {
     const files = storeFiles(root, storeId, options.findMoved);
-    super(files, new WriteAccess(files, { ...options, saved: ({ line, seq, check }) => this.#anchors.note(line, seq, check) }));
+    super(
+      files,
+      new WriteAccess(files, {
+        ...options,
+        saved: ({ line, seq, check }) => this.#anchors.note(line, seq, check),
+      }),
+    );
     this.#options = options;
     this.#survey = new Survey({ ...files, read: (look) => this.read(look) });
     // Another process may have deleted it since. A line of which nothing is known gets no anchor.
-    const isDeleted = (line: string) => !this.access.isCurrent() || files.index.catalogue.line(line)?.owner == null;
+    const isDeleted = (line: string) =>
+      !this.access.isCurrent() || files.index.catalogue.line(line)?.owner == null;
     this.#anchors = new Anchors(join(root, "anchors"), storeId, isDeleted, files.presence);
   }
 
   /** Reads the index, or makes it again. */
   async begin(): Promise<void> {
-    for (const name of ["sessions", "blobs", "waiting", "documents"]) checkDirectory(join(this.files.root, name));
+    for (const name of ["sessions", "blobs", "waiting", "documents"])
+      checkDirectory(join(this.files.root, name));
     await this.access.follow();
   }
 
   // ---- writing
 
-  apply(changes: readonly Change[], docs: readonly DocChange[] = none, how?: "frees"): Promise<Applied> {
+  apply(
+    changes: readonly Change[],
+    docs: readonly DocChange[] = none,
+    how?: "frees",
+  ): Promise<Applied> {
     if (this.isClosed) return Promise.reject(storeClosed());
     const submit = () => this.access.committer.submit((writer) => writer.apply({ changes, docs }));
     return how === "frees" || takesAway({ changes, docs }) ? this.#removing(submit) : submit();
   }
 
-  async capture({ agent, limit, how }: CaptureQuery, decide: (sessions: readonly Present[]) => Decision | undefined): Promise<Applied> {
+  async capture(
+    { agent, limit, how }: CaptureQuery,
+    decide: (sessions: readonly Present[]) => Decision | undefined,
+  ): Promise<Applied> {
     this.checkOpen();
-    const submit = () => this.access.committer.submit((writer) => writer.capture(this.files.reader.presents(agent, limit), decide));
+    const submit = () =>
+      this.access.committer.submit((writer) =>
+        writer.capture(this.files.reader.presents(agent, limit), decide),
+      );
     return how === "frees" ? this.#removing(submit) : submit();
   }
 
-  async replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
+  async replace(
+    line: LineId,
+    replacements: readonly Replacement[],
+    known: KnownNeeds,
+  ): Promise<boolean> {
     this.checkOpen();
     return this.#removing(() => this.#replace(line, replacements, known));
   }
 
-  async #replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
-    const begun = await this.access.committer.submit((writer) => writer.removals.beginReplacing(line, replacements, known));
+  async #replace(
+    line: LineId,
+    replacements: readonly Replacement[],
+    known: KnownNeeds,
+  ): Promise<boolean> {
+    const begun = await this.access.committer.submit((writer) =>
+      writer.removals.beginReplacing(line, replacements, known),
+    );
     if (typeof begun === "boolean") return begun;
     try {
-      // Others write meanwhile, and other processes: a journal of hundreds of megabytes takes its time.
+      // Others write meanwhile, and other processes: a journal of hundreds of megabytes takes its
+      // time.
       if (!(await begun.copy())) return false;
       this.checkOpen();
-      return await this.access.committer.submit((writer) => writer.removals.replace(line, replacements, known, begun));
+      return await this.access.committer.submit((writer) =>
+        writer.removals.replace(line, replacements, known, begun),
+      );
     } finally {
       begun.end();
     }
@@ -107,21 +138,29 @@ export class DirStore extends DirReads implements Store {
   async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
     if (!dryRun) {
       this.checkOpen();
-      return this.#removing(() => this.access.committer.submit((writer) => writer.removals.cut(line, after, limit)));
+      return this.#removing(() =>
+        this.access.committer.submit((writer) => writer.removals.cut(line, after, limit)),
+      );
     }
     return this.read(() => {
       const row = this.files.reader.line(line);
       const standing = this.files.index.catalogue.line(line);
       if (standing === undefined || row === undefined || row.owned) return freedOf([]);
       const pinned = this.files.sessions.documents.pins(line).map(({ seq }) => seq);
-      return freedOf(this.files.reader.journal(standing)?.newest(highest(Math.max(after, 0), pinned), limit) ?? []);
+      return freedOf(
+        this.files.reader.journal(standing)?.newest(highest(Math.max(after, 0), pinned), limit) ??
+          [],
+      );
     });
   }
 
   async claim(query: ClaimQuery, grant: Granting): Promise<readonly SessionRow[]> {
     this.checkOpen();
-    // Asked first, leases included: a worker that finds nothing to take neither takes the lock for it nor keeps it.
-    const isWorth = await this.read(() => this.files.due.isWorth(query, grant, { settles: this.access.isWriter }));
+    // Asked first, leases included: a worker that finds nothing to take neither takes the lock for
+    // it nor keeps it.
+    const isWorth = await this.read(() =>
+      this.files.due.isWorth(query, grant, { settles: this.access.isWriter }),
+    );
     return isWorth ? this.access.committer.submit((writer) => writer.claim(query, grant)) : [];
   }
 
@@ -171,7 +210,9 @@ export class DirStore extends DirReads implements Store {
   }
 
   watchAll(wake: () => void): () => void {
-    return this.#watched(() => watchDue(this.files.waiting.path, join(this.files.root, "index.jsonl"), wake));
+    return this.#watched(() =>
+      watchDue(this.files.waiting.path, join(this.files.root, "index.jsonl"), wake),
+    );
   }
 
   #watched(begin: () => () => void): () => void {
@@ -223,7 +264,8 @@ export class DirStore extends DirReads implements Store {
     return this.access.tenure.keep(async () => {
       const wasLast = !this.access.isWriter && this.files.lock.wasLast;
       const found = await this.#survey.check(this.access.isWriter || wasLast);
-      // Another process has begun to write meanwhile: what was found of the index may be of a change that was under way.
+      // Another process has begun to write meanwhile: what was found of the index may be of a
+      // change that was under way.
       return wasLast && !this.files.lock.wasLast ? this.#survey.check(false) : found;
     });
   }
@@ -232,8 +274,10 @@ export class DirStore extends DirReads implements Store {
     this.checkOpen();
     await this.access.committer.drain();
     this.files.presence.check();
-    // C5: through the committer. The store must know where the index was exchanged and the sync failed.
-    const compact = () => this.access.committer.submit(() => ({ answer: this.files.index.compact(), saves: none }));
+    // C5: through the committer. The store must know where the index was exchanged and the sync
+    // failed.
+    const compact = () =>
+      this.access.committer.submit(() => ({ answer: this.files.index.compact(), saves: none }));
     const bytes = this.access.isWriter ? await this.#removing(compact) : 0;
     await this.files.reserve.make();
     return { count: 0, bytes };
@@ -241,7 +285,9 @@ export class DirStore extends DirReads implements Store {
 
   async scrub(holds: (text: string) => boolean): Promise<Scrubbed> {
     this.checkOpen();
-    return this.#removing(() => this.access.committer.submit((writer) => writer.removals.scrub(this.files.root, holds)));
+    return this.#removing(() =>
+      this.access.committer.submit((writer) => writer.removals.scrub(this.files.root, holds)),
+    );
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,7 @@
-/** Looking over all of a directory: what there is, what nothing refers to, and what is not as it should be. */
+/**
+ * Looking over all of a directory: what there is, what nothing refers to, and what is not as it
+ * should be.
+ */
 import { join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/values/digest.js";
@@ -58,7 +61,9 @@ export class Survey {
 
   async counts(): Promise<Counts> {
     const { index, blobs, sessions, read } = this.#of;
-    const live = await read(() => [...index.catalogue.entries()].filter(({ status }) => status !== null));
+    const live = await read(() =>
+      [...index.catalogue.entries()].filter(({ status }) => status !== null),
+    );
     const counts = { checkpoints: 0, messages: 0, sizeBytes: 0 };
     for await (const { seals } of this.#allSeals()) {
       for (const seal of seals) {
@@ -71,7 +76,9 @@ export class Survey {
       await breathe();
       for (const { bytes } of some) counts.sizeBytes += bytes;
     }
-    const made = await read(() => sessions.documents.list({ kind: AGENT, limit: Number.MAX_SAFE_INTEGER }).map(({ id }) => id));
+    const made = await read(() =>
+      sessions.documents.list({ kind: AGENT, limit: Number.MAX_SAFE_INTEGER }).map(({ id }) => id),
+    );
     const snapshots = await read(() => sessions.documents.count(SNAPSHOT));
     const agents = new Set([...live.flatMap(({ agent }) => agent ?? []), ...made]).size;
     return { agents, sessions: live.length, snapshots, ...counts };
@@ -89,7 +96,9 @@ export class Survey {
     const freed = { count: 0, bytes: 0 };
     for (const blobs of some) {
       const unused = blobs.filter(({ digest }) => !used.has(digest));
-      for (const { bytes } of unused.length === 0 ? [] : ((await freeing?.free(unused)) ?? unused)) {
+      for (const { bytes } of unused.length === 0
+        ? []
+        : ((await freeing?.free(unused)) ?? unused)) {
         freed.count += 1;
         freed.bytes += bytes;
       }
@@ -97,8 +106,14 @@ export class Survey {
     return next === undefined ? freed : { ...freed, next };
   }
 
-  /** Blobs behind one, those of one directory at a time; and the last of them, where there may be more. */
-  async #blobsAfter(limit: number, after: string): Promise<{ readonly some: (readonly KeptBlob[])[]; readonly next: Digest | undefined }> {
+  /**
+   * Blobs behind one, those of one directory at a time; and the last of them, where there may be
+   * more.
+   */
+  async #blobsAfter(
+    limit: number,
+    after: string,
+  ): Promise<{ readonly some: (readonly KeptBlob[])[]; readonly next: Digest | undefined }> {
     const passed = after === "" ? "" : blobPath(after);
     const some: KeptBlob[][] = [];
     let left = limit;
@@ -149,7 +164,10 @@ export class Survey {
     }
   }
 
-  /** Findings in words. `isWriter`: whether this process writes, so that the index is known to be up to date. */
+  /**
+   * Findings in words. `isWriter`: whether this process writes, so that the index is known to be up
+   * to date.
+   */
   async check(isWriter: boolean): Promise<readonly string[]> {
     const { root, read } = this.#of;
     await read(() => {});
@@ -177,9 +195,13 @@ export class Survey {
     if (doc === undefined || doc === "damaged" || !isWriter) return;
     const entry = index.catalogue.entry(doc.id);
     if (sessions.directory(doc.id) !== directory)
-      found.push(`${quote(directory)} holds session ${quote(doc.id)}, which belongs elsewhere: a directory was copied or renamed.`);
+      found.push(
+        `${quote(directory)} holds session ${quote(doc.id)}, which belongs elsewhere: a directory was copied or renamed.`,
+      );
     else if (entry === undefined || !isSameEntry(entry, entryOf(doc)))
-      found.push(`The index does not know what ${quote(directory)} holds. Close the store and delete index.jsonl: it is made again.`);
+      found.push(
+        `The index does not know what ${quote(directory)} holds. Close the store and delete index.jsonl: it is made again.`,
+      );
     else if (due.isUnmarked(doc))
       found.push(
         `Mail waits for session ${quote(doc.id)}, and waiting/ does not say so: no worker finds it. Open the session to take it in.`,
@@ -192,29 +214,43 @@ export class Survey {
     if (!isWriter && !lock.look().isFree) return;
     for (const { id, lines } of index.catalogue.entries()) {
       for (const line of lines) {
-        const stray = await read(() => reader.journal({ ...line, home: id })?.strayBytes ?? 0).catch((error: unknown) => {
+        const stray = await read(
+          () => reader.journal({ ...line, home: id })?.strayBytes ?? 0,
+        ).catch((error: unknown) => {
           const { code, message } = translate(error);
           if (code !== "CORRUPT" && code !== "IO") throw error;
           // One journal that cannot be read keeps none of the others from being looked at.
-          found.push(`The journal of line ${line.id} of session ${quote(id)} cannot be read: ${message}`);
+          found.push(
+            `The journal of line ${line.id} of session ${quote(id)} cannot be read: ${message}`,
+          );
           return 0;
         });
-        if (stray > 0) found.push(`Line ${line.id} of session ${quote(id)} ends with ${stray} bytes that are no whole save.`);
+        if (stray > 0)
+          found.push(
+            `Line ${line.id} of session ${quote(id)} ends with ${stray} bytes that are no whole save.`,
+          );
       }
     }
   }
 }
 
-/** Blobs are needed as long as a save refers to them: where one cannot be read, nobody knows which those are. */
+/**
+ * Blobs are needed as long as a save refers to them: where one cannot be read, nobody knows which
+ * those are.
+ */
 function checkWhole({ line: { id }, from, seals }: Sealed): void {
   let next = from;
   for (const { seq, n } of seals) {
     // One that begins before: saves that were looked at have become one with it since.
     if (seq - n[0] - n[1] - n[2] + 1 > next)
-      throw new HoldfastError("CORRUPT", `Record ${next} of line ${id} is missing, and with it which blobs are needed: none is removed.`, {
-        line: id,
-        seq: next,
-      });
+      throw new HoldfastError(
+        "CORRUPT",
+        `Record ${next} of line ${id} is missing, and with it which blobs are needed: none is removed.`,
+        {
+          line: id,
+          seq: next,
+        },
+      );
     next = seq + 1;
   }
 }

@@ -1,13 +1,18 @@
 /**
  * For how long a process keeps the lock.
  *
- * T1  while another process waits for the lock, it is released between two changes, once its holder has had a turn.
- * T2  a process that has not written for a moment releases the lock unasked, also if it holds a session: it may be stopped, or be inside a
- *     tool that blocks it, when others ask. An agent that saves in a loop takes the lock once.
- * T3  work that goes on over several turns of the event loop, and relies on being the only writer, keeps the lock until it ends.
+ * T1  while another process waits for the lock, it is released between two changes, once its holder
+ *     has had a turn.
+ * T2  a process that has not written for a moment releases the lock unasked, also if it holds a
+ *     session: it may be stopped, or be inside a tool that blocks it, when others ask. An agent
+ *     that saves in a loop takes the lock once.
+ * T3  work that goes on over several turns of the event loop, and relies on being the only writer,
+ *     keeps the lock until it ends.
  */
 
-/** Taking the lock costs several syncs, so each holder may write for this long before it gives way. */
+/**
+ * Taking the lock costs several syncs, so each holder may write for this long before it gives way.
+ */
 const TURN_MS = 20;
 const IDLE_MS = 200;
 const LOOK_EVERY_MS = 20;
@@ -52,7 +57,10 @@ export class Tenure {
     this.#timer = undefined;
   }
 
-  /** T1, between two groups of changes. A loop of saves leaves timers no turn, so the time is looked at here too. */
+  /**
+   * T1, between two groups of changes. A loop of saves leaves timers no turn, so the time is looked
+   * at here too.
+   */
   ended({ hasWritten }: Group): void {
     const now = performance.now();
     if (hasWritten) this.#wrote = now;
@@ -84,7 +92,8 @@ export class Tenure {
     try {
       if (isTime()) this.#of.end();
     } catch {
-      // There are too many open files to look, or the directory cannot be written: the lock is still held here.
+      // There are too many open files to look, or the directory cannot be written: the lock is
+      // still held here.
     }
   }
 

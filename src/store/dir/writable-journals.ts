@@ -1,5 +1,6 @@
 /**
- * The journals that are written to. What a killed writer left in one is out of the way before, and each is synced after.
+ * The journals that are written to. What a killed writer left in one is out of the way before, and
+ * each is synced after.
  */
 import { fdatasync } from "node:fs";
 import type { LineId } from "../../core/values/ids.js";
@@ -15,7 +16,8 @@ const syncLater = (fd: number): Promise<void> =>
 
 const SETTLED = 10_000;
 
-export interface WritableFiles extends Pick<StoreFiles, "sessions" | "journals" | "index" | "presence"> {
+export interface WritableFiles
+  extends Pick<StoreFiles, "sessions" | "journals" | "index" | "presence"> {
   /** How far a line is known to have gone, or 0. */
   readonly anchored: (line: string) => number;
 }
@@ -37,7 +39,10 @@ export class WritableJournals {
     return journal !== undefined && this.#ready.has(journal) ? journal : undefined;
   }
 
-  /** A journal that can be written to: what a killed writer left behind its last save is out of the way. */
+  /**
+   * A journal that can be written to: what a killed writer left behind its last save is out of the
+   * way.
+   */
   open(id: LineId, home: string): JournalFile {
     const { journals, sessions, index } = this.#of;
     const doc = sessions.get(home);
@@ -54,12 +59,21 @@ export class WritableJournals {
   #setAside(journal: JournalFile): void {
     const known = this.#of.anchored(journal.line);
     // It was longer: what stands there is no save that was cut short, but one that was damaged.
-    if (known > (journal.tail ?? 0)) throw journal.damaged(`was at ${known} when its anchor was written, and its end cannot be read`);
+    if (known > (journal.tail ?? 0))
+      throw journal.damaged(
+        `was at ${known} when its anchor was written, and its end cannot be read`,
+      );
     const aside = journal.setAside();
-    process.emitWarning(`The end of a journal was not whole, and was set aside in ${aside}.`, "HoldfastWarning");
+    process.emitWarning(
+      `The end of a journal was not whole, and was set aside in ${aside}.`,
+      "HoldfastWarning",
+    );
   }
 
-  /** Saves that were written for the next version of a session's file, by one who was killed before, must not count for ours. */
+  /**
+   * Saves that were written for the next version of a session's file, by one who was killed before,
+   * must not count for ours.
+   */
   settle(id: string): void {
     if (this.#settled.has(id)) return;
     const doc = this.#of.sessions.get(id);
@@ -84,8 +98,9 @@ export class WritableJournals {
   }
 
   /**
-   * The same for the end of a group. One file is synced at once: through the thread pool it would take longer. Several are synced side
-   * by side, and share what the disk does: 64 of them were measured to take between a third and an eighth of the time.
+   * The same for the end of a group. One file is synced at once: through the thread pool it would
+   * take longer. Several are synced side by side, and share what the disk does: 64 of them were
+   * measured to take between a third and an eighth of the time.
    */
   syncAll(): void | Promise<void> {
     return this.#of.journals.dirty.size < 2 ? this.sync() : this.#syncTogether();
@@ -98,12 +113,17 @@ export class WritableJournals {
       for (const journal of dirty) if (journal.fdToSync === undefined) journal.sync();
     };
     // All are waited for, also where one fails at once: after that their files may be closed.
-    const answers = await Promise.allSettled([...later.map((journal) => syncLater(journal.fdToSync as number)), syncNew()]);
-    for (const [i, { status }] of answers.entries()) if (status === "rejected") later[i]?.failedToSync();
+    const answers = await Promise.allSettled([
+      ...later.map((journal) => syncLater(journal.fdToSync as number)),
+      syncNew(),
+    ]);
+    for (const [i, { status }] of answers.entries())
+      if (status === "rejected") later[i]?.failedToSync();
     const failed = answers.find((answer) => answer.status === "rejected");
     const written = [...dirty];
     dirty.clear();
-    if (failed !== undefined) throw failed.reason instanceof Unsure ? failed.reason : new Unsure(failed.reason);
+    if (failed !== undefined)
+      throw failed.reason instanceof Unsure ? failed.reason : new Unsure(failed.reason);
     for (const journal of written) this.checkInPlace(journal);
   }
 

@@ -1,6 +1,6 @@
 /**
- * Who writes. A process takes the lock before it writes, and knows all there is until it releases it. Without the lock it follows what others
- * write, by the index.
+ * Who writes. A process takes the lock before it writes, and knows all there is until it releases
+ * it. Without the lock it follows what others write, by the index.
  */
 import { join } from "node:path";
 import type { Save } from "../../core/journal/save.js";
@@ -17,7 +17,10 @@ export interface AccessOptions {
   /** How long another writing process is waited for. */
   readonly busyMs: number;
   readonly onProgress?: Progress | undefined;
-  /** Throws if a newer Holdfast has changed the format since. Called with the lock held, before anything is written. */
+  /**
+   * Throws if a newer Holdfast has changed the format since. Called with the lock held, before
+   * anything is written.
+   */
   readonly checkFormat: () => void;
   /** Told of every save that was made. */
   readonly saved: (save: Save) => void;
@@ -32,7 +35,10 @@ export class WriteAccess {
   #taking: Promise<Writer> | undefined;
   /** The number of the lock under which this process last came to know all there is. */
   #knewAt: number | undefined;
-  /** The number of the lock that was free when the index was last made again, in memory alone: it holds until the next has written. */
+  /**
+   * The number of the lock that was free when the index was last made again, in memory alone: it
+   * holds until the next has written.
+   */
   #rebuiltAt: number | undefined;
   #rebuilding: Promise<void> | undefined;
 
@@ -57,7 +63,10 @@ export class WriteAccess {
     return this.#writer !== undefined;
   }
 
-  /** Sees what other processes have written, as far as the index tells. Answers whether that is all there is. */
+  /**
+   * Sees what other processes have written, as far as the index tells. Answers whether that is all
+   * there is.
+   */
   isCurrent(): boolean {
     const { index, lock } = this.#files;
     if (this.#writer !== undefined || index.follow() || index.load()) return true;
@@ -116,7 +125,10 @@ export class WriteAccess {
       this.#writer = new Writer({
         ...this.#files,
         // What was cut on purpose is no witness of a loss.
-        anchored: (line) => (index.catalogue.wasCut(line) ? 0 : anchoredSeq(readFile(join(root, "anchors"))?.toString() ?? "", line)),
+        anchored: (line) =>
+          index.catalogue.wasCut(line)
+            ? 0
+            : anchoredSeq(readFile(join(root, "anchors"))?.toString() ?? "", line),
       });
       this.#knewAt = number;
       this.tenure.begin();
@@ -157,7 +169,8 @@ export class WriteAccess {
     const isThere = presence.isThere();
     presence.close();
     try {
-      // After a write that failed it is not known what the index should say: it is left as a kill would leave it.
+      // After a write that failed it is not known what the index should say: it is left as a kill
+      // would leave it.
       if (!this.committer.hasFailed && isThere) index.close();
     } catch {
       // There is no room to say that it was closed: the next one who opens it looks more closely.

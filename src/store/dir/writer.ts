@@ -1,10 +1,14 @@
 /**
- * What changes the store. All of it runs to its end at once, in the order of the committer; only syncs of several journals are waited for.
+ * What changes the store. All of it runs to its end at once, in the order of the committer; only
+ * syncs of several journals are waited for.
  *
- * C1  saves of one line and nothing else: one write to its journal, made when the last one's seal is there.
- * C2  anything more: first the journals, synced, with seals that say which version of the session's file they belong to; then the
- *     index; then that file (S1), or commit.json where there are several (S2).
- * C3  what fails before that point is taken back whole. Where it cannot be, or a sync fails, nothing more is written (committer.ts).
+ * C1  saves of one line and nothing else: one write to its journal, made when the last one's seal
+ *     is there.
+ * C2  anything more: first the journals, synced, with seals that say which version of the session's
+ *     file they belong to; then the index; then that file (S1), or commit.json where there are
+ *     several (S2).
+ * C3  what fails before that point is taken back whole. Where it cannot be, or a sync fails,
+ *     nothing more is written (committer.ts).
  */
 import type { Save } from "../../core/journal/save.js";
 import { firstSeq } from "../../core/journal/save.js";
@@ -44,7 +48,8 @@ export class Writer {
   }
 
   apply({ changes, docs }: Decision): Done<Applied> {
-    const next = changes.length === 1 && docs.length === 0 ? this.#next(changes[0] as Change) : undefined;
+    const next =
+      changes.length === 1 && docs.length === 0 ? this.#next(changes[0] as Change) : undefined;
     if (next !== undefined) return { answer: done, saves: [next] };
     const plan = new Plan(this.#ground);
     const answer = plan.run({ changes, docs });
@@ -56,7 +61,10 @@ export class Writer {
     return { answer, saves };
   }
 
-  /** The common case, without a plan: the next save of a line that was written to before. Undefined where it is not that, or is refused. */
+  /**
+   * The common case, without a plan: the next save of a line that was written to before. Undefined
+   * where it is not that, or is refused.
+   */
   #next({
     session,
     when,
@@ -74,8 +82,26 @@ export class Writer {
   }: Change): Save | undefined {
     const fresh = saves?.length === 1 ? saves[0] : undefined;
     if (fresh === undefined || fresh.refs.length > 0 || fresh.blobs.length > 0) return undefined;
-    if (line || loose || claims || head || label || lease || drained?.length || reworded?.length || forgets || removes) return undefined;
-    if (when.epoch === undefined || when.absent || when.until !== undefined || when.version !== undefined) return undefined;
+    if (
+      line ||
+      loose ||
+      claims ||
+      head ||
+      label ||
+      lease ||
+      drained?.length ||
+      reworded?.length ||
+      forgets ||
+      removes
+    )
+      return undefined;
+    if (
+      when.epoch === undefined ||
+      when.absent ||
+      when.until !== undefined ||
+      when.version !== undefined
+    )
+      return undefined;
     const { save } = fresh;
     const journal = this.writable.ready(save.line);
     if (journal === undefined || journal.tail !== firstSeq(save) - 1) return undefined;
@@ -96,10 +122,13 @@ export class Writer {
   /** C2 */
   #commit(plan: Plan): void {
     const { sessions, index, journals, blobs, presence } = this.#of;
-    // Files are named by their paths: they must not be put into a directory that stands in the place of this one.
+    // Files are named by their paths: they must not be put into a directory that stands in the
+    // place of this one.
     presence.check();
-    for (const { lines } of plan.docs) for (const { id } of lines) this.writable.checkInPlace(journals.open(id));
-    // What this change goes on from must not be lost before it: it may be a fork of a save that is not synced yet.
+    for (const { lines } of plan.docs)
+      for (const { id } of lines) this.writable.checkInPlace(journals.open(id));
+    // What this change goes on from must not be lost before it: it may be a fork of a save that is
+    // not synced yet.
     this.writable.sync();
     const appends = [...plan.appends.values()];
     const { docs } = plan;
@@ -119,7 +148,8 @@ export class Writer {
         return known === undefined || !isSameEntry(known, entry);
       });
       if (entries.length > 0) undo.push(index.announce(entries));
-      // A lease need not outlive a power cut: that ends every holder. Its file must still be whole, and is synced before it is renamed.
+      // A lease need not outlive a power cut: that ends every holder. Its file must still be whole,
+      // and is synced before it is renamed.
       sessions.put(docs, { lasting: !plan.onlyLeases }, plan.documents);
       if (entries.length > 0) index.made(entries);
     } catch (error) {
@@ -150,10 +180,19 @@ export class Writer {
   }
 
   #header({ line: { id, no, origin }, home }: Append): string {
-    return JSON.stringify({ line: id, session: home, number: this.#of.sessions.get(home)?.no ?? 0, no, origin });
+    return JSON.stringify({
+      line: id,
+      session: home,
+      number: this.#of.sessions.get(home)?.no ?? 0,
+      no,
+      origin,
+    });
   }
 
-  /** After the commit: what fails here is done again with the next change, or is no harm. A failed sync is not done again. */
+  /**
+   * After the commit: what fails here is done again with the next change, or is no harm. A failed
+   * sync is not done again.
+   */
   #clearMail({ docs, removed }: Plan): void {
     try {
       for (const doc of docs) if (doc.drained.length > 0) this.#inbox(doc).clear(doc.drained);
@@ -161,7 +200,9 @@ export class Writer {
     } catch (error) {
       if (error instanceof Unsure) throw error;
     }
-    this.#settleMarkers([...docs.filter(({ drained }) => drained.length > 0), ...removed].map(({ id }) => nameOf(id)));
+    this.#settleMarkers(
+      [...docs.filter(({ drained }) => drained.length > 0), ...removed].map(({ id }) => nameOf(id)),
+    );
   }
 
   /** A marker that cannot be removed now is one too many, which is no harm. */
@@ -187,16 +228,24 @@ export class Writer {
     }
     this.#settleMarkers(idle);
     if (granted.length === 0) return { answer: granted, saves: [], wrote: false };
-    this.apply({ changes: granted.map(({ id, lease }) => ({ session: id, when: {}, lease })), docs: [] });
+    this.apply({
+      changes: granted.map(({ id, lease }) => ({ session: id, when: {}, lease })),
+      docs: [],
+    });
     return { answer: granted, saves: [] };
   }
 
   /** One writer: nothing changes between looking and applying. */
-  capture(sessions: readonly Present[], decide: (sessions: readonly Present[]) => Decision | undefined): Done<Applied> {
+  capture(
+    sessions: readonly Present[],
+    decide: (sessions: readonly Present[]) => Decision | undefined,
+  ): Done<Applied> {
     // What it pins must not be lost before it.
     this.writable.sync();
     const decision = decide(sessions);
-    return decision === undefined ? { answer: done, saves: [], wrote: false } : this.apply(decision);
+    return decision === undefined
+      ? { answer: done, saves: [], wrote: false }
+      : this.apply(decision);
   }
 }
 

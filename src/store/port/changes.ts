@@ -16,24 +16,37 @@ export interface NewSave {
 export interface Change {
   readonly session: string;
   readonly when: {
-    /** There is no such session. `head`, `label` and `lease` must then be given, unless only lines are brought in. */
+    /**
+     * There is no such session. `head`, `label` and `lease` must then be given, unless only lines
+     * are brought in.
+     */
     readonly absent?: true;
-    /** With `absent`: the epoch that a deleted session of this id has left, or 0. Another refuses with `epoch`. */
+    /**
+     * With `absent`: the epoch that a deleted session of this id has left, or 0. Another refuses
+     * with `epoch`.
+     */
     readonly buried?: number;
     readonly epoch?: number;
     readonly until?: number;
     readonly version?: number;
   };
-  /** Begins a line. Its origin, if it has one, must be a save that still has its checkpoint, or that is pinned. */
+  /**
+   * Begins a line. Its origin, if it has one, must be a save that still has its checkpoint, or that
+   * is pinned.
+   */
   readonly line?: NewLine;
   /**
-   * With `absent`: begins a line that belongs to nobody yet, and makes no session, so that a whole journal can be brought in before
-   * anybody sees it. One that is there already, and the same, stays as it is. Its origin must be a save, be it without its checkpoint.
+   * With `absent`: begins a line that belongs to nobody yet, and makes no session, so that a whole
+   * journal can be brought in before anybody sees it. One that is there already, and the same,
+   * stays as it is. Its origin must be a save, be it without its checkpoint.
    */
   readonly loose?: NewLine;
   /** Lines that belong to nobody become this session's. */
   readonly claims?: readonly LineId[];
-  /** Appended in order. Each must follow the last record of its line; a line with no save ends at its origin. */
+  /**
+   * Appended in order. Each must follow the last record of its line; a line with no save ends at
+   * its origin.
+   */
   readonly saves?: readonly NewSave[];
   readonly head?: Head;
   readonly label?: Label;
@@ -42,17 +55,33 @@ export interface Change {
   readonly drained?: readonly string[];
   /** Other texts for inbox entries that wait; those that do not are passed over. */
   readonly reworded?: readonly { readonly id: string; readonly text: string }[];
-  /** Forgets also the digests of what was taken in. From then on the id of such an entry is known, whatever is posted under it. */
+  /**
+   * Forgets also the digests of what was taken in. From then on the id of such an entry is known,
+   * whatever is posted under it.
+   */
   readonly forgets?: true;
-  /** Ends the session: its row goes, its lines have no owner, its epoch is kept so that it never falls. */
+  /**
+   * Ends the session: its row goes, its lines have no owner, its epoch is kept so that it never
+   * falls.
+   */
   readonly remove?: true;
 }
 
 /**
- * `line`: the line to bring in is there and is another, or a line to claim is not there or has an owner. `origin`: what a line begins at, or
- * a document pins, is not there.
+ * `line`: the line to bring in is there and is another, or a line to claim is not there or has an
+ * owner. `origin`: what a line begins at, or a document pins, is not there.
  */
-export type Refusal = "exists" | "absent" | "epoch" | "until" | "version" | "tail" | "origin" | "line";
+export type Refusal =
+  | "exists"
+  | "absent"
+  | "epoch"
+  | "until"
+  | "version"
+  | "tail"
+  | "origin"
+  | "line";
 
 /** `change` counts on from the changes to the documents. */
-export type Applied = { readonly ok: true } | { readonly ok: false; readonly change: number; readonly why: Refusal };
+export type Applied =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly change: number; readonly why: Refusal };

@@ -3,8 +3,8 @@ import type { Place } from "../../core/values/ids.js";
 import type { Change } from "./changes.js";
 
 /**
- * A small text beside the sessions, under a kind and an id: an agent, a snapshot, a policy. What is long and not wanted in lists stands in
- * `body`. It may pin places, which then stay (P10).
+ * A small text beside the sessions, under a kind and an id: an agent, a snapshot, a policy. What is
+ * long and not wanted in lists stands in `body`. It may pin places, which then stay (P10).
  */
 export interface Doc {
   readonly kind: string;
@@ -29,7 +29,10 @@ export const RECEIPT = "receipt";
 /** The kind of documents that remember what was redacted on a line. */
 export const REDACTED = "redacted";
 
-/** Kinds that pin nothing. A store need not look at their documents to know what is pinned, and may refuse one that has pins. */
+/**
+ * Kinds that pin nothing. A store need not look at their documents to know what is pinned, and may
+ * refuse one that has pins.
+ */
 export const PINS_NOTHING: ReadonlySet<string> = new Set([AGENT, RECEIPT, REDACTED]);
 
 /** As it is listed. Numbers rise in the order of making, and none is used twice. */

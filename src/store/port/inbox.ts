@@ -9,7 +9,10 @@ export interface Mail {
   readonly due: number;
 }
 
-/** How the ids of mail begin that begins a turn. A session that waits for somebody has no use for it until then. */
+/**
+ * How the ids of mail begin that begins a turn. A session that waits for somebody has no use for it
+ * until then.
+ */
 export const TURN_MAIL = "turn:";
 
 /** What a session's status is while it waits for somebody. */
@@ -25,19 +28,31 @@ export type InboxQuery =
       readonly dueBy: number;
       readonly limit: number;
     }
-  /** Those of these that wait, whenever they are due. At most `MAX_IDS`: whoever asks sees to it. */
+  /**
+   * Those of these that wait, whenever they are due. At most `MAX_IDS`: whoever asks sees to it.
+   */
   | { readonly ids: readonly string[] };
 
 export const MAX_IDS = 100;
 
-/** `known`: the same entry is there already. `conflict`: another one has its id. `absent`: there is no such session. */
+/**
+ * `known`: the same entry is there already. `conflict`: another one has its id. `absent`: there is
+ * no such session.
+ */
 export type Posted = "posted" | "known" | "conflict" | "absent";
 
-/** What is kept of an inbox entry's text once it was taken in: enough to tell another one under its id. */
+/**
+ * What is kept of an inbox entry's text once it was taken in: enough to tell another one under its
+ * id.
+ */
 export const drainedText = (text: string): string => `${DRAINED}${digest(text)}`;
 
 /** No text of a letter begins with it. */
 const DRAINED = "\u0001";
 
-/** Whether an entry that waits, or what is kept of one that was taken in, allows for this text. A redaction leaves nothing to compare. */
-export const isDrained = (kept: string, text: string): boolean => kept === "" || kept === text || kept === drainedText(text);
+/**
+ * Whether an entry that waits, or what is kept of one that was taken in, allows for this text. A
+ * redaction leaves nothing to compare.
+ */
+export const isDrained = (kept: string, text: string): boolean =>
+  kept === "" || kept === text || kept === drainedText(text);

@@ -8,7 +8,10 @@ export interface Traits {
   readonly oneMachine: boolean;
   /** Other processes may change the store while it is open. */
   readonly shared: boolean;
-  /** To take from a line is to go over all of it: much at once is better than in many steps. Others can work meanwhile. */
+  /**
+   * To take from a line is to go over all of it: much at once is better than in many steps. Others
+   * can work meanwhile.
+   */
   readonly inBulk?: true;
 }
 
@@ -38,8 +41,8 @@ export interface About {
   readonly engine: string;
   readonly format: number;
   /**
-   * What it takes on the disk, with all that stands beside it; of a database server, its tables and indexes. Absent for one of several
-   * tenants that share them.
+   * What it takes on the disk, with all that stands beside it; of a database server, its tables and
+   * indexes. Absent for one of several tenants that share them.
    */
   readonly diskBytes?: number;
   /** How what was acknowledged is kept, in words. */

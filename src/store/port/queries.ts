@@ -10,7 +10,10 @@ export interface SessionQuery {
   readonly limit: number;
 }
 
-/** Those of a session, those that begin on a line, or all: of these, with `limit`, so many with lower numbers than `before`. */
+/**
+ * Those of a session, those that begin on a line, or all: of these, with `limit`, so many with
+ * lower numbers than `before`.
+ */
 export type LineQuery =
   | { readonly session: string }
   | { readonly origin: string }

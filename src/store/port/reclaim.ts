@@ -3,7 +3,10 @@ import type { Save } from "../../core/journal/save.js";
 import type { Blob } from "../../core/messages/message.js";
 import type { Digest } from "../../core/values/digest.js";
 
-/** A save that stands in for others, and those as they were read: the same sections there and gone, under the same note. */
+/**
+ * A save that stands in for others, and those as they were read: the same sections there and gone,
+ * under the same note.
+ */
 export interface Replacement {
   readonly save: Save;
   readonly refs: readonly Digest[];
@@ -12,7 +15,10 @@ export interface Replacement {
   readonly blobs?: readonly Blob[];
 }
 
-/** What whoever plans to take something from a line knew of: the newest line that begins on it, and the newest document that pins it. */
+/**
+ * What whoever plans to take something from a line knew of: the newest line that begins on it, and
+ * the newest document that pins it.
+ */
 export interface KnownNeeds {
   readonly line: number;
   readonly doc: number;

@@ -1,6 +1,6 @@
 /**
- * Rows as a store keeps them. Their texts are sealed by the engine and carry their own digest. A store uses the columns beside them
- * to look things up.
+ * Rows as a store keeps them. Their texts are sealed by the engine and carry their own digest. A
+ * store uses the columns beside them to look things up.
  */
 import type { Save } from "../../core/journal/save.js";
 import type { LineId, Place } from "../../core/values/ids.js";
@@ -11,7 +11,10 @@ export interface Head {
   readonly agent: string | null;
   /** The line it is on. */
   readonly line: LineId;
-  /** The wall time (ms) from which a worker may take the session up; null where there is nothing to do. Only a hint to find it by. */
+  /**
+   * The wall time (ms) from which a worker may take the session up; null where there is nothing to
+   * do. Only a hint to find it by.
+   */
   readonly due: number | null;
   readonly text: string;
 }
@@ -48,11 +51,17 @@ export interface LineRow extends NewLine {
   readonly no: number;
   /** False once its session was deleted: then only forks need it. */
   readonly owned: boolean;
-  /** The session it belongs to; null where it is not owned, or where damage has taken its owner's row. */
+  /**
+   * The session it belongs to; null where it is not owned, or where damage has taken its owner's
+   * row.
+   */
   readonly session: string | null;
 }
 
-/** Where a session stands. `line` is undefined where damage has taken it, `end` where the line has no save yet. */
+/**
+ * Where a session stands. `line` is undefined where damage has taken it, `end` where the line has
+ * no save yet.
+ */
 export interface Present {
   readonly session: SessionRow;
   readonly line: LineRow | undefined;

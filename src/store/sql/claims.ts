@@ -1,4 +1,7 @@
-/** Giving out sessions that are due, as steps. No lock is waited for: what others are just writing to is left for the next claim. */
+/**
+ * Giving out sessions that are due, as steps. No lock is waited for: what others are just writing
+ * to is left for the next claim.
+ */
 import { type ClaimQuery, type Granting, MAX_CANDIDATES } from "../port/claims.js";
 import type { SessionRow } from "../port/rows.js";
 import { change, look, row, rowsOf } from "./asks.js";
@@ -29,8 +32,9 @@ export class Claims {
   }
 
   /**
-   * Where the answer to the commit was lost, and the leases are there as they were granted, they are the answer. Where the server stays
-   * away, the claim fails, and the leases that it may have left run out by themselves.
+   * Where the answer to the commit was lost, and the leases are there as they were granted, they
+   * are the answer. Where the server stays away, the claim fails, and the leases that it may have
+   * left run out by themselves.
    */
   claim(query: ClaimQuery, grant: Granting): Job<readonly SessionRow[]> {
     let granted: SessionRow[] = [];
@@ -48,9 +52,20 @@ export class Claims {
   *#claim(query: ClaimQuery, grant: Granting, granted: SessionRow[]): Steps<readonly SessionRow[]> {
     let after = FIRST;
     // As many as are wanted, and ever more where they are passed over.
-    for (let left = MAX_CANDIDATES, page = 0; left > 0 && granted.length < query.limit; left -= page) {
+    for (
+      let left = MAX_CANDIDATES, page = 0;
+      left > 0 && granted.length < query.limit;
+      left -= page
+    ) {
       page = Math.min(left, Math.max(query.limit - granted.length, 2 * page));
-      const found = yield* rowsOf(this.#sql.due, this.#tenant, query.agent, query.dueBy, ...after, page);
+      const found = yield* rowsOf(
+        this.#sql.due,
+        this.#tenant,
+        query.agent,
+        query.dueBy,
+        ...after,
+        page,
+      );
       yield* this.#grant(yield* this.#ours(found), query, grant, granted);
       if (found.length < page) break;
       const [no, , wake] = found.at(-1) as Row;
@@ -62,16 +77,26 @@ export class Claims {
   /** The numbers of those that nobody else is writing to. */
   *#ours(found: readonly Row[]): Steps<readonly number[]> {
     const { tryLock } = this.#db;
-    const locked = tryLock && found.length > 0 ? yield found.map(([, id]) => tryLock(id as string)) : undefined;
-    return found.filter((_, i) => locked === undefined || locked[i]?.[0]?.[0] === 1).map(([no]) => no as number);
+    const locked =
+      tryLock && found.length > 0 ? yield found.map(([, id]) => tryLock(id as string)) : undefined;
+    return found
+      .filter((_, i) => locked === undefined || locked[i]?.[0]?.[0] === 1)
+      .map(([no]) => no as number);
   }
 
   /** Looks at each again, now that nobody can change it, and writes the leases that are granted. */
-  *#grant(ours: readonly number[], { agent, dueBy, limit }: ClaimQuery, grant: Granting, granted: SessionRow[]): Steps<void> {
+  *#grant(
+    ours: readonly number[],
+    { agent, dueBy, limit }: ClaimQuery,
+    grant: Granting,
+    granted: SessionRow[],
+  ): Steps<void> {
     if (ours.length === 0) return;
     const { dueNow, updateLease } = this.#sql;
     const { clock } = this.#db.dialect;
-    const rows = (yield ours.map((no) => look(dueNow, ...clock.params(), no, this.#tenant, agent, dueBy))).flat();
+    const rows = (yield ours.map((no) =>
+      look(dueNow, ...clock.params(), no, this.#tenant, agent, dueBy),
+    )).flat();
     const leases: Ask[] = [];
     for (const [now, ...columns] of rows) {
       const found = sessionRow(columns);

@@ -1,6 +1,7 @@
 /**
- * The parts that a database brings to the SQL store. SQLite answers in the same tick, Postgres over a wire; what is asked, and in which
- * order, is written once (`writer.ts`), as steps that yield what they ask and are given what it answered.
+ * The parts that a database brings to the SQL store. SQLite answers in the same tick, Postgres over
+ * a wire; what is asked, and in which order, is written once (`writer.ts`), as steps that yield
+ * what they ask and are given what it answered.
  */
 import type { LineId } from "../../core/values/ids.js";
 import type { Applied, Change, NewSave } from "../port/changes.js";
@@ -10,7 +11,9 @@ import type { Store } from "../port.js";
 export type Param = string | number | Uint8Array | null;
 export type Row = readonly unknown[];
 
-/** A statement to run. `changes` tells that it changes rows, and that only how many is of interest. */
+/**
+ * A statement to run. `changes` tells that it changes rows, and that only how many is of interest.
+ */
 export interface Ask {
   readonly text: string;
   readonly params: readonly Param[];
@@ -21,9 +24,10 @@ export interface Ask {
 export type Steps<T> = Generator<readonly Ask[], T, readonly (readonly Row[])[]>;
 
 /**
- * What a job must have for itself while it looks and writes. `session`: all that is written to a session. `line`: what begins on a
- * line, and what is taken away from it. `blobs`: bodies that come to be used, and bodies that nobody uses; many may use some at once.
- * `pins`: places that come to be kept, and what is taken away; many may take something away at once.
+ * What a job must have for itself while it looks and writes. `session`: all that is written to a
+ * session. `line`: what begins on a line, and what is taken away from it. `blobs`: bodies that come
+ * to be used, and bodies that nobody uses; many may use some at once. `pins`: places that come to
+ * be kept, and what is taken away; many may take something away at once.
  */
 export type Lock =
   | { readonly session: string }
@@ -38,13 +42,16 @@ export interface Job<T> {
   /** Whether an answer says that nothing may be changed. */
   readonly refused: (answer: T) => boolean;
   /**
-   * Looks whether all is as it was asked for: an earlier try was committed perhaps, and its answer lost. Undefined where it is not, or
-   * where that cannot be told; then it is done again.
+   * Looks whether all is as it was asked for: an earlier try was committed perhaps, and its answer
+   * lost. Undefined where it is not, or where that cannot be told; then it is done again.
    */
   readonly settle?: () => Steps<T | undefined>;
   /** Told the answer once it is committed, before anybody else is. It does not throw. */
   readonly committed?: (answer: T) => void;
-  /** It takes away, or is a step of something that does: on a full disk it may use the reserve (RESERVE-1). */
+  /**
+   * It takes away, or is a step of something that does: on a full disk it may use the reserve
+   * (RESERVE-1).
+   */
   readonly removes?: true;
 }
 
@@ -71,11 +78,15 @@ export interface Dialect {
   readonly section: (text: string | null) => Param;
   readonly text: (column: string) => string;
   /**
-   * The statement for `readSaves`: the number and `columns` of those that end from the second parameter on, up to the first that ends at
-   * the third or behind it. Parameters: line, from, to, line, to, limit.
+   * The statement for `readSaves`: the number and `columns` of those that end from the second
+   * parameter on, up to the first that ends at the third or behind it. Parameters: line, from, to,
+   * line, to, limit.
    */
   readonly savesWithin: (columns: string, order: "ASC" | "DESC", limit: string) => string;
-  /** The save of a line `l` that holds a record, as a join; its number is a parameter. The tables stand in a schema. */
+  /**
+   * The save of a line `l` that holds a record, as a join; its number is a parameter. The tables
+   * stand in a schema.
+   */
   readonly saveWith: (schema: string) => string;
   /** The number of the save that came last, where saves have numbers by their coming. */
   readonly lastSaveNo: string;
@@ -83,7 +94,10 @@ export interface Dialect {
   readonly messages: (head: string) => string;
   /** Whether lines that were cut are noted, for anchors. */
   readonly notesCuts: boolean;
-  /** The last save of a line `l`, as a join, and what orders and limits the whole where the join does not. */
+  /**
+   * The last save of a line `l`, as a join, and what orders and limits the whole where the join
+   * does not.
+   */
   readonly lastSave: { readonly join: string; readonly order: string };
   /** The last save of each of many lines `l`, as a join. */
   readonly lastOfEach: string;
@@ -91,10 +105,16 @@ export interface Dialect {
   readonly tagsOfTenant: string;
   /** The store's clock as a column, and the parameters that stand in it. */
   readonly clock: { readonly column: string; readonly params: () => readonly Param[] };
-  /** What is added to a search for sessions `s` to be claimed, and to looking at one of them before it is. */
+  /**
+   * What is added to a search for sessions `s` to be claimed, and to looking at one of them before
+   * it is.
+   */
   readonly claimable: string;
   readonly claiming: string;
-  /** What is added to looking at a row that is about to be changed, so that nobody else changes it meanwhile. */
+  /**
+   * What is added to looking at a row that is about to be changed, so that nobody else changes it
+   * meanwhile.
+   */
   readonly locking: string;
 }
 
@@ -104,7 +124,10 @@ export interface Database {
   /** As the port's. */
   readonly gone?: AbortSignal;
   readonly dialect: Dialect;
-  /** Takes a session's lock if it is free, and answers whether it did. Undefined where transactions that write are alone. */
+  /**
+   * Takes a session's lock if it is free, and answers whether it did. Undefined where transactions
+   * that write are alone.
+   */
   readonly tryLock: ((session: string) => Ask) | undefined;
   /** Takes the locks of sessions, in the order that all take them in. Undefined as above. */
   readonly lockAll: ((sessions: readonly string[]) => readonly Ask[]) | undefined;
@@ -127,7 +150,10 @@ export interface Database {
 export type Watching = Pick<Store, "watch" | "watchAll">;
 
 /** Looks after the place that the rows are in. The port says what each method does. */
-export type Maintenance = Pick<Store, "anchors" | "check" | "backup" | "about" | "compact" | "scrub" | "close">;
+export type Maintenance = Pick<
+  Store,
+  "anchors" | "check" | "backup" | "about" | "compact" | "scrub" | "close"
+>;
 
 export interface DatabaseParts {
   readonly db: Database;

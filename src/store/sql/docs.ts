@@ -21,7 +21,9 @@ export class Docs {
     if (when.version !== undefined && there?.[VERSION] !== when.version) return "version";
     if (remove && there !== undefined) {
       const { spendDoc, deletePins, deleteDoc } = this.#sql;
-      yield [spendDoc, deletePins, deleteDoc].flatMap((text) => (text ? change(text, there[0] as number) : []));
+      yield [spendDoc, deletePins, deleteDoc].flatMap((text) =>
+        text ? change(text, there[0] as number) : [],
+      );
     }
     if (put === undefined) return undefined;
     const { of, version, text, body, pins } = put;
@@ -29,11 +31,17 @@ export class Docs {
       yield [change(this.#sql.updateDoc, of, version, text, body, there[0] as number)];
       return undefined;
     }
-    const places = pins.length === 0 ? [] : yield pins.map(({ line, seq }) => look(this.#sql.saveAt, this.#tenant, line, seq));
+    const places =
+      pins.length === 0
+        ? []
+        : yield pins.map(({ line, seq }) => look(this.#sql.saveAt, this.#tenant, line, seq));
     if (places.some((found) => found.length === 0)) return "origin";
     const made = yield* row(this.#sql.insertDoc, this.#tenant, kind, id, of, version, text, body);
     if (made === undefined) return "exists";
-    if (pins.length > 0) yield pins.map(({ line, seq }) => change(this.#sql.insertPin, this.#tenant, line, seq, made[0] as number));
+    if (pins.length > 0)
+      yield pins.map(({ line, seq }) =>
+        change(this.#sql.insertPin, this.#tenant, line, seq, made[0] as number),
+      );
     return undefined;
   }
 

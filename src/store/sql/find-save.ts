@@ -10,7 +10,11 @@ export interface LineKey {
   readonly originSeq: number;
 }
 
-export function* findLine(sql: Statements, tenant: string, line: string): Steps<LineKey | undefined> {
+export function* findLine(
+  sql: Statements,
+  tenant: string,
+  line: string,
+): Steps<LineKey | undefined> {
   const found = yield* row(sql.lineKey, tenant, line);
   return found && { no: found[0] as number, originSeq: found[1] as number };
 }

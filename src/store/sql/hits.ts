@@ -5,7 +5,10 @@ import type { Param, Row } from "./database.js";
 import { lineRow, saveRow, sessionRow } from "./rows.js";
 import { columnsOf } from "./statements.js";
 
-/** A document that was found. `owner` is the number of a line, or, below zero, that of the session whose title it is. */
+/**
+ * A document that was found. `owner` is the number of a line, or, below zero, that of the session
+ * whose title it is.
+ */
 export interface Numbered {
   readonly owner: number;
   readonly seq: number;
@@ -14,7 +17,10 @@ export interface Numbered {
   readonly score: number;
 }
 
-/** The best first; of equals the newer. Of one time titles come first, and what is on the newer line, and later on it. */
+/**
+ * The best first; of equals the newer. Of one time titles come first, and what is on the newer
+ * line, and later on it.
+ */
 export function bestFirst(a: Numbered, b: Numbered): number {
   if (a.score !== b.score) return b.score - a.score;
   if (a.at !== b.at) return b.at - a.at;
@@ -22,13 +28,27 @@ export function bestFirst(a: Numbered, b: Numbered): number {
   return Math.abs(b.owner) - Math.abs(a.owner) || b.seq - a.seq || a.passage - b.passage;
 }
 
-/** The parameters of the statement that reads what was found: `recordOf`, or `sessionWith` for a title. */
-export const hitParams = ({ owner, seq }: Numbered, tenant: string): Param[] => (owner < 0 ? [tenant, -owner] : [seq, tenant, owner]);
+/**
+ * The parameters of the statement that reads what was found: `recordOf`, or `sessionWith` for a
+ * title.
+ */
+export const hitParams = ({ owner, seq }: Numbered, tenant: string): Param[] =>
+  owner < 0 ? [tenant, -owner] : [seq, tenant, owner];
 
-/** What was read for another in the same save: it may hold thousands of messages, and is large then. */
-export function againOf(read: readonly (Hit | undefined)[], { owner, seq, passage, score }: Numbered): Hit | undefined {
+/**
+ * What was read for another in the same save: it may hold thousands of messages, and is large then.
+ */
+export function againOf(
+  read: readonly (Hit | undefined)[],
+  { owner, seq, passage, score }: Numbered,
+): Hit | undefined {
   const hit = read.find(
-    (known) => known?.kind === "message" && known.line.no === owner && known.save && firstSeq(known.save) <= seq && seq <= known.save.seq,
+    (known) =>
+      known?.kind === "message" &&
+      known.line.no === owner &&
+      known.save &&
+      firstSeq(known.save) <= seq &&
+      seq <= known.save.seq,
   );
   return hit?.kind === "message" ? { ...hit, seq, passage, score } : undefined;
 }
@@ -44,10 +64,20 @@ export function firstOfEach(places: readonly Numbered[], most: number): readonly
 }
 
 /** What that statement answered. Undefined where it is not there any more. */
-export function hitOf({ owner, seq, passage, score }: Numbered, row: Row | undefined): Hit | undefined {
+export function hitOf(
+  { owner, seq, passage, score }: Numbered,
+  row: Row | undefined,
+): Hit | undefined {
   if (row === undefined) return undefined;
   if (owner < 0) return { kind: "title", session: sessionRow(row), score };
   const line = lineRow(row.slice(0, columnsOf.line));
   const save = row.slice(columnsOf.line);
-  return { kind: "message", line, save: save[0] === null ? undefined : saveRow(line.id, [...save, null]), seq, passage, score };
+  return {
+    kind: "message",
+    line,
+    save: save[0] === null ? undefined : saveRow(line.id, [...save, null]),
+    seq,
+    passage,
+    score,
+  };
 }

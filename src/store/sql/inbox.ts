@@ -34,7 +34,9 @@ export class Inbox {
     }
     const [before, drained] = (yield* row(this.#sql.mailBody, this.#tenant, session, id)) ?? [];
     if (before === undefined) return "absent";
-    return before === text || (drained === 1 && isDrained(before as string, text)) ? "known" : "conflict";
+    return before === text || (drained === 1 && isDrained(before as string, text))
+      ? "known"
+      : "conflict";
   }
 
   *takeIn({ drained = [], reworded = [], forgets }: Change, no: number): Steps<void> {
@@ -45,7 +47,10 @@ export class Inbox {
       const bodies = yield drained.map((id) => look(this.#sql.waitingBody, no, id));
       for (const [i, id] of drained.entries()) {
         const body = bodies[i]?.[0]?.[0];
-        if (body !== undefined) asks.push(change(this.#sql.drain, typeof body === "string" ? drainedText(body) : "", no, id));
+        if (body !== undefined)
+          asks.push(
+            change(this.#sql.drain, typeof body === "string" ? drainedText(body) : "", no, id),
+          );
       }
       asks.push(change(this.#sql.updateWake, no));
     }

@@ -24,19 +24,34 @@ export class IndexNotes {
   }
 
   /** Records of a line, as ranges of their numbers. */
-  records(line: number, ranges: readonly (readonly [first: number, last: number])[]): readonly Ask[] {
-    return this.#noting(ranges.map(([first, last]) => change(this.#sql.noteGone, this.#tenant, line, first, last, this.#key)));
+  records(
+    line: number,
+    ranges: readonly (readonly [first: number, last: number])[],
+  ): readonly Ask[] {
+    return this.#noting(
+      ranges.map(([first, last]) =>
+        change(this.#sql.noteGone, this.#tenant, line, first, last, this.#key),
+      ),
+    );
   }
 
   /** The end of a line was cut off. */
   cut(line: number): readonly Ask[] {
-    return this.#noting([change(this.#sql.noteCutTexts, this.#tenant, line, line, MAX_SEQ, this.#key)]);
+    return this.#noting([
+      change(this.#sql.noteCutTexts, this.#tenant, line, line, MAX_SEQ, this.#key),
+    ]);
   }
 
-  /** Where there are too many notes the index is given up instead: the next search makes it anew. */
+  /**
+   * Where there are too many notes the index is given up instead: the next search makes it anew.
+   */
   #noting(notes: readonly Ask[]): readonly Ask[] {
     if (notes.length === 0) return notes;
     const [key, tenant] = [this.#key, this.#tenant];
-    return [...notes, change(this.#sql.giveUpIndex, key, tenant, tenant, tenant), change(this.#sql.dropNotes, tenant, key)];
+    return [
+      ...notes,
+      change(this.#sql.giveUpIndex, key, tenant, tenant, tenant),
+      change(this.#sql.dropNotes, tenant, key),
+    ];
   }
 }

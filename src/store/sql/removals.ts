@@ -33,22 +33,34 @@ export class Removals {
 
   *#replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Steps<boolean> {
     const key = yield* findLine(this.#sql, this.#tenant, line);
-    if (key === undefined || (yield* row(this.#sql.forkedSince, this.#tenant, line, known.line)) !== undefined) return false;
-    if ((yield* row(this.#sql.pinnedSince, this.#tenant, line, known.doc)) !== undefined) return false;
-    const there = yield replacements.map(({ save }) => look(this.#sql.shapes, key.no, firstSeq(save), save.seq));
+    if (
+      key === undefined ||
+      (yield* row(this.#sql.forkedSince, this.#tenant, line, known.line)) !== undefined
+    )
+      return false;
+    if ((yield* row(this.#sql.pinnedSince, this.#tenant, line, known.doc)) !== undefined)
+      return false;
+    const there = yield replacements.map(({ save }) =>
+      look(this.#sql.shapes, key.no, firstSeq(save), save.seq),
+    );
     if (!replacements.every(({ was }, i) => areAsRead(there[i] ?? [], was))) return false;
     const goes = replacements.filter((replacement) => !staysInRow(replacement));
-    // What goes, goes first: the number of a save that is noted must not be one that was given again here.
+    // What goes, goes first: the number of a save that is noted must not be one that was given
+    // again here.
     yield [
       ...replacements.flatMap(({ blobs = [] }) =>
         blobs.map(({ digest, bytes }) => change(this.#sql.insertBlob, this.#tenant, digest, bytes)),
       ),
-      ...replacements.map(({ save }) => change(this.#sql.deleteRefs, key.no, firstSeq(save), save.seq)),
+      ...replacements.map(({ save }) =>
+        change(this.#sql.deleteRefs, key.no, firstSeq(save), save.seq),
+      ),
       ...goes.map(({ save }) => change(this.#sql.deleteSaves, key.no, firstSeq(save), save.seq)),
       ...this.#notes.records(key.no, goneTexts(replacements)),
       ...replacements.flatMap((replacement) => [
         this.#puts(key.no, replacement),
-        ...replacement.refs.map((digest) => change(this.#sql.insertRef, key.no, replacement.save.seq, digest)),
+        ...replacement.refs.map((digest) =>
+          change(this.#sql.insertRef, key.no, replacement.save.seq, digest),
+        ),
       ]),
     ];
     return true;
@@ -60,15 +72,37 @@ export class Removals {
     const params = saveParams(line, save, this.#dialect.section);
     if (!staysInRow(replacement)) return change(this.#sql.insertSave, ...params);
     const [before] = was as readonly [Save];
-    const [, , head, mark, note, items, state] = params as [Param, Param, Param, Param, Param, Param, Param];
+    const [, , head, mark, note, items, state] = params as [
+      Param,
+      Param,
+      Param,
+      Param,
+      Param,
+      Param,
+      Param,
+    ];
     const [newItems, newState] = [save.items !== before.items, save.state !== before.state];
     const { both, items: ofItems, state: ofState, neither } = this.#sql.updateSave;
     const text = newItems ? (newState ? both : ofItems) : newState ? ofState : neither;
-    return change(text, head, mark, note, ...(newItems ? [items] : []), ...(newState ? [state] : []), line, save.seq);
+    return change(
+      text,
+      head,
+      mark,
+      note,
+      ...(newItems ? [items] : []),
+      ...(newState ? [state] : []),
+      line,
+      save.seq,
+    );
   }
 
   cut(line: LineId, after: number, limit: number): Job<Freed> {
-    return { locks: [{ line }, { pins: "take" }], steps: () => this.#cut(line, after, limit), refused: () => false, removes: true };
+    return {
+      locks: [{ line }, { pins: "take" }],
+      steps: () => this.#cut(line, after, limit),
+      refused: () => false,
+      removes: true,
+    };
   }
 
   *#cut(line: LineId, after: number, limit: number): Steps<Freed> {
@@ -96,11 +130,18 @@ export class Removals {
 
   /** Of blobs that had no use when they were looked for, removes those that have none now. */
   sweep(unused: readonly Row[]): Job<Freed> {
-    return { locks: [{ blobs: "sweep" }], steps: () => this.#sweep(unused), refused: () => false, removes: true };
+    return {
+      locks: [{ blobs: "sweep" }],
+      steps: () => this.#sweep(unused),
+      refused: () => false,
+      removes: true,
+    };
   }
 
   *#sweep(unused: readonly Row[]): Steps<Freed> {
-    const gone = yield unused.map(([digest]) => change(this.#sql.deleteBlob, this.#tenant, digest as string));
+    const gone = yield unused.map(([digest]) =>
+      change(this.#sql.deleteBlob, this.#tenant, digest as string),
+    );
     return freedOf(unused.filter((_, i) => gone[i]?.[0]?.[0] === 1));
   }
 }
@@ -112,20 +153,34 @@ function areAsRead(there: readonly Row[], was: readonly Save[]): boolean {
       const read = was[i] as Save;
       const gone = [read.items === null, read.state === null, read.mark === null].map(Number);
       return (
-        seq === read.seq && head === pack(read) && note === read.note && noItems === gone[0] && noState === gone[1] && noMark === gone[2]
+        seq === read.seq &&
+        head === pack(read) &&
+        note === read.note &&
+        noItems === gone[0] &&
+        noState === gone[1] &&
+        noMark === gone[2]
       );
     })
   );
 }
 
-/** Whether a save that stands for itself alone may stay in its row. Other texts in it come as a row anew: an index reads what is new. */
+/**
+ * Whether a save that stands for itself alone may stay in its row. Other texts in it come as a row
+ * anew: an index reads what is new.
+ */
 function staysInRow({ save, was }: Replacement): boolean {
   const [before, ...more] = was;
-  return more.length === 0 && before?.seq === save.seq && (save.items === null || save.items === before.items);
+  return (
+    more.length === 0 &&
+    before?.seq === save.seq &&
+    (save.items === null || save.items === before.items)
+  );
 }
 
 /** Records whose texts are not there any more, or are others, as ranges of their numbers. */
-function goneTexts(replacements: readonly Replacement[]): readonly (readonly [first: number, last: number])[] {
+function goneTexts(
+  replacements: readonly Replacement[],
+): readonly (readonly [first: number, last: number])[] {
   const ranges: [number, number][] = [];
   for (const { save, was } of replacements) {
     if (was.every(({ items }) => items === null || items === save.items)) continue;

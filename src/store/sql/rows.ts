@@ -10,13 +10,37 @@ import type { Param, Row } from "./database.js";
 import { columnsOf } from "./statements.js";
 
 /** In the order of the statements' placeholders. `section` says how a database keeps sections. */
-export function saveParams(line: number, save: Save, section: (text: string | null) => Param): Param[] {
-  return [line, save.seq, pack(save), section(save.mark), save.note, section(save.items), section(save.state)];
+export function saveParams(
+  line: number,
+  save: Save,
+  section: (text: string | null) => Param,
+): Param[] {
+  return [
+    line,
+    save.seq,
+    pack(save),
+    section(save.mark),
+    save.note,
+    section(save.items),
+    section(save.state),
+  ];
 }
 
 export function saveRow(line: LineId, row: Row): Save {
   const [seq, head, mark, note, items, state] = row;
-  const { at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest } = unpack(text(head)) ?? nothing;
+  const {
+    at,
+    nItems,
+    nState,
+    nMark,
+    nMessages,
+    prior,
+    base,
+    prev,
+    check,
+    itemsDigest,
+    stateDigest,
+  } = unpack(text(head)) ?? nothing;
   return {
     line,
     seq: whole(seq),
@@ -41,11 +65,23 @@ export function saveRow(line: LineId, row: Row): Save {
 type Header = Omit<Save, "line" | "seq" | "mark" | "note" | "items" | "state">;
 
 /**
- * What a save says of itself, in one column: as eleven, they were more than a third of the time of reading it. Messages come first, so
- * that SQL can count them.
+ * What a save says of itself, in one column: as eleven, they were more than a third of the time of
+ * reading it. Messages come first, so that SQL can count them.
  */
 export function pack(save: Header): string {
-  const { nMessages, nItems, nState, nMark, at, prior, base, prev, check, itemsDigest, stateDigest } = save;
+  const {
+    nMessages,
+    nItems,
+    nState,
+    nMark,
+    at,
+    prior,
+    base,
+    prev,
+    check,
+    itemsDigest,
+    stateDigest,
+  } = save;
   return `${nMessages} ${nItems} ${nState} ${nMark} ${at} ${prior} ${base} ${check}${prev}${itemsDigest ?? NONE}${stateDigest ?? NONE}`;
 }
 
@@ -70,11 +106,20 @@ function unpack(head: string): Header | undefined {
     at += 1;
     numbers.push(isNegative ? -number : number);
   }
-  const [nMessages, nItems, nState, nMark, time, prior, base] = numbers as [number, number, number, number, number, number, number];
+  const [nMessages, nItems, nState, nMark, time, prior, base] = numbers as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
   const prev = at + CHECK_CHARS;
   const items = prev + DIGEST_CHARS;
   const state = items + (head[items] === NONE ? 1 : DIGEST_CHARS);
-  if (numbers.length < 7 || head.length !== state + (head[state] === NONE ? 1 : DIGEST_CHARS)) return undefined;
+  if (numbers.length < 7 || head.length !== state + (head[state] === NONE ? 1 : DIGEST_CHARS))
+    return undefined;
   return {
     nMessages,
     nItems,
@@ -108,7 +153,22 @@ const nothing: Header = {
 export const checkOf = (head: unknown): string => (unpack(text(head)) ?? nothing).check;
 
 export function sessionRow(row: Row): SessionRow {
-  const [no, id, status, agent, line, due, head, epoch, until, lease, version, archived, tags, label] = row;
+  const [
+    no,
+    id,
+    status,
+    agent,
+    line,
+    due,
+    head,
+    epoch,
+    until,
+    lease,
+    version,
+    archived,
+    tags,
+    label,
+  ] = row;
   return {
     no: whole(no),
     id: text(id),
@@ -120,7 +180,12 @@ export function sessionRow(row: Row): SessionRow {
       text: text(head),
     },
     lease: { epoch: whole(epoch), until: whole(until), text: text(lease) },
-    label: { version: whole(version), archived: archived === 1, tags: tagsOf(text(tags)), text: text(label) },
+    label: {
+      version: whole(version),
+      archived: archived === 1,
+      tags: tagsOf(text(tags)),
+      text: text(label),
+    },
   };
 }
 
@@ -136,8 +201,18 @@ function tagsOf(list: string): readonly string[] {
 export function lineRow(row: Row): LineRow {
   const [no, id, owned, session, originLine, originSeq, body] = row;
   // A line without an origin has the number 0, and nothing else.
-  const origin = originLine === null && originSeq === 0 ? null : { line: text(originLine) as LineId, seq: whole(originSeq) };
-  return { no: whole(no), id: text(id) as LineId, owned: owned === 1, session: textOrNull(session), origin, text: text(body) };
+  const origin =
+    originLine === null && originSeq === 0
+      ? null
+      : { line: text(originLine) as LineId, seq: whole(originSeq) };
+  return {
+    no: whole(no),
+    id: text(id) as LineId,
+    owned: owned === 1,
+    session: textOrNull(session),
+    origin,
+    text: text(body),
+  };
 }
 
 export function presentRow(row: Row): Present {
@@ -160,21 +235,34 @@ export const docRow = ([no, kind, id, whose, version, body]: Row): DocRow => ({
   text: text(body),
 });
 
-export const docWithBody = (row: Row): DocRow & { readonly body: string | null } => ({ ...docRow(row), body: textOrNull(row[6]) });
+export const docWithBody = (row: Row): DocRow & { readonly body: string | null } => ({
+  ...docRow(row),
+  body: textOrNull(row[6]),
+});
 
-export const mailRow = ([id, body, due]: Row): Mail => ({ id: text(id), text: text(body), due: whole(due) });
+export const mailRow = ([id, body, due]: Row): Mail => ({
+  id: text(id),
+  text: text(body),
+  due: whole(due),
+});
 
-export const blobRow = ([bytes]: Row): Uint8Array => (bytes instanceof Uint8Array ? bytes : new Uint8Array());
+export const blobRow = ([bytes]: Row): Uint8Array =>
+  bytes instanceof Uint8Array ? bytes : new Uint8Array();
 
 /** The one number that no digest covers, and that must not fall: it is not guessed. */
 export function epochRow([epoch]: Row, session: string): number {
   if (!Number.isSafeInteger(epoch))
-    throw new HoldfastError("CORRUPT", `What is left of session ${quote(session)}, which was deleted, is damaged.`, { sessionId: session });
+    throw new HoldfastError(
+      "CORRUPT",
+      `What is left of session ${quote(session)}, which was deleted, is damaged.`,
+      { sessionId: session },
+    );
   return epoch as number;
 }
 
-// A changed bit can make a number of a text, or bytes: SQLite looks at what it is given, not at what it finds. What cannot be is read as
-// something that never is, so that whoever checks the row against its digest finds the damage there, and not in the rows beside it.
+// A changed bit can make a number of a text, or bytes: SQLite looks at what it is given, not at
+// what it finds. What cannot be is read as something that never is, so that whoever checks the row
+// against its digest finds the damage there, and not in the rows beside it.
 const whole = (value: unknown): number => (Number.isSafeInteger(value) ? (value as number) : -1);
 const text = (value: unknown): string => (typeof value === "string" ? value : "\0damaged");
 const textOrNull = (value: unknown): string | null => (value === null ? null : text(value));

@@ -14,5 +14,8 @@ export function filtersOf({ role, since, until }: FindOptions): Sql {
     ["at >= ?", since],
     ["at < ?", until],
   ].filter(([, value]) => value !== undefined) as [string, number][];
-  return { text: filters.map(([where]) => ` AND d.${where}`).join(""), params: filters.map(([, value]) => value) };
+  return {
+    text: filters.map(([where]) => ` AND d.${where}`).join(""),
+    params: filters.map(([, value]) => value),
+  };
 }

@@ -1,4 +1,7 @@
-/** Looks whether changes are made already: an earlier try was committed perhaps, and its answer lost. */
+/**
+ * Looks whether changes are made already: an earlier try was committed perhaps, and its answer
+ * lost.
+ */
 import type { Applied, Change } from "../port/changes.js";
 import type { Decision } from "../port/documents.js";
 import { row, rowsOf } from "./asks.js";
@@ -28,8 +31,22 @@ export class Settling {
     return changes.length + docs.length === 0 ? undefined : done;
   }
 
-  /** Whether everything in a change is as it was asked for. Of a change that asks for nothing that lasts this cannot be told. */
-  *#isDone({ session, line, loose, claims = [], saves = [], head, label, lease, drained = [], remove }: Change): Steps<boolean> {
+  /**
+   * Whether everything in a change is as it was asked for. Of a change that asks for nothing that
+   * lasts this cannot be told.
+   */
+  *#isDone({
+    session,
+    line,
+    loose,
+    claims = [],
+    saves = [],
+    head,
+    label,
+    lease,
+    drained = [],
+    remove,
+  }: Change): Steps<boolean> {
     const now = yield* row(this.#sql.session, this.#tenant, session);
     if (remove) return now === undefined;
     const there = now && sessionRow(now);
@@ -39,17 +56,21 @@ export class Settling {
       [lease, there?.lease],
     ] as const;
     if (!(head ?? label ?? lease ?? line ?? loose ?? saves[0] ?? claims[0])) return false;
-    if (rows.some(([wanted, found]) => wanted !== undefined && wanted.text !== found?.text)) return false;
+    if (rows.some(([wanted, found]) => wanted !== undefined && wanted.text !== found?.text))
+      return false;
     for (const wanted of [line, loose]) {
       const found = wanted && (yield* row(this.#sql.line, this.#tenant, wanted.id));
-      if (wanted && (found?.[6] !== wanted.text || (wanted === line && found?.[3] !== session))) return false;
+      if (wanted && (found?.[6] !== wanted.text || (wanted === line && found?.[3] !== session)))
+        return false;
     }
-    for (const id of claims) if ((yield* row(this.#sql.line, this.#tenant, id))?.[3] !== session) return false;
+    for (const id of claims)
+      if ((yield* row(this.#sql.line, this.#tenant, id))?.[3] !== session) return false;
     for (const { save } of saves) {
       const key = yield* findLine(this.#sql, this.#tenant, save.line);
       if (key === undefined || !(yield* isThere(this.#sql, key, save))) return false;
     }
-    const waiting = drained.length === 0 ? [] : yield* rowsOf(this.#sql.inbox, this.#tenant, session, ALL, ALL);
+    const waiting =
+      drained.length === 0 ? [] : yield* rowsOf(this.#sql.inbox, this.#tenant, session, ALL, ALL);
     return !waiting.some(([id]) => drained.includes(id as string));
   }
 }

@@ -1,11 +1,20 @@
-/** Every statement that both databases know, once. Values are always parameters; the only text put together here is our own. */
+/**
+ * Every statement that both databases know, once. Values are always parameters; the only text put
+ * together here is our own.
+ */
 import { AGENT, SNAPSHOT } from "../port/documents.js";
 import { TURN_MAIL, WAITS } from "../port/inbox.js";
 import type { Dialect } from "./database.js";
 
-/** Not a bare parameter: SQLite looks at the value of one in LIMIT while planning, and then plans the statement anew at every call. */
+/**
+ * Not a bare parameter: SQLite looks at the value of one in LIMIT while planning, and then plans
+ * the statement anew at every call.
+ */
 const most = "CAST(? AS bigint)";
-/** Of more notes than these for an index, all are dropped with it: a store must not grow for one that nobody keeps up. */
+/**
+ * Of more notes than these for an index, all are dropped with it: a store must not grow for one
+ * that nobody keeps up.
+ */
 const MOST_NOTED = 100_000;
 
 const sessionColumns =
@@ -15,40 +24,72 @@ const lineColumns = "l.no, l.id, l.session IS NOT NULL, s.id, l.origin_line, l.o
 const docColumns = "no, kind, id, whose, version, text";
 
 /** How many columns a statement that asks for both answers of each. */
-export const columnsOf = { session: sessionColumns.split(",").length, line: lineColumns.split(",").length };
+export const columnsOf = {
+  session: sessionColumns.split(",").length,
+  line: lineColumns.split(",").length,
+};
 
 /** The columns of a save behind its line and number, in the order of `saveParams`. */
 export const saveColumns = "head, mark, note, items, state";
 export const savePlaceholders = saveColumns.replace(/\w+/g, "?");
 
-const bytes = "coalesce(octet_length(items), 0) + coalesce(octet_length(state), 0) + coalesce(octet_length(mark), 0)";
+const bytes =
+  "coalesce(octet_length(items), 0) + coalesce(octet_length(state), 0) + coalesce(octet_length(mark), 0)";
 const lines = "line l LEFT JOIN session s ON s.no = l.session";
 
-/** From when on a claim finds a session: when its head is due, or the first of its mail that waits, whichever comes first. */
+/**
+ * From when on a claim finds a session: when its head is due, or the first of its mail that waits,
+ * whichever comes first.
+ */
 const waits = `status IN (${WAITS.map((status) => `'${status}'`).join(", ")})`;
 const isTurn = `substr(m.id, 1, ${TURN_MAIL.length}) = '${TURN_MAIL}'`;
 const firstMail = `(SELECT min(m.due) FROM mail m WHERE m.session = session.no AND m.drained = 0 AND NOT (${waits} AND ${isTurn}))`;
 const wakes = `CASE WHEN due <= ${firstMail} THEN due ELSE coalesce(${firstMail}, due) END`;
 
-const hasten = "UPDATE session SET wake = ? WHERE tenant = ? AND id = ? AND (wake IS NULL OR wake > ?)";
+const hasten =
+  "UPDATE session SET wake = ? WHERE tenant = ? AND id = ? AND (wake IS NULL OR wake > ?)";
 
-/** The number a line ends at: that of its last save, or its origin's where it has none. Parameters: line, origin's number. */
+/**
+ * The number a line ends at: that of its last save, or its origin's where it has none. Parameters:
+ * line, origin's number.
+ */
 export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1), ?)";
 
 export type Statements = ReturnType<typeof statementsIn>;
 
 export function statementsIn(dialect: Dialect) {
-  const { fresh, spend, text, savesWithin, lastSave, lastSaveNo, lastOfEach, messages, clock, claimable, claiming, locking } = dialect;
-  /** That something refers to a blob `b`. By the blob first, in SQLite too: it would go over all lines of the tenant for each blob. */
+  const {
+    fresh,
+    spend,
+    text,
+    savesWithin,
+    lastSave,
+    lastSaveNo,
+    lastOfEach,
+    messages,
+    clock,
+    claimable,
+    claiming,
+    locking,
+  } = dialect;
+  /**
+   * That something refers to a blob `b`. By the blob first, in SQLite too: it would go over all
+   * lines of the tenant for each blob.
+   */
   const isReferred = (b: string) =>
     `EXISTS (SELECT 1 FROM ref r CROSS JOIN line l WHERE r.digest = ${b}.digest AND l.no = r.line AND l.tenant = ${b}.tenant)`;
   const indexed = "EXISTS (SELECT 1 FROM meta WHERE key = ?)";
-  const noteOf = (order: "ASC" | "DESC") => `SELECT no FROM unindexed WHERE tenant = ? ORDER BY no ${order} LIMIT 1`;
+  const noteOf = (order: "ASC" | "DESC") =>
+    `SELECT no FROM unindexed WHERE tenant = ? ORDER BY no ${order} LIMIT 1`;
 
   /** Saves that hold any of the records from..to. Parameters: line, from, to, line, to, limit. */
   const saves = (items: boolean, state: boolean, order: "ASC" | "DESC") => {
     const none = "CAST(NULL AS bytea)";
-    return savesWithin(`head, mark, note, ${items ? "items" : none}, ${state ? "state" : none}`, order, most);
+    return savesWithin(
+      `head, mark, note, ${items ? "items" : none}, ${state ? "state" : none}`,
+      order,
+      most,
+    );
   };
   const presentColumns = `${sessionColumns}, ${lineColumns.replace("s.id", "CASE WHEN l.session = s.no THEN s.id END")}, v.seq, v.head, ${text("v.mark")}, v.note`;
   const savesBy = (items: boolean, state: boolean) => ({
@@ -72,8 +113,12 @@ export function statementsIn(dialect: Dialect) {
       VALUES (${fresh("session")}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no`,
     spendSession: spend("session"),
     deleteSession: "DELETE FROM session WHERE no = ?",
-    updateHead: "UPDATE session SET status = ?, agent = ?, line = ?, due = ?, head = ? WHERE no = ?",
-    /** After its head has changed, or mail was taken in. A row is written only where that makes a difference. */
+    updateHead:
+      "UPDATE session SET status = ?, agent = ?, line = ?, due = ?, head = ? WHERE no = ?",
+    /**
+     * After its head has changed, or mail was taken in. A row is written only where that makes a
+     * difference.
+     */
     updateWake: `UPDATE session SET wake = ${wakes} WHERE no = ? AND wake IS DISTINCT FROM ${wakes}`,
     /** After mail was posted. Parameters: its time, tenant, session, and its time again. */
     hasten,
@@ -86,9 +131,10 @@ export function statementsIn(dialect: Dialect) {
 
     line: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.id = ?`,
     /**
-     * A line and so many that it goes back to. The limit also ends it where damage has made a circle. SQLite keeps to the order of a CROSS
-     * JOIN. Otherwise it goes over all lines of the tenant, and looks for each among those of the past. Parameters: tenant, line, tenant,
-     * limit, tenant.
+     * A line and so many that it goes back to. The limit also ends it where damage has made a
+     * circle. SQLite keeps to the order of a CROSS JOIN. Otherwise it goes over all lines of the
+     * tenant, and looks for each among those of the past. Parameters: tenant, line, tenant, limit,
+     * tenant.
      */
     past: `WITH RECURSIVE past (id, place) AS (
         SELECT id, 1 FROM line WHERE tenant = ? AND id = ?
@@ -107,9 +153,11 @@ export function statementsIn(dialect: Dialect) {
     spendLine: spend("line"),
     claimLine: "UPDATE line SET session = ? WHERE tenant = ? AND id = ? AND session IS NULL",
     disownLines: "UPDATE line SET session = NULL WHERE session = ?",
-    deleteLine: "DELETE FROM line WHERE no = ? AND session IS NULL AND NOT EXISTS (SELECT 1 FROM save WHERE line = ?)",
+    deleteLine:
+      "DELETE FROM line WHERE no = ? AND session IS NULL AND NOT EXISTS (SELECT 1 FROM save WHERE line = ?)",
     noteCut: "INSERT INTO cut_line (tenant, id) VALUES (?, ?) ON CONFLICT DO NOTHING",
-    lastOrigin: "SELECT coalesce(max(origin_seq), 0) FROM line WHERE tenant = ? AND origin_line = ?",
+    lastOrigin:
+      "SELECT coalesce(max(origin_seq), 0) FROM line WHERE tenant = ? AND origin_line = ?",
     forkedSince: "SELECT 1 FROM line WHERE tenant = ? AND origin_line = ? AND no > ? LIMIT 1",
 
     tailOf: `SELECT ${tail}`,
@@ -118,8 +166,14 @@ export function statementsIn(dialect: Dialect) {
     /** Whether a line may begin there: at a checkpoint, or at a place that a document pins. */
     originAt: `SELECT 1 FROM save v JOIN line l ON l.no = v.line WHERE l.tenant = ? AND l.id = ? AND v.seq = ?
       AND (v.mark IS NOT NULL OR EXISTS (SELECT 1 FROM pin p WHERE p.tenant = l.tenant AND p.line = l.id AND p.seq = v.seq))`,
-    saveAt: "SELECT 1 FROM save v JOIN line l ON l.no = v.line WHERE l.tenant = ? AND l.id = ? AND v.seq = ?",
-    saves: { both: savesBy(true, true), items: savesBy(true, false), state: savesBy(false, true), neither: savesBy(false, false) },
+    saveAt:
+      "SELECT 1 FROM save v JOIN line l ON l.no = v.line WHERE l.tenant = ? AND l.id = ? AND v.seq = ?",
+    saves: {
+      both: savesBy(true, true),
+      items: savesBy(true, false),
+      state: savesBy(false, true),
+      neither: savesBy(false, false),
+    },
     /** Enough of the saves in a range to tell whether they are those that were read. */
     shapes:
       "SELECT seq, head, note, items IS NULL, state IS NULL, mark IS NULL FROM save WHERE line = ? AND seq BETWEEN ? AND ? ORDER BY seq",
@@ -143,7 +197,10 @@ export function statementsIn(dialect: Dialect) {
       FROM blob b WHERE b.tenant = ? AND b.digest > ? ORDER BY b.digest LIMIT ${most}`,
     deleteBlob: `DELETE FROM blob WHERE tenant = ? AND digest = ? AND NOT ${isReferred("blob")}`,
 
-    /** Sessions that a claim may take, in its order, behind a place in that order. Parameters: tenant, agent, time, place, limit. */
+    /**
+     * Sessions that a claim may take, in its order, behind a place in that order. Parameters:
+     * tenant, agent, time, place, limit.
+     */
     due: `SELECT s.no, s.id, s.wake FROM session s
       WHERE s.tenant = ? AND s.agent = ? AND s.wake <= ? AND (s.wake, s.no) > (?, ?)${claimable} ORDER BY s.wake, s.no LIMIT ${most}`,
     /** One of them, if it still is. Parameters: those of the clock, number, tenant, agent, time. */
@@ -152,8 +209,12 @@ export function statementsIn(dialect: Dialect) {
 
     post: `INSERT INTO mail (session, id, body, drained, due) SELECT no, ?, ?, 0, CAST(? AS bigint) FROM session WHERE tenant = ? AND id = ?
       ON CONFLICT DO NOTHING`,
-    mailBody: "SELECT m.body, m.drained FROM mail m JOIN session s ON m.session = s.no WHERE s.tenant = ? AND s.id = ? AND m.id = ?",
-    /** The plus keeps it on the index that has the order of their coming: what waits for later is passed over on the way. */
+    mailBody:
+      "SELECT m.body, m.drained FROM mail m JOIN session s ON m.session = s.no WHERE s.tenant = ? AND s.id = ? AND m.id = ?",
+    /**
+     * The plus keeps it on the index that has the order of their coming: what waits for later is
+     * passed over on the way.
+     */
     inbox: `SELECT m.id, m.body, m.due FROM mail m JOIN session s ON m.session = s.no
       WHERE s.tenant = ? AND s.id = ? AND m.drained = 0 AND +m.due <= ? ORDER BY m.no LIMIT ${most}`,
     waitingBody: "SELECT body FROM mail WHERE session = ? AND id = ? AND drained = 0",
@@ -172,7 +233,8 @@ export function statementsIn(dialect: Dialect) {
     updateDoc: "UPDATE doc SET whose = ?, version = ?, text = ?, body = ? WHERE no = ?",
     spendDoc: spend("doc"),
     deleteDoc: "DELETE FROM doc WHERE no = ?",
-    insertPin: "INSERT INTO pin (tenant, line, seq, doc) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+    insertPin:
+      "INSERT INTO pin (tenant, line, seq, doc) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
     deletePins: "DELETE FROM pin WHERE doc = ?",
     pins: "SELECT seq, doc FROM pin WHERE tenant = ? AND line = ?",
     pinnedSince: "SELECT 1 FROM pin WHERE tenant = ? AND line = ? AND doc > ? LIMIT 1",
@@ -182,7 +244,10 @@ export function statementsIn(dialect: Dialect) {
       WHERE s.tenant = ? AND s.agent = ? ORDER BY s.no LIMIT ${most}`,
     sessionsOfAgent: `SELECT id FROM session WHERE tenant = ? AND agent = ? ORDER BY no LIMIT ${most}`,
 
-    /** Notes for an index, where there is one: texts that are gone, or another; a session whose title may be. The last parameter names it. */
+    /**
+     * Notes for an index, where there is one: texts that are gone, or another; a session whose
+     * title may be. The last parameter names it.
+     */
     noteGone: `INSERT INTO unindexed (tenant, line, first, last, ceiling)
       SELECT CAST(? AS text), CAST(? AS bigint), CAST(? AS bigint), CAST(? AS bigint), ${lastSaveNo} WHERE ${indexed}`,
     /** The same for all that stood behind what is left of a line. */
@@ -190,7 +255,10 @@ export function statementsIn(dialect: Dialect) {
       SELECT CAST(? AS text), CAST(? AS bigint), 1 + coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1), 0), CAST(? AS bigint), ${lastSaveNo}
       WHERE ${indexed}`,
     noteSession: `INSERT INTO unindexed (tenant, session) SELECT CAST(? AS text), CAST(? AS bigint) WHERE ${indexed}`,
-    /** An index is given up where nobody has taken in its notes for too long. Parameters: what names it, and the tenant, three times. */
+    /**
+     * An index is given up where nobody has taken in its notes for too long. Parameters: what names
+     * it, and the tenant, three times.
+     */
     giveUpIndex: `DELETE FROM meta WHERE key = ? AND (${noteOf("DESC")}) - (${noteOf("ASC")}) >= ${MOST_NOTED}
       AND EXISTS (${noteOf("ASC")} OFFSET ${MOST_NOTED})`,
     dropNotes: `DELETE FROM unindexed WHERE tenant = ? AND NOT ${indexed}`,
@@ -199,14 +267,19 @@ export function statementsIn(dialect: Dialect) {
     beginIndex: "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING",
 
     incarnation: "SELECT value FROM meta WHERE key = 'incarnation'",
-    beginIncarnation: "INSERT INTO meta (key, value) VALUES ('incarnation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    beginIncarnation:
+      "INSERT INTO meta (key, value) VALUES ('incarnation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
 
     sessionCounts: `SELECT count(*), (SELECT count(*) FROM (SELECT agent FROM session WHERE tenant = ? AND agent IS NOT NULL
       UNION SELECT id FROM doc WHERE tenant = ? AND kind = '${AGENT}') a) FROM session WHERE tenant = ?`,
     snapshotCount: `SELECT count(*) FROM doc WHERE tenant = ? AND kind = '${SNAPSHOT}'`,
     blobBytes: "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob WHERE tenant = ?",
-    /** Where a stretch of so many saves ends that begins behind a place. Parameters: line, number, how many less one. */
-    stretchEnd: "SELECT line, seq FROM save WHERE (line, seq) > (?, ?) ORDER BY line, seq LIMIT 1 OFFSET ?",
+    /**
+     * Where a stretch of so many saves ends that begins behind a place. Parameters: line, number,
+     * how many less one.
+     */
+    stretchEnd:
+      "SELECT line, seq FROM save WHERE (line, seq) > (?, ?) ORDER BY line, seq LIMIT 1 OFFSET ?",
     /** Counts of a stretch. Parameters: the tenant, behind which place, up to which. */
     saveCounts: `SELECT count(v.mark), coalesce(sum(CASE WHEN v.items IS NOT NULL THEN ${messages("v.head")} ELSE 0 END), 0),
         coalesce(sum(${bytes.replace(/\b(items|state|mark)\b/g, "v.$1")}), 0)
@@ -219,22 +292,35 @@ export const mailBy = (ids: number): string =>
   `SELECT m.id, m.body, m.due FROM mail m JOIN session s ON m.session = s.no
     WHERE s.tenant = ? AND s.id = ? AND m.id IN (${Array.from({ length: ids }, () => "?").join(", ")}) AND m.drained = 0 ORDER BY m.no`;
 
-/** Documents of a kind, newest first. Parameters: tenant, kind, whose where that is asked for, before which number, limit. */
+/**
+ * Documents of a kind, newest first. Parameters: tenant, kind, whose where that is asked for,
+ * before which number, limit.
+ */
 export const docsBy = (filter: { readonly of: boolean }): string =>
   `SELECT ${docColumns} FROM doc WHERE tenant = ? AND kind = ?${filter.of ? " AND whose = ?" : ""} AND no < ? ORDER BY no DESC LIMIT ${most}`;
 
-/** A save in the place of itself. Sections that stay as they are are not sent, nor written anew. Parameters: as its columns, then its place. */
+/**
+ * A save in the place of itself. Sections that stay as they are are not sent, nor written anew.
+ * Parameters: as its columns, then its place.
+ */
 const updateSave = (items: boolean, state: boolean) =>
   `UPDATE save SET head = ?, mark = ?, note = ?${items ? ", items = ?" : ""}${state ? ", state = ?" : ""} WHERE line = ? AND seq = ?`;
 
-/** Columns of a line, and of the save that holds a record. Parameters: the record's number, tenant, the line's number. */
+/**
+ * Columns of a line, and of the save that holds a record. Parameters: the record's number, tenant,
+ * the line's number.
+ */
 export const recordOf = ({ text, saveWith }: Dialect, schema: string): string =>
   `SELECT ${lineColumns}, v.seq, v.head, ${text("v.mark")}, v.note, ${text("v.items")}
     FROM ${schema}line l LEFT JOIN ${schema}session s ON s.no = l.session ${saveWith(schema)} WHERE l.tenant = ? AND l.no = ?`;
 
-export const sessionWith = (schema: string): string => `SELECT ${sessionColumns} FROM ${schema}session s WHERE s.tenant = ? AND s.no = ?`;
+export const sessionWith = (schema: string): string =>
+  `SELECT ${sessionColumns} FROM ${schema}session s WHERE s.tenant = ? AND s.no = ?`;
 
-/** Sessions, newest first, by the filters that are given. Parameters: the tenant first, then in the order of the filters. */
+/**
+ * Sessions, newest first, by the filters that are given. Parameters: the tenant first, then in the
+ * order of the filters.
+ */
 export function sessionsBy(
   { tagsOfTenant }: Dialect,
   filter: {

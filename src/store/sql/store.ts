@@ -1,4 +1,7 @@
-/** The SQL store: what is handed to the writer, and to the parts of a database. What is read is in `reads.ts`. */
+/**
+ * The SQL store: what is handed to the writer, and to the parts of a database. What is read is in
+ * `reads.ts`.
+ */
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/values/digest.js";
 import type { LineId } from "../../core/values/ids.js";
@@ -27,7 +30,10 @@ const none: readonly never[] = [];
 
 export interface SqlStoreOptions {
   readonly tenant: string;
-  /** Given for a tenant with a name: it makes this the store of one tenant, and no longer the operator's. */
+  /**
+   * Given for a tenant with a name: it makes this the store of one tenant, and no longer the
+   * operator's.
+   */
   readonly cursorKey?: string | undefined;
   readonly index?: SearchIndex & { close(): Promise<void> };
 }
@@ -44,7 +50,10 @@ export class SqlStore extends SqlReads implements Store {
   readonly #claims: Claims;
   readonly #leaveIndex: () => Promise<void>;
 
-  constructor({ db, watching, maintenance }: DatabaseParts, { tenant, index, cursorKey }: SqlStoreOptions) {
+  constructor(
+    { db, watching, maintenance }: DatabaseParts,
+    { tenant, index, cursorKey }: SqlStoreOptions,
+  ) {
     const sql = statementsIn(db.dialect);
     super(db, sql, tenant);
     this.#watching = watching;
@@ -61,20 +70,40 @@ export class SqlStore extends SqlReads implements Store {
 
   // ---- writing
 
-  apply(changes: readonly Change[], docs: readonly DocChange[] = none, how?: "frees"): Promise<Applied> {
+  apply(
+    changes: readonly Change[],
+    docs: readonly DocChange[] = none,
+    how?: "frees",
+  ): Promise<Applied> {
     if (this.isClosed) return Promise.reject(storeClosed());
     const only = changes.length === 1 && docs.length === 0 ? changes[0] : undefined;
     const save = only && justASave(only);
     const quick = save && this.db.append(only as Change, save);
-    return quick ?? this.db.write(this.#writer.apply({ changes, docs }, (begun) => this.db.applied(changes, begun), how));
+    return (
+      quick ??
+      this.db.write(
+        this.#writer.apply({ changes, docs }, (begun) => this.db.applied(changes, begun), how),
+      )
+    );
   }
 
-  async capture(query: CaptureQuery, decide: (sessions: readonly Present[]) => Decision | undefined): Promise<Applied> {
+  async capture(
+    query: CaptureQuery,
+    decide: (sessions: readonly Present[]) => Decision | undefined,
+  ): Promise<Applied> {
     this.checkOpen();
-    return this.db.write(this.#writer.capture(query, decide, this.db.lockAll, ({ changes }, begun) => this.db.applied(changes, begun)));
+    return this.db.write(
+      this.#writer.capture(query, decide, this.db.lockAll, ({ changes }, begun) =>
+        this.db.applied(changes, begun),
+      ),
+    );
   }
 
-  async replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
+  async replace(
+    line: LineId,
+    replacements: readonly Replacement[],
+    known: KnownNeeds,
+  ): Promise<boolean> {
     this.checkOpen();
     return this.db.write(this.#removals.replace(line, replacements, known));
   }
@@ -95,7 +124,12 @@ export class SqlStore extends SqlReads implements Store {
     if (line === undefined || line[2] === 1) return freed;
     const pinned = (await this.read(this.sql.lastPin, this.tenant, id))[0]?.[0] as number;
     for (let behind = Math.max(after, pinned, 0); freed.count < limit; ) {
-      const some = await this.read(this.sql.nextSaves, line[0] as number, behind, Math.min(limit - freed.count, LOOKED_AT_ONCE));
+      const some = await this.read(
+        this.sql.nextSaves,
+        line[0] as number,
+        behind,
+        Math.min(limit - freed.count, LOOKED_AT_ONCE),
+      );
       const { count, bytes } = freedOf(some);
       freed.count += count;
       freed.bytes += bytes;
@@ -111,7 +145,10 @@ export class SqlStore extends SqlReads implements Store {
     // Looked for without a lock: whoever begins to use one meanwhile is seen before it goes.
     const some = await this.read(this.sql.someBlobs, this.tenant, after, limit);
     const unused = some.filter(([, , isUsed]) => isUsed === 0);
-    const freed = dryRun || unused.length === 0 ? freedOf(unused) : await this.db.write(this.#removals.sweep(unused));
+    const freed =
+      dryRun || unused.length === 0
+        ? freedOf(unused)
+        : await this.db.write(this.#removals.sweep(unused));
     return some.length < limit ? freed : { ...freed, next: some.at(-1)?.[0] as Digest };
   }
 
@@ -123,7 +160,9 @@ export class SqlStore extends SqlReads implements Store {
   async claim(query: ClaimQuery, grant: Granting): Promise<readonly SessionRow[]> {
     // Looked for first: a worker that finds nothing to do keeps nobody from writing.
     const { text, params } = this.#claims.any(query);
-    return (await this.read(text, ...params)).length === 0 ? [] : this.db.write(this.#claims.claim(query, grant));
+    return (await this.read(text, ...params)).length === 0
+      ? []
+      : this.db.write(this.#claims.claim(query, grant));
   }
 
   async now(): Promise<number> {
@@ -197,9 +236,37 @@ export class SqlStore extends SqlReads implements Store {
 
 /** The save of a change that is nothing else: the common case, which has a quick way. */
 function justASave(change: Change): NewSave | undefined {
-  const { when, line, loose, claims, saves, head, label, lease, drained, reworded, forgets, remove } = change;
-  if (saves?.length !== 1 || when.epoch === undefined || when.until !== undefined || when.version !== undefined) return undefined;
-  return line || loose || claims || head || label || lease || drained?.length || reworded?.length || forgets || remove
+  const {
+    when,
+    line,
+    loose,
+    claims,
+    saves,
+    head,
+    label,
+    lease,
+    drained,
+    reworded,
+    forgets,
+    remove,
+  } = change;
+  if (
+    saves?.length !== 1 ||
+    when.epoch === undefined ||
+    when.until !== undefined ||
+    when.version !== undefined
+  )
+    return undefined;
+  return line ||
+    loose ||
+    claims ||
+    head ||
+    label ||
+    lease ||
+    drained?.length ||
+    reworded?.length ||
+    forgets ||
+    remove
     ? undefined
     : saves[0];
 }

@@ -1,4 +1,7 @@
-/** What applies changes, as steps: each yields statements to be run together, and is given what they answered. */
+/**
+ * What applies changes, as steps: each yields statements to be run together, and is given what they
+ * answered.
+ */
 import { firstSeq } from "../../core/journal/save.js";
 import type { Applied, Change, NewSave, Refusal } from "../port/changes.js";
 import type { CaptureQuery, Decision } from "../port/documents.js";
@@ -34,7 +37,11 @@ export class Writer {
   }
 
   /** `committed` is told of the lines that were begun. */
-  apply({ changes, docs }: Decision, committed: (begun: readonly Begun[]) => void, how?: "frees"): Job<Applied> {
+  apply(
+    { changes, docs }: Decision,
+    committed: (begun: readonly Begun[]) => void,
+    how?: "frees",
+  ): Job<Applied> {
     let begun: Begun[] = [];
     return {
       locks: changes.flatMap(locksOf),
@@ -79,11 +86,14 @@ export class Writer {
         const locks = lockAll([...ids.map(([id]) => id as string), ...also]);
         if (locks.length > 0) yield locks;
       }
-      decided = decide((yield* rowsOf(this.#sql.presents, this.#tenant, agent, limit)).map(presentRow));
+      decided = decide(
+        (yield* rowsOf(this.#sql.presents, this.#tenant, agent, limit)).map(presentRow),
+      );
       return decided === undefined ? done : yield* this.#applyAll(decided, begun);
     };
     return {
-      // Lines begin where nothing is taken away meanwhile: those who take something away wait for this lock, too.
+      // Lines begin where nothing is taken away meanwhile: those who take something away wait for
+      // this lock, too.
       locks: [{ pins: "keep" }],
       steps: () => steps.call(this),
       refused: (applied) => !applied.ok || decided === undefined,
@@ -105,14 +115,23 @@ export class Writer {
     if (line && no !== undefined) {
       const made = yield* this.#begin(line, no);
       if (made === undefined) return "origin";
-      begun.push({ ...made, id: line.id, sessionId: session, session: no, epoch: lease?.epoch ?? when.epoch });
+      begun.push({
+        ...made,
+        id: line.id,
+        sessionId: session,
+        session: no,
+        epoch: lease?.epoch ?? when.epoch,
+      });
     }
     if (loose) {
       const known = yield* row(this.#sql.line, this.#tenant, loose.id);
       if (known !== undefined && (known[2] === 1 || known[6] !== loose.text)) return "line";
-      if (known === undefined && (yield* this.#begin(loose, null, this.#sql.saveAt)) === undefined) return "origin";
+      if (known === undefined && (yield* this.#begin(loose, null, this.#sql.saveAt)) === undefined)
+        return "origin";
     }
-    for (const id of claims) if (no === undefined || (yield* changed(this.#sql.claimLine, no, this.#tenant, id)) === 0) return "line";
+    for (const id of claims)
+      if (no === undefined || (yield* changed(this.#sql.claimLine, no, this.#tenant, id)) === 0)
+        return "line";
     for (const fresh of saves) if (!(yield* this.#append(fresh))) return "tail";
     if (no === undefined) return undefined;
     yield* this.#inbox.takeIn(one, no);
@@ -138,7 +157,8 @@ export class Writer {
   /** Undefined where only lines are brought in. */
   *#insertSession({ session, head, label, lease, line }: Change): Steps<number | undefined> {
     if (!head || !label || !lease) {
-      if (head ?? label ?? lease ?? line) throw new TypeError("a new session needs head, label and lease");
+      if (head ?? label ?? lease ?? line)
+        throw new TypeError("a new session needs head, label and lease");
       return undefined;
     }
     const made = yield* row(
@@ -173,7 +193,14 @@ export class Writer {
       if (lease) asks.push(change(this.#sql.updateLease, lease.epoch, lease.until, lease.text, no));
       if (label)
         asks.push(
-          change(this.#sql.updateLabel, label.version, label.archived ? 1 : 0, JSON.stringify(label.tags), label.text, no),
+          change(
+            this.#sql.updateLabel,
+            label.version,
+            label.archived ? 1 : 0,
+            JSON.stringify(label.tags),
+            label.text,
+            no,
+          ),
           change(this.#sql.deleteTags, no),
         );
     }
@@ -183,10 +210,23 @@ export class Writer {
   }
 
   /** Undefined where there is nothing to begin at. */
-  *#begin({ id, origin, text }: NewLine, session: number | null, at = this.#sql.originAt as string): Steps<LineKey | undefined> {
-    if (origin && (yield* row(at, this.#tenant, origin.line, origin.seq)) === undefined) return undefined;
+  *#begin(
+    { id, origin, text }: NewLine,
+    session: number | null,
+    at = this.#sql.originAt as string,
+  ): Steps<LineKey | undefined> {
+    if (origin && (yield* row(at, this.#tenant, origin.line, origin.seq)) === undefined)
+      return undefined;
     const originSeq = origin?.seq ?? 0;
-    const made = yield* row(this.#sql.insertLine, this.#tenant, id, session, origin?.line ?? null, originSeq, text);
+    const made = yield* row(
+      this.#sql.insertLine,
+      this.#tenant,
+      id,
+      session,
+      origin?.line ?? null,
+      originSeq,
+      text,
+    );
     return { no: made?.[0] as number, originSeq };
   }
 
@@ -194,7 +234,9 @@ export class Writer {
     const { bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession } = this.#sql;
     yield [
       ...this.#notes.session(no),
-      ...[bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession].flatMap((text) => (text ? change(text, no) : [])),
+      ...[bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession].flatMap((text) =>
+        text ? change(text, no) : [],
+      ),
     ];
   }
 
@@ -205,14 +247,20 @@ export class Writer {
     if (tail !== firstSeq(save) - 1) return yield* isThere(this.#sql, key, save);
     yield [
       change(this.#sql.insertSave, ...saveParams(key.no, save, this.#dialect.section)),
-      ...blobs.map(({ digest, bytes }) => change(this.#sql.insertBlob, this.#tenant, digest, bytes)),
+      ...blobs.map(({ digest, bytes }) =>
+        change(this.#sql.insertBlob, this.#tenant, digest, bytes),
+      ),
       ...refs.map((digest) => change(this.#sql.insertRef, key.no, save.seq, digest)),
     ];
     return true;
   }
 
   beginIncarnation(name: string): Job<number> {
-    return { locks: [], steps: () => changed(this.#sql.beginIncarnation, name), refused: () => false };
+    return {
+      locks: [],
+      steps: () => changed(this.#sql.beginIncarnation, name),
+      refused: () => false,
+    };
   }
 }
 

@@ -8,7 +8,10 @@ import type { Store } from "../../store/port.js";
 
 export interface StoreHarness {
   readonly traits: Traits;
-  /** Opens the store for a tenant. The first call finds it empty; a later one finds what a durable store was given before. */
+  /**
+   * Opens the store for a tenant. The first call finds it empty; a later one finds what a durable
+   * store was given before.
+   */
   open(tenant?: string): Promise<Store>;
 }
 
@@ -31,7 +34,11 @@ export function define<F>(name: string, { act, check }: Case<F>): ContractCase {
       const store = await harness.open();
       let facts: F;
       try {
-        assert.deepEqual(store.traits, harness.traits, "the store's traits are those of its harness");
+        assert.deepEqual(
+          store.traits,
+          harness.traits,
+          "the store's traits are those of its harness",
+        );
         facts = await act(store);
         await check(store, facts);
       } finally {
@@ -40,7 +47,12 @@ export function define<F>(name: string, { act, check }: Case<F>): ContractCase {
       const again = await harness.open();
       try {
         if (harness.traits.durable) await check(again, facts);
-        else assert.equal((await again.counts()).sessions, 0, "a store that is not durable is empty when opened again");
+        else
+          assert.equal(
+            (await again.counts()).sessions,
+            0,
+            "a store that is not durable is empty when opened again",
+          );
       } finally {
         await again.close();
       }
@@ -48,7 +60,8 @@ export function define<F>(name: string, { act, check }: Case<F>): ContractCase {
   };
 }
 
-export const ok = (applied: Applied, message?: string): void => assert.equal(applied.ok, true, message);
+export const ok = (applied: Applied, message?: string): void =>
+  assert.equal(applied.ok, true, message);
 
 export function refused(applied: Applied, why: Refusal, change = 0): void {
   assert.deepEqual(applied, { ok: false, change, why });

@@ -3,8 +3,9 @@
  *
  *     for (const { name, run } of storeContract) test(name, () => run(harness));
  *
- * A case acts on a fresh store and checks what it finds; where the store says it is durable, it is then closed, opened again, and
- * checked once more. Where it says it is not, it must be empty instead. Names begin with the invariants of the port they test (P1 …).
+ * A case acts on a fresh store and checks what it finds; where the store says it is durable, it is
+ * then closed, opened again, and checked once more. Where it says it is not, it must be empty
+ * instead. Names begin with the invariants of the port they test (P1 …).
  */
 import type { ContractCase } from "./case.js";
 import { claims } from "./claims.js";

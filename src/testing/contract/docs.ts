@@ -1,4 +1,7 @@
-/** Documents beside the sessions, the places they pin, and looking at an agent's sessions at one moment. */
+/**
+ * Documents beside the sessions, the places they pin, and looking at an agent's sessions at one
+ * moment.
+ */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
 import type { Place } from "../../core/values/ids.js";
@@ -10,7 +13,14 @@ import { begin, Fixture } from "./fixture.js";
 
 type Put = Omit<Doc, "kind" | "id">;
 
-const put = (text: string, o: Partial<Put> = {}): Put => ({ of: null, version: 1, text, body: null, pins: [], ...o });
+const put = (text: string, o: Partial<Put> = {}): Put => ({
+  of: null,
+  version: 1,
+  text,
+  body: null,
+  pins: [],
+  ...o,
+});
 const made = (kind: string, id: string, o: Partial<Put> = {}): DocChange => ({
   kind,
   id,
@@ -24,20 +34,44 @@ const pinned = (store: Store, agent: string, change: DocChange) =>
 
 const ids = async (
   store: Store,
-  query: { readonly kind: string; readonly of?: string; readonly before?: number; readonly limit?: number },
+  query: {
+    readonly kind: string;
+    readonly of?: string;
+    readonly before?: number;
+    readonly limit?: number;
+  },
 ) => (await store.docs({ limit: 100, ...query })).map(({ id }) => id);
 
 export const docs: readonly ContractCase[] = [
   define("P2 a document is there, whole, and is listed newest first without its body", {
     async act(store) {
       for (const [i, id] of ["a", "b", "c", "d"].entries())
-        ok(await store.apply([], [made("note", id, { of: i % 2 ? "odd" : "even", body: `body of ${id}`, version: i + 1 })]));
+        ok(
+          await store.apply(
+            [],
+            [
+              made("note", id, {
+                of: i % 2 ? "odd" : "even",
+                body: `body of ${id}`,
+                version: i + 1,
+              }),
+            ],
+          ),
+        );
       ok(await store.apply([], [made("other", "a")]));
       return undefined;
     },
     async check(store) {
       const b = await store.doc("note", "b");
-      assert.deepEqual(b, { no: b?.no, kind: "note", id: "b", of: "odd", version: 2, text: "note b", body: "body of b" });
+      assert.deepEqual(b, {
+        no: b?.no,
+        kind: "note",
+        id: "b",
+        of: "odd",
+        version: 2,
+        text: "note b",
+        body: "body of b",
+      });
       assert.equal((await store.doc("other", "a"))?.body, null);
       assert.equal(await store.doc("other", "b"), undefined);
       assert.equal(await store.doc("none", "a"), undefined);
@@ -45,8 +79,12 @@ export const docs: readonly ContractCase[] = [
       assert.deepEqual(await ids(store, { kind: "note", of: "even" }), ["c", "a"]);
       assert.deepEqual(await ids(store, { kind: "note", limit: 2 }), ["d", "c"]);
       const [, c] = await store.docs({ kind: "note", limit: 2 });
-      assert.deepEqual(await ids(store, { kind: "note", before: c?.no as number, limit: 1 }), ["b"]);
-      assert.deepEqual(await ids(store, { kind: "note", of: "even", before: c?.no as number }), ["a"]);
+      assert.deepEqual(await ids(store, { kind: "note", before: c?.no as number, limit: 1 }), [
+        "b",
+      ]);
+      assert.deepEqual(await ids(store, { kind: "note", of: "even", before: c?.no as number }), [
+        "a",
+      ]);
       assert.deepEqual(await ids(store, { kind: "none" }), []);
     },
   }),
@@ -66,12 +104,25 @@ export const docs: readonly ContractCase[] = [
       refused(await store.apply([], [{ ...next(1), id: "b" }]), "absent");
       ok(await store.apply([], [next(1, { of: "somebody" })]));
       refused(await store.apply([], [next(1)]), "version");
-      ok(await store.apply([], [{ kind: "note", id: "a", when: {}, put: put("last", { version: 9, of: "x" }) }]));
+      ok(
+        await store.apply(
+          [],
+          [{ kind: "note", id: "a", when: {}, put: put("last", { version: 9, of: "x" }) }],
+        ),
+      );
       refused(await store.apply([], [{ kind: "note", id: "b", when: {}, remove: true }]), "absent");
       return no;
     },
     async check(store, no) {
-      assert.deepEqual(await store.doc("note", "a"), { no, kind: "note", id: "a", of: "x", version: 9, text: "last", body: null });
+      assert.deepEqual(await store.doc("note", "a"), {
+        no,
+        kind: "note",
+        id: "a",
+        of: "x",
+        version: 9,
+        text: "last",
+        body: null,
+      });
     },
   }),
 
@@ -79,7 +130,10 @@ export const docs: readonly ContractCase[] = [
     async act(store) {
       ok(await store.apply([], [made("note", "a"), made("note", "b")]));
       const old = (await store.doc("note", "b"))?.no ?? 0;
-      refused(await store.apply([], [{ kind: "note", id: "b", when: { version: 2 }, remove: true }]), "version");
+      refused(
+        await store.apply([], [{ kind: "note", id: "b", when: { version: 2 }, remove: true }]),
+        "version",
+      );
       ok(await store.apply([], [{ kind: "note", id: "b", when: { version: 1 }, remove: true }]));
       assert.equal(await store.doc("note", "b"), undefined);
       ok(await store.apply([], [made("note", "b", { version: 7 })]));
@@ -95,7 +149,9 @@ export const docs: readonly ContractCase[] = [
 
   define("P1 documents and sessions change together, or not at all", {
     async act(store) {
-      ok(await store.apply([begin("a", { agent: "x" })], [made("note", "a"), made("note", "gone")]));
+      ok(
+        await store.apply([begin("a", { agent: "x" })], [made("note", "a"), made("note", "gone")]),
+      );
       refused(await store.apply([begin("b")], [made("note", "b"), made("note", "a")]), "exists", 2);
       refused(await store.apply([begin("a")], [made("note", "c")]), "exists");
       refused(
@@ -133,7 +189,21 @@ export const docs: readonly ContractCase[] = [
 
   define("P7 names of documents are compared byte by byte and never interpreted", {
     async act(store) {
-      const names = ["a", "A", "a%", "../x", "..", "a'b", "__proto__", "é", "e\u0301", "con", "a/b", "*", "last"];
+      const names = [
+        "a",
+        "A",
+        "a%",
+        "../x",
+        "..",
+        "a'b",
+        "__proto__",
+        "é",
+        "e\u0301",
+        "con",
+        "a/b",
+        "*",
+        "last",
+      ];
       for (const id of names) ok(await store.apply([], [made("note", id, { of: id })]));
       return names;
     },
@@ -147,38 +217,44 @@ export const docs: readonly ContractCase[] = [
     },
   }),
 
-  define("capture sees where an agent's sessions stand, the oldest first, and applies what is decided", {
-    async act(store) {
-      const fixtures = ["a", "b", "c"].map((id) => new Fixture(id, { agent: "x" }));
-      for (const f of fixtures) ok(await store.apply([f.begin()]));
-      ok(await store.apply([begin("other", { agent: "y" }), begin("nobody's")]));
-      const [a, b] = fixtures as [Fixture, Fixture, Fixture];
-      for (let i = 0; i < 3; i++) ok(await store.apply([a.save({ items: 1, mark: i < 2 })]));
-      ok(await store.apply([b.save({ items: 2, state: 1 })]));
-      let seen: readonly Present[] = [];
-      const look = (sessions: readonly Present[]) => void (seen = sessions);
-      ok(await store.capture({ agent: "x", limit: 100, hold: true }, look));
-      const stand = await Promise.all(["a", "b", "c"].map((id) => store.present(id)));
-      assert.deepEqual(seen, stand);
-      ok(await store.capture({ agent: "x", limit: 2, hold: false }, look));
-      assert.deepEqual(seen, stand.slice(0, 2));
-      ok(await store.capture({ agent: "none", limit: 2, hold: false }, look));
-      assert.deepEqual(seen, []);
-      // What is decided is refused whole, like any other change.
-      const head = { status: "completed", agent: "x", line: a.line, due: null, text: "changed" };
-      const change = { session: "a", when: { epoch: 1 }, head };
-      const query = { agent: "x", limit: 100, hold: true };
-      const together = (when: { readonly epoch: number }) => () => ({ changes: [{ ...change, when }], docs: [made("note", "n")] });
-      refused(await store.capture(query, together({ epoch: 2 })), "epoch");
-      assert.equal(await store.doc("note", "n"), undefined);
-      ok(await store.capture(query, together({ epoch: 1 })));
-      return undefined;
+  define(
+    "capture sees where an agent's sessions stand, the oldest first, and applies what is decided",
+    {
+      async act(store) {
+        const fixtures = ["a", "b", "c"].map((id) => new Fixture(id, { agent: "x" }));
+        for (const f of fixtures) ok(await store.apply([f.begin()]));
+        ok(await store.apply([begin("other", { agent: "y" }), begin("nobody's")]));
+        const [a, b] = fixtures as [Fixture, Fixture, Fixture];
+        for (let i = 0; i < 3; i++) ok(await store.apply([a.save({ items: 1, mark: i < 2 })]));
+        ok(await store.apply([b.save({ items: 2, state: 1 })]));
+        let seen: readonly Present[] = [];
+        const look = (sessions: readonly Present[]) => void (seen = sessions);
+        ok(await store.capture({ agent: "x", limit: 100, hold: true }, look));
+        const stand = await Promise.all(["a", "b", "c"].map((id) => store.present(id)));
+        assert.deepEqual(seen, stand);
+        ok(await store.capture({ agent: "x", limit: 2, hold: false }, look));
+        assert.deepEqual(seen, stand.slice(0, 2));
+        ok(await store.capture({ agent: "none", limit: 2, hold: false }, look));
+        assert.deepEqual(seen, []);
+        // What is decided is refused whole, like any other change.
+        const head = { status: "completed", agent: "x", line: a.line, due: null, text: "changed" };
+        const change = { session: "a", when: { epoch: 1 }, head };
+        const query = { agent: "x", limit: 100, hold: true };
+        const together = (when: { readonly epoch: number }) => () => ({
+          changes: [{ ...change, when }],
+          docs: [made("note", "n")],
+        });
+        refused(await store.capture(query, together({ epoch: 2 })), "epoch");
+        assert.equal(await store.doc("note", "n"), undefined);
+        ok(await store.capture(query, together({ epoch: 1 })));
+        return undefined;
+      },
+      async check(store) {
+        assert.equal((await store.session("a"))?.head.text, "changed");
+        assert.equal((await store.doc("note", "n"))?.text, "note n");
+      },
     },
-    async check(store) {
-      assert.equal((await store.session("a"))?.head.text, "changed");
-      assert.equal((await store.doc("note", "n"))?.text, "note n");
-    },
-  }),
+  ),
 
   define("P10 what a document pins is kept from those who did not know of it", {
     async act(store) {
@@ -189,7 +265,10 @@ export const docs: readonly ContractCase[] = [
       const place = { line: f.line, seq: second.seq };
       // A line begins at a checkpoint, or where something is pinned.
       refused(await store.apply([begin("fork", { origin: place })]), "origin");
-      refused(await pinned(store, "x", made("snap", "s", { pins: [{ ...place, seq: 99 }] })), "origin");
+      refused(
+        await pinned(store, "x", made("snap", "s", { pins: [{ ...place, seq: 99 }] })),
+        "origin",
+      );
       ok(await pinned(store, "x", made("snap", "s", { pins: [place] })));
       const { no } = (await store.doc("snap", "s")) as { no: number };
       assert.deepEqual(await store.pins(f.line), [{ seq: second.seq, doc: no }]);
@@ -199,7 +278,12 @@ export const docs: readonly ContractCase[] = [
       assert.equal(await store.replace(f.line, bare, { ...anything, doc: no }), true);
       ok(await store.apply([begin("fork", { origin: place })]));
       // A later version of it pins what the first did.
-      ok(await store.apply([], [{ kind: "snap", id: "s", when: {}, put: put("later", { version: 2 }) }]));
+      ok(
+        await store.apply(
+          [],
+          [{ kind: "snap", id: "s", when: {}, put: put("later", { version: 2 }) }],
+        ),
+      );
       ok(await store.apply([{ session: "a", when: {}, remove: true }]));
       ok(await store.apply([{ session: "fork", when: {}, remove: true }]));
       return { line: f.line, seq: second.seq, first: (f.saves[0] as Save).seq };
@@ -215,38 +299,56 @@ export const docs: readonly ContractCase[] = [
     },
   }),
 
-  define("P8 P10 a document that ends, and is made anew with the same apply, is another one, with pins of its own", {
-    async act(store) {
-      const f = new Fixture("a", { agent: "x" });
-      ok(await store.apply([f.begin()]));
-      for (let i = 0; i < 2; i++) ok(await store.apply([f.save({ items: 1, mark: true })]));
-      const [one, two] = f.saves.map(({ line, seq }) => ({ line, seq })) as [Place, Place];
-      for (const id of ["s", "t", "u"]) ok(await pinned(store, "x", made("snap", id, { pins: [one] })));
-      const old = await Promise.all(["s", "t", "u"].map(async (id) => (await store.doc("snap", id))?.no as number));
-      const ends = { when: { version: 1 }, remove: true } as const;
-      const anew = put("anew", { pins: [two] });
-      ok(await pinned(store, "x", { kind: "snap", id: "s", ...ends, put: anew }));
-      const both = [{ kind: "snap", id: "t", ...ends }, made("snap", "t", { ...anew })];
-      ok(await store.capture({ agent: "x", limit: 100, hold: false }, () => ({ changes: [], docs: both })));
-      // Refused behind that, all is as it was.
-      const refusedOnce = [{ kind: "snap", id: "u", ...ends, put: anew }, made("snap", "t")];
-      refused(await store.capture({ agent: "x", limit: 100, hold: false }, () => ({ changes: [], docs: refusedOnce })), "exists", 1);
-      return { line: f.line, old, one, two };
+  define(
+    "P8 P10 a document that ends, and is made anew with the same apply, is another one, with pins of its own",
+    {
+      async act(store) {
+        const f = new Fixture("a", { agent: "x" });
+        ok(await store.apply([f.begin()]));
+        for (let i = 0; i < 2; i++) ok(await store.apply([f.save({ items: 1, mark: true })]));
+        const [one, two] = f.saves.map(({ line, seq }) => ({ line, seq })) as [Place, Place];
+        for (const id of ["s", "t", "u"])
+          ok(await pinned(store, "x", made("snap", id, { pins: [one] })));
+        const old = await Promise.all(
+          ["s", "t", "u"].map(async (id) => (await store.doc("snap", id))?.no as number),
+        );
+        const ends = { when: { version: 1 }, remove: true } as const;
+        const anew = put("anew", { pins: [two] });
+        ok(await pinned(store, "x", { kind: "snap", id: "s", ...ends, put: anew }));
+        const both = [{ kind: "snap", id: "t", ...ends }, made("snap", "t", { ...anew })];
+        ok(
+          await store.capture({ agent: "x", limit: 100, hold: false }, () => ({
+            changes: [],
+            docs: both,
+          })),
+        );
+        // Refused behind that, all is as it was.
+        const refusedOnce = [{ kind: "snap", id: "u", ...ends, put: anew }, made("snap", "t")];
+        refused(
+          await store.capture({ agent: "x", limit: 100, hold: false }, () => ({
+            changes: [],
+            docs: refusedOnce,
+          })),
+          "exists",
+          1,
+        );
+        return { line: f.line, old, one, two };
+      },
+      async check(store, { line, old, one, two }) {
+        const [s, t, u] = await Promise.all(["s", "t", "u"].map((id) => store.doc("snap", id)));
+        assert.deepEqual([s?.text, t?.text, u?.text], ["anew", "anew", "snap u"]);
+        assert.ok(Math.min(s?.no ?? 0, t?.no ?? 0) > Math.max(...old));
+        assert.equal(u?.no, old[2]);
+        const pins = (await store.pins(line)).toSorted((a, b) => a.doc - b.doc);
+        const expected = [
+          { seq: one.seq, doc: u?.no },
+          { seq: two.seq, doc: s?.no },
+          { seq: two.seq, doc: t?.no },
+        ];
+        assert.deepEqual(pins, expected);
+      },
     },
-    async check(store, { line, old, one, two }) {
-      const [s, t, u] = await Promise.all(["s", "t", "u"].map((id) => store.doc("snap", id)));
-      assert.deepEqual([s?.text, t?.text, u?.text], ["anew", "anew", "snap u"]);
-      assert.ok(Math.min(s?.no ?? 0, t?.no ?? 0) > Math.max(...old));
-      assert.equal(u?.no, old[2]);
-      const pins = (await store.pins(line)).toSorted((a, b) => a.doc - b.doc);
-      const expected = [
-        { seq: one.seq, doc: u?.no },
-        { seq: two.seq, doc: s?.no },
-        { seq: two.seq, doc: t?.no },
-      ];
-      assert.deepEqual(pins, expected);
-    },
-  }),
+  ),
 
   define("P10 what no document pins any more is free", {
     async act(store) {
@@ -256,7 +358,12 @@ export const docs: readonly ContractCase[] = [
       const [one, two] = f.saves as [Save, Save];
       for (const [id, { seq }] of [["s", one] as const, ["t", two] as const])
         ok(await pinned(store, "x", made("snap", id, { pins: [{ line: f.line, seq }] })));
-      ok(await store.apply([{ session: "a", when: {}, remove: true }], [{ kind: "snap", id: "t", when: {}, remove: true }]));
+      ok(
+        await store.apply(
+          [{ session: "a", when: {}, remove: true }],
+          [{ kind: "snap", id: "t", when: {}, remove: true }],
+        ),
+      );
       assert.equal((await store.cut(f.line, -1, 100, false)).count, 1);
       assert.deepEqual(seqs(await store.saves(f.line, all)), [one.seq]);
       ok(await store.apply([], [{ kind: "snap", id: "s", when: {}, remove: true }]));
@@ -281,12 +388,25 @@ export const docs: readonly ContractCase[] = [
         ok(await mine.apply([f.save({ items: 1 })]));
         const change = made("snap", "s", { of: "x", pins: [{ line: f.line, seq: 1 }] });
         ok(await pinned(mine, "x", change));
-        ok(await mine.apply([], [made("agent", "x"), made("agent", "alone"), made("snapshot", "one"), made("snapshot", "two")]));
+        ok(
+          await mine.apply(
+            [],
+            [
+              made("agent", "x"),
+              made("agent", "alone"),
+              made("snapshot", "one"),
+              made("snapshot", "two"),
+            ],
+          ),
+        );
         ok(await mine.apply([], [{ kind: "snapshot", id: "one", when: {}, remove: true }]));
         assert.equal(await theirs.doc("snap", "s"), undefined);
         assert.deepEqual(await theirs.docs({ kind: "snap", limit: 10 }), []);
         assert.deepEqual(await theirs.pins(f.line), []);
-        refused(await theirs.apply([], [{ kind: "snap", id: "s", when: {}, remove: true }]), "absent");
+        refused(
+          await theirs.apply([], [{ kind: "snap", id: "s", when: {}, remove: true }]),
+          "absent",
+        );
         refused(await pinned(theirs, "x", change), "origin");
         ok(
           await theirs.capture({ agent: "x", limit: 10, hold: true }, (sessions) => {
@@ -299,7 +419,10 @@ export const docs: readonly ContractCase[] = [
         // An agent counts, with sessions or without.
         assert.equal((await mine.counts()).agents, 2);
         assert.equal((await theirs.counts()).agents, 0);
-        assert.deepEqual([(await mine.counts()).snapshots, (await theirs.counts()).snapshots], [1, 0]);
+        assert.deepEqual(
+          [(await mine.counts()).snapshots, (await theirs.counts()).snapshots],
+          [1, 0],
+        );
       } finally {
         await mine.close();
         await theirs.close();

@@ -32,7 +32,12 @@ interface Begin {
   readonly line?: LineId;
 }
 
-type Beginning = Change & { readonly head: Head; readonly label: Label; readonly lease: LeaseRow; readonly line: NewLine };
+type Beginning = Change & {
+  readonly head: Head;
+  readonly label: Label;
+  readonly lease: LeaseRow;
+  readonly line: NewLine;
+};
 
 /** The change that makes a session. */
 export function begin(id: string, o: Begin = {}): Beginning {
@@ -95,12 +100,24 @@ export class Fixture {
 
   /** The same change with its save moved up the line, past records that are not there. */
   later(change: Change, by: number): Change {
-    return { ...change, saves: (change.saves ?? []).map((fresh) => ({ ...fresh, save: { ...fresh.save, seq: fresh.save.seq + by } })) };
+    return {
+      ...change,
+      saves: (change.saves ?? []).map((fresh) => ({
+        ...fresh,
+        save: { ...fresh.save, seq: fresh.save.seq + by },
+      })),
+    };
   }
 
   /** The same place, with other content. */
   rewritten(change: Change): Change {
-    return { ...change, saves: (change.saves ?? []).map((fresh) => ({ ...fresh, save: { ...fresh.save, check: "0000000000000000" } })) };
+    return {
+      ...change,
+      saves: (change.saves ?? []).map((fresh) => ({
+        ...fresh,
+        save: { ...fresh.save, check: "0000000000000000" },
+      })),
+    };
   }
 
   fork(id: string, seq: number): NewLine {
@@ -112,11 +129,16 @@ export class Fixture {
   }
 
   gapOf(first: number, last: number): Save {
-    const [one, ...rest] = this.saves.slice(first, last + 1).map((save) => ({ ...save, items: null, state: null, mark: null }));
+    const [one, ...rest] = this.saves
+      .slice(first, last + 1)
+      .map((save) => ({ ...save, items: null, state: null, mark: null }));
     return gap([one as Save, ...rest]);
   }
 
-  #make({ items = 0, state = 0, mark = false, text = "", blob = "", bytes }: Shape): { fresh: NewSave; end: string } {
+  #make({ items = 0, state = 0, mark = false, text = "", blob = "", bytes }: Shape): {
+    fresh: NewSave;
+    end: string;
+  } {
     const { save, digest: end } = seal({
       line: this.line,
       after: this.#after,
@@ -125,7 +147,12 @@ export class Fixture {
       base: 0,
       prev: this.#prev,
       items: Array.from({ length: items }, (_, i) =>
-        record([["append", JSON.stringify({ role: "user", content: `${this.id} ${this.#after} ${i} ${text}` })]]),
+        record([
+          [
+            "append",
+            JSON.stringify({ role: "user", content: `${this.id} ${this.#after} ${i} ${text}` }),
+          ],
+        ]),
       ),
       nMessages: items,
       state: Array.from({ length: state }, (_, i) =>

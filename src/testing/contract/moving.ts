@@ -17,20 +17,40 @@ export const moving: readonly ContractCase[] = [
       const first = f.save({ items: 2, mark: true, blob: "kept" });
       ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]));
       ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]), "P3 again");
-      refused(await store.apply([{ ...absent, saves: f.later(f.peek({ items: 1 }), 1).saves ?? [] }]), "tail");
-      assert.deepEqual([(await store.line(f.line))?.owned, (await store.line(f.line))?.session], [false, null]);
+      refused(
+        await store.apply([{ ...absent, saves: f.later(f.peek({ items: 1 }), 1).saves ?? [] }]),
+        "tail",
+      );
+      assert.deepEqual(
+        [(await store.line(f.line))?.owned, (await store.line(f.line))?.session],
+        [false, null],
+      );
       assert.equal(await store.session("a"), undefined);
       assert.deepEqual(await store.sessions({ limit: 10 }), []);
       // A second line, that begins on the first.
       const other = f.forked("a", 3);
-      ok(await store.apply([{ ...absent, loose: other.begin().line, saves: other.save({ items: 1, mark: true }).saves ?? [] }]));
+      ok(
+        await store.apply([
+          {
+            ...absent,
+            loose: other.begin().line,
+            saves: other.save({ items: 1, mark: true }).saves ?? [],
+          },
+        ]),
+      );
       const { line: _line, ...session } = other.begin();
-      refused(await store.apply([{ ...session, claims: [f.line, "0000000000000000" as never] }]), "line");
+      refused(
+        await store.apply([{ ...session, claims: [f.line, "0000000000000000" as never] }]),
+        "line",
+      );
       assert.equal(await store.session("a"), undefined);
       ok(await store.apply([{ ...session, claims: [f.line, other.line] }]));
       refused(await store.apply([{ ...absent, loose: made.line }]), "exists");
       refused(await store.apply([{ ...begin("b"), claims: [f.line] }]), "line");
-      refused(await store.apply([{ session: "b", when: { absent: true }, loose: made.line }]), "line");
+      refused(
+        await store.apply([{ session: "b", when: { absent: true }, loose: made.line }]),
+        "line",
+      );
       return { first: f.saves, second: other.saves };
     },
     async check(store, { first, second }) {
@@ -43,7 +63,11 @@ export const moving: readonly ContractCase[] = [
           [lineOf(first), true],
         ],
       );
-      assert.deepEqual((await store.present("a"))?.end, { ...(second[0] as Save), items: null, state: null });
+      assert.deepEqual((await store.present("a"))?.end, {
+        ...(second[0] as Save),
+        items: null,
+        state: null,
+      });
       assert.deepEqual(await store.sweep(10, true), freed([]));
       assert.equal(await store.session("b"), undefined);
     },
@@ -56,12 +80,23 @@ export const moving: readonly ContractCase[] = [
       const { line, ...session } = f.begin();
       const first = { ...absent, loose: line, saves: f.save({ items: 1, mark: true }).saves ?? [] };
       const other = f.forked("a", 2);
-      const second = { ...absent, loose: other.begin().line, saves: other.save({ items: 1, mark: true }).saves ?? [] };
+      const second = {
+        ...absent,
+        loose: other.begin().line,
+        saves: other.save({ items: 1, mark: true }).saves ?? [],
+      };
       const claims = [f.line, other.line];
       // The end of a line is repeated as a condition: it must be there, or come next.
       const missing = f.later(f.peek({ items: 1 }), 1).saves ?? [];
-      refused(await store.apply([first, second, { ...session, claims, saves: missing }]), "tail", 2);
-      assert.deepEqual([await store.line(f.line), await store.session("a")], [undefined, undefined]);
+      refused(
+        await store.apply([first, second, { ...session, claims, saves: missing }]),
+        "tail",
+        2,
+      );
+      assert.deepEqual(
+        [await store.line(f.line), await store.session("a")],
+        [undefined, undefined],
+      );
       ok(await store.apply([first, second, { ...session, claims, saves: first.saves }]));
       return claims;
     },
@@ -79,14 +114,29 @@ export const moving: readonly ContractCase[] = [
     async act(store) {
       const f = new Fixture("a");
       const absent = { session: "a", when: { absent: true } } as const;
-      ok(await store.apply([{ ...absent, loose: f.begin().line, saves: f.save({ items: 1, mark: true, blob: "gone" }).saves ?? [] }]));
+      ok(
+        await store.apply([
+          {
+            ...absent,
+            loose: f.begin().line,
+            saves: f.save({ items: 1, mark: true, blob: "gone" }).saves ?? [],
+          },
+        ]),
+      );
       assert.equal((await store.cut(f.line, -1, 100, false)).count, 1);
       assert.deepEqual(await store.sweep(10, false), freed(["gone"]));
       return f.line;
     },
     async check(store, line) {
       assert.equal(await store.line(line), undefined);
-      assert.deepEqual(await store.counts(), { agents: 0, sessions: 0, checkpoints: 0, snapshots: 0, messages: 0, sizeBytes: 0 });
+      assert.deepEqual(await store.counts(), {
+        agents: 0,
+        sessions: 0,
+        checkpoints: 0,
+        snapshots: 0,
+        messages: 0,
+        sizeBytes: 0,
+      });
     },
   }),
 
@@ -153,20 +203,47 @@ export const moving: readonly ContractCase[] = [
           assert.equal(await other.line(a.line), undefined);
           assert.deepEqual(await other.past(a.line, 10), []);
           assert.deepEqual(await other.saves(a.line, all), []);
-          for (const of of [{ session: "a" }, { origin: a.line }, { all: true }] as const) assert.deepEqual(await other.lines(of), []);
-          for (const query of [{}, { agent: "x" }, { tag: "t" }, { status: "in-progress" }, { archived: false }])
+          for (const of of [{ session: "a" }, { origin: a.line }, { all: true }] as const)
+            assert.deepEqual(await other.lines(of), []);
+          for (const query of [
+            {},
+            { agent: "x" },
+            { tag: "t" },
+            { status: "in-progress" },
+            { archived: false },
+          ])
             assert.deepEqual(await other.sessions({ limit: 10, ...query }), []);
           assert.equal(await other.blob(digestOf("secret")), undefined);
           assert.deepEqual(await other.inbox("a", { dueBy: 0, limit: 10 }), []);
-          assert.deepEqual(await other.claim({ agent: "x", dueBy: 10, limit: 10 }, ({ lease }) => lease), []);
+          assert.deepEqual(
+            await other.claim({ agent: "x", dueBy: 10, limit: 10 }, ({ lease }) => lease),
+            [],
+          );
           assert.equal(await other.post("a", { id: "m", text: "x", due: 0 }), "absent");
-          assert.deepEqual(await other.counts(), { agents: 0, sessions: 0, checkpoints: 0, snapshots: 0, messages: 0, sizeBytes: 0 });
+          assert.deepEqual(await other.counts(), {
+            agents: 0,
+            sessions: 0,
+            checkpoints: 0,
+            snapshots: 0,
+            messages: 0,
+            sizeBytes: 0,
+          });
           assert.deepEqual(await other.sweep(10, false), freed([]));
           assert.deepEqual(await other.cut(a.line, -1, 10, false), freed([]));
-          assert.equal(await other.replace(a.line, [{ save: a.gapOf(0, 0), refs: [], was: a.saves }], anything), false);
+          assert.equal(
+            await other.replace(
+              a.line,
+              [{ save: a.gapOf(0, 0), refs: [], was: a.saves }],
+              anything,
+            ),
+            false,
+          );
           refused(await other.apply([a.peek({ items: 1 }, 7)]), "absent");
           refused(await other.apply([{ session: "a", when: {}, remove: true }]), "absent");
-          refused(await other.apply([begin("fork", { origin: { line: a.line, seq: 3 } })]), "origin");
+          refused(
+            await other.apply([begin("fork", { origin: { line: a.line, seq: 3 } })]),
+            "origin",
+          );
           refused(await other.apply([{ ...begin("thief"), claims: [a.line] }]), "line");
         }
         assert.deepEqual(await whole(mine, a), before);
@@ -174,7 +251,10 @@ export const moving: readonly ContractCase[] = [
         // The same names, another session; and an end for the one leaves the other as it was.
         ok(await theirs.apply([b.begin()]));
         ok(await theirs.apply([b.save({ items: 1, mark: true, blob: "secret" })]));
-        assert.deepEqual([(await theirs.counts()).sessions, (await theirs.counts()).messages], [1, 1]);
+        assert.deepEqual(
+          [(await theirs.counts()).sessions, (await theirs.counts()).messages],
+          [1, 1],
+        );
         refused(await theirs.apply([b.begin()]), "exists");
         ok(await theirs.apply([{ session: "a", when: {}, remove: true }]));
         await theirs.cut(b.line, -1, 10, false);
@@ -184,7 +264,15 @@ export const moving: readonly ContractCase[] = [
         assert.deepEqual(await whole(mine, a), before);
         // A journal brought over keeps the ids of its lines.
         const absent = { session: "b", when: { absent: true } } as const;
-        ok(await theirs.apply([{ ...absent, loose: a.begin().line, saves: [{ save: a.saves[0] as Save, refs: [], blobs: [] }] }]));
+        ok(
+          await theirs.apply([
+            {
+              ...absent,
+              loose: a.begin().line,
+              saves: [{ save: a.saves[0] as Save, refs: [], blobs: [] }],
+            },
+          ]),
+        );
         assert.equal((await theirs.saves(a.line, all)).length, 1);
         assert.equal((await theirs.cut(a.line, -1, 10, false)).count, 1);
         assert.deepEqual(await whole(mine, a), before);

@@ -1,4 +1,7 @@
-/** What takes away: replacing and cutting saves, blobs that nothing refers to, and what is left to count. */
+/**
+ * What takes away: replacing and cutting saves, blobs that nothing refers to, and what is left to
+ * count.
+ */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
 import type { Replacement, Swept } from "../../store/port/reclaim.js";
@@ -10,7 +13,8 @@ export const removal: readonly ContractCase[] = [
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
-      for (let i = 0; i < 4; i++) ok(await store.apply([f.save({ items: 1, mark: true, blob: `body ${i}` })]));
+      for (let i = 0; i < 4; i++)
+        ok(await store.apply([f.save({ items: 1, mark: true, blob: `body ${i}` })]));
       const gap = f.gapOf(0, 1);
       const bare = { ...(f.saves[2] as Save), items: null };
       const [one, two, three] = f.saves as [Save, Save, Save];
@@ -20,18 +24,29 @@ export const removal: readonly ContractCase[] = [
       ];
       // Not what is there: refused whole.
       assert.equal(
-        await store.replace(f.line, [better[0] as Replacement, { save: bare, refs: [], was: [{ ...three, mark: null }] }], anything),
+        await store.replace(
+          f.line,
+          [better[0] as Replacement, { save: bare, refs: [], was: [{ ...three, mark: null }] }],
+          anything,
+        ),
         false,
       );
-      assert.equal(await store.replace(f.line, [{ save: gap, refs: [], was: [one] }], anything), false);
+      assert.equal(
+        await store.replace(f.line, [{ save: gap, refs: [], was: [one] }], anything),
+        false,
+      );
       assert.deepEqual(await store.saves(f.line, all), f.saves);
       assert.equal(await store.replace(f.line, better, anything), true);
       assert.deepEqual(await store.sweep(100, true), freed(["body 0", "body 1", "body 2"]));
       const steps: Swept[] = [await store.sweep(2, false)];
       assert.equal(typeof steps[0]?.next, "string", "there are more to look at");
-      for (let next = steps[0]?.next; next !== undefined; next = steps.at(-1)?.next) steps.push(await store.sweep(2, false, next));
+      for (let next = steps[0]?.next; next !== undefined; next = steps.at(-1)?.next)
+        steps.push(await store.sweep(2, false, next));
       const sum = (part: "count" | "bytes") => steps.reduce((all, step) => all + step[part], 0);
-      assert.deepEqual({ count: sum("count"), bytes: sum("bytes") }, freed(["body 0", "body 1", "body 2"]));
+      assert.deepEqual(
+        { count: sum("count"), bytes: sum("bytes") },
+        freed(["body 0", "body 1", "body 2"]),
+      );
       assert.ok(
         steps.every(({ count }) => count <= 2),
         "no step looks at more than it is told",
@@ -50,11 +65,21 @@ export const removal: readonly ContractCase[] = [
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
-      for (let i = 0; i < 4; i++) ok(await store.apply([f.save({ items: 2, state: 2, mark: true, blob: `body ${i}` })]));
-      const without = [{ mark: null }, { state: null }, { items: null, mark: null }, { items: null, state: null }];
+      for (let i = 0; i < 4; i++)
+        ok(await store.apply([f.save({ items: 2, state: 2, mark: true, blob: `body ${i}` })]));
+      const without = [
+        { mark: null },
+        { state: null },
+        { items: null, mark: null },
+        { items: null, state: null },
+      ];
       const saves = f.saves.map((save, i) => ({ ...save, ...without[i] }));
       const refs = (i: number) => (i < 2 ? [digestOf(`body ${i}`)] : []);
-      const replacements = saves.map((save, i) => ({ save, refs: refs(i), was: [f.saves[i] as Save] }));
+      const replacements = saves.map((save, i) => ({
+        save,
+        refs: refs(i),
+        was: [f.saves[i] as Save],
+      }));
       assert.equal(await store.replace(f.line, replacements, anything), true);
       return saves;
     },
@@ -72,7 +97,13 @@ export const removal: readonly ContractCase[] = [
       const known = ((await store.line(f.line)) as { no: number }).no;
       ok(await store.apply([begin("b", { origin: { line: f.line, seq: 4 } })]));
       const bare = { ...(f.saves[0] as Save), mark: null };
-      assert.equal(await store.replace(f.line, [{ save: bare, refs: [], was: [f.saves[0] as Save] }], { ...anything, line: known }), false);
+      assert.equal(
+        await store.replace(f.line, [{ save: bare, refs: [], was: [f.saves[0] as Save] }], {
+          ...anything,
+          line: known,
+        }),
+        false,
+      );
       return f.saves;
     },
     async check(store, saves) {
@@ -103,15 +134,24 @@ export const removal: readonly ContractCase[] = [
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
-      for (let i = 0; i < 5; i++) ok(await store.apply([f.save({ items: 1, mark: true, blob: `body ${i}` })]));
+      for (let i = 0; i < 5; i++)
+        ok(await store.apply([f.save({ items: 1, mark: true, blob: `body ${i}` })]));
       const b = f.forked("b", 4);
       ok(await store.apply([b.begin()]));
-      assert.deepEqual(await store.cut(f.line, -1, 100, false), { count: 0, bytes: 0 }, "an owned line is not cut");
+      assert.deepEqual(
+        await store.cut(f.line, -1, 100, false),
+        { count: 0, bytes: 0 },
+        "an owned line is not cut",
+      );
       ok(await store.apply([{ session: "a", when: {}, remove: true }]));
       const would = await store.cut(f.line, 4, 100, true);
       assert.equal(would.count, 3);
       assert.equal((await store.cut(f.line, 4, 2, false)).count, 2);
-      assert.equal((await store.cut(f.line, -1, 100, false)).count, 1, "the fork's part stays, whatever is asked");
+      assert.equal(
+        (await store.cut(f.line, -1, 100, false)).count,
+        1,
+        "the fork's part stays, whatever is asked",
+      );
       assert.deepEqual(seqs(await store.saves(f.line, all)), [2, 4]);
       ok(await store.apply([{ session: "b", when: {}, remove: true }]));
       assert.equal((await store.cut(b.line, -1, 100, false)).count, 0);
@@ -162,13 +202,33 @@ export const removal: readonly ContractCase[] = [
   define("counts are counted", {
     async act(store) {
       const f = new Fixture("a", { agent: "x" });
-      ok(await store.apply([f.begin(), begin("b", { agent: "x" }), begin("c", { agent: "y" }), begin("d")]));
-      for (let i = 0; i < 3; i++) ok(await store.apply([f.save({ items: 2, state: 1, mark: i > 0, blob: i === 0 ? "0123456789" : "" })]));
+      ok(
+        await store.apply([
+          f.begin(),
+          begin("b", { agent: "x" }),
+          begin("c", { agent: "y" }),
+          begin("d"),
+        ]),
+      );
+      for (let i = 0; i < 3; i++)
+        ok(
+          await store.apply([
+            f.save({ items: 2, state: 1, mark: i > 0, blob: i === 0 ? "0123456789" : "" }),
+          ]),
+        );
       const text = f.saves.reduce(
-        (sum, { items, state, mark }) => sum + [items, state, mark].reduce((n, part) => n + Buffer.byteLength(part ?? ""), 0),
+        (sum, { items, state, mark }) =>
+          sum + [items, state, mark].reduce((n, part) => n + Buffer.byteLength(part ?? ""), 0),
         0,
       );
-      return { agents: 2, sessions: 4, checkpoints: 2, snapshots: 0, messages: 6, sizeBytes: text + 10 };
+      return {
+        agents: 2,
+        sessions: 4,
+        checkpoints: 2,
+        snapshots: 0,
+        messages: 6,
+        sizeBytes: text + 10,
+      };
     },
     async check(store, counts) {
       assert.deepEqual(await store.counts(), counts);

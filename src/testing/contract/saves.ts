@@ -1,4 +1,7 @@
-/** Applying changes and reading saves back: conditions, order, groups, and what is nobody else's to change. */
+/**
+ * Applying changes and reading saves back: conditions, order, groups, and what is nobody else's to
+ * change.
+ */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
 import { HoldfastError } from "../../core/values/errors.js";
@@ -12,7 +15,8 @@ export const saves: readonly ContractCase[] = [
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
-      for (let i = 0; i < 5; i++) ok(await store.apply([f.save({ items: 2, state: i % 2, mark: i !== 3 })]));
+      for (let i = 0; i < 5; i++)
+        ok(await store.apply([f.save({ items: 2, state: i % 2, mark: i !== 3 })]));
       return f.saves;
     },
     async check(store, saves) {
@@ -36,29 +40,34 @@ export const saves: readonly ContractCase[] = [
     },
   }),
 
-  define("P5 ranges give the saves that hold any of their records, in either order, up to a limit", {
-    async act(store) {
-      const f = new Fixture("a");
-      ok(await store.apply([f.begin()]));
-      // Saves end at 3, 6, 9, …
-      for (let i = 0; i < 10; i++) ok(await store.apply([f.save({ items: 2, state: 0, mark: true })]));
-      return lineOf(f.saves);
+  define(
+    "P5 ranges give the saves that hold any of their records, in either order, up to a limit",
+    {
+      async act(store) {
+        const f = new Fixture("a");
+        ok(await store.apply([f.begin()]));
+        // Saves end at 3, 6, 9, …
+        for (let i = 0; i < 10; i++)
+          ok(await store.apply([f.save({ items: 2, state: 0, mark: true })]));
+        return lineOf(f.saves);
+      },
+      async check(store, line) {
+        const ask = async (from: number, to: number, more: object = {}) =>
+          seqs(await store.saves(line, { ...all, from, to, ...more }));
+        assert.deepEqual(await ask(1, 3), [3]);
+        assert.deepEqual(await ask(3, 3), [3]);
+        assert.deepEqual(await ask(2, 4), [3, 6]);
+        assert.deepEqual(await ask(4, 4), [6]);
+        assert.deepEqual(await ask(7, 13), [9, 12, 15]);
+        assert.deepEqual(await ask(29, 2 ** 32 - 1), [30]);
+        assert.deepEqual(await ask(31, 2 ** 32 - 1), []);
+        assert.deepEqual(await ask(1, 30, { limit: 2 }), [3, 6]);
+        assert.deepEqual(await ask(1, 30, { limit: 2, newestFirst: true }), [30, 27]);
+        assert.deepEqual(await ask(5, 10, { newestFirst: true }), [12, 9, 6]);
+        assert.deepEqual(seqs(await store.saves("0000000000000000" as never, all)), []);
+      },
     },
-    async check(store, line) {
-      const ask = async (from: number, to: number, more: object = {}) => seqs(await store.saves(line, { ...all, from, to, ...more }));
-      assert.deepEqual(await ask(1, 3), [3]);
-      assert.deepEqual(await ask(3, 3), [3]);
-      assert.deepEqual(await ask(2, 4), [3, 6]);
-      assert.deepEqual(await ask(4, 4), [6]);
-      assert.deepEqual(await ask(7, 13), [9, 12, 15]);
-      assert.deepEqual(await ask(29, 2 ** 32 - 1), [30]);
-      assert.deepEqual(await ask(31, 2 ** 32 - 1), []);
-      assert.deepEqual(await ask(1, 30, { limit: 2 }), [3, 6]);
-      assert.deepEqual(await ask(1, 30, { limit: 2, newestFirst: true }), [30, 27]);
-      assert.deepEqual(await ask(5, 10, { newestFirst: true }), [12, 9, 6]);
-      assert.deepEqual(seqs(await store.saves("0000000000000000" as never, all)), []);
-    },
-  }),
+  ),
 
   define("P1 every condition is checked, and a refusal changes nothing", {
     async act(store) {
@@ -67,16 +76,41 @@ export const saves: readonly ContractCase[] = [
       ok(await store.apply([f.save({ items: 1, state: 0, mark: false }, 5)]));
       const before = await snapshot(store);
       refused(await store.apply([begin("a")]), "exists");
-      refused(await store.apply([{ session: "nobody", when: {}, head: begin("nobody").head }]), "absent");
+      refused(
+        await store.apply([{ session: "nobody", when: {}, head: begin("nobody").head }]),
+        "absent",
+      );
       refused(await store.apply([f.peek({ items: 1 }, 4)]), "epoch");
       refused(await store.apply([f.peek({ items: 1 }, 6)]), "epoch");
-      refused(await store.apply([{ session: "a", when: { epoch: 4 }, lease: { epoch: 9, until: 9, text: "x" } }]), "epoch");
-      refused(await store.apply([{ session: "a", when: { epoch: 5, until: 999 }, lease: { epoch: 6, until: 9, text: "x" } }]), "until");
-      refused(await store.apply([{ session: "a", when: { version: 2 }, label: { ...begin("a").label, version: 4 } }]), "version");
+      refused(
+        await store.apply([
+          { session: "a", when: { epoch: 4 }, lease: { epoch: 9, until: 9, text: "x" } },
+        ]),
+        "epoch",
+      );
+      refused(
+        await store.apply([
+          {
+            session: "a",
+            when: { epoch: 5, until: 999 },
+            lease: { epoch: 6, until: 9, text: "x" },
+          },
+        ]),
+        "until",
+      );
+      refused(
+        await store.apply([
+          { session: "a", when: { version: 2 }, label: { ...begin("a").label, version: 4 } },
+        ]),
+        "version",
+      );
       // No mark there: a fork cannot begin at it.
       refused(await store.apply([begin("b", { origin: { line: f.line, seq: 1 } })]), "origin");
       refused(await store.apply([begin("b", { origin: { line: f.line, seq: 2 } })]), "origin");
-      refused(await store.apply([begin("b", { origin: { line: "0000000000000000" as never, seq: 1 } })]), "origin");
+      refused(
+        await store.apply([begin("b", { origin: { line: "0000000000000000" as never, seq: 1 } })]),
+        "origin",
+      );
       assert.deepEqual(await snapshot(store), before);
       return before;
     },
@@ -107,11 +141,18 @@ export const saves: readonly ContractCase[] = [
       const a = new Fixture("a");
       const b = new Fixture("b");
       ok(await store.apply([a.begin(), b.begin()]));
-      refused(await store.apply([a.peek({ items: 1, blob: "kept?" }), b.peek({ items: 1 }, 7)]), "epoch", 1);
+      refused(
+        await store.apply([a.peek({ items: 1, blob: "kept?" }), b.peek({ items: 1 }, 7)]),
+        "epoch",
+        1,
+      );
       refused(await store.apply([begin("c"), a.peek({ items: 1 }, 7)]), "epoch", 1);
       refused(
         await store.apply([
-          { ...a.peek({ items: 1 }), head: { status: "failed", agent: null, line: a.line, due: null, text: "x" } },
+          {
+            ...a.peek({ items: 1 }),
+            head: { status: "failed", agent: null, line: a.line, due: null, text: "x" },
+          },
           begin("b"),
         ]),
         "exists",
@@ -130,26 +171,36 @@ export const saves: readonly ContractCase[] = [
     },
   }),
 
-  define("P3 a save that came with a head, or was pruned to a gap since, is known; one in its place is not taken for it", {
-    async act(store) {
-      const f = new Fixture("a");
-      const made = f.begin();
-      ok(await store.apply([made]));
-      ok(await store.apply([f.save({ state: 1 })]));
-      const astray = f.peek({ state: 2 });
-      const first = f.save({ state: 4 });
-      ok(await store.apply([{ ...first, head: { ...made.head, text: "head 2" } }]));
-      ok(await store.apply([first]), "without its head");
-      refused(await store.apply([astray]), "tail");
-      const emptied = f.gapOf(1, 1);
-      assert.equal(await store.replace(f.line, [{ save: emptied, refs: [], was: [f.saves[1] as Save] }], anything), true);
-      ok(await store.apply([first]), "pruned");
-      return f.saves.with(1, emptied);
+  define(
+    "P3 a save that came with a head, or was pruned to a gap since, is known; one in its place is not taken for it",
+    {
+      async act(store) {
+        const f = new Fixture("a");
+        const made = f.begin();
+        ok(await store.apply([made]));
+        ok(await store.apply([f.save({ state: 1 })]));
+        const astray = f.peek({ state: 2 });
+        const first = f.save({ state: 4 });
+        ok(await store.apply([{ ...first, head: { ...made.head, text: "head 2" } }]));
+        ok(await store.apply([first]), "without its head");
+        refused(await store.apply([astray]), "tail");
+        const emptied = f.gapOf(1, 1);
+        assert.equal(
+          await store.replace(
+            f.line,
+            [{ save: emptied, refs: [], was: [f.saves[1] as Save] }],
+            anything,
+          ),
+          true,
+        );
+        ok(await store.apply([first]), "pruned");
+        return f.saves.with(1, emptied);
+      },
+      async check(store, saves) {
+        assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+      },
     },
-    async check(store, saves) {
-      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
-    },
-  }),
+  ),
 
   define("P3 a save that is there already is ok again, and is there once", {
     async act(store) {
@@ -180,7 +231,11 @@ export const saves: readonly ContractCase[] = [
       for (const f of fixtures) ok(await store.apply([f.begin()]));
       const answers = await Promise.all(
         fixtures.map((f, i) =>
-          store.apply([i % 3 === 0 ? f.peek({ items: 1 }, 9) : f.save({ items: 1, ...(i % 3 === 1 ? { blob: `blob ${i}` } : {}) })]),
+          store.apply([
+            i % 3 === 0
+              ? f.peek({ items: 1 }, 9)
+              : f.save({ items: 1, ...(i % 3 === 1 ? { blob: `blob ${i}` } : {}) }),
+          ]),
         ),
       );
       answers.forEach((answer, i) => (i % 3 === 0 ? refused(answer, "epoch") : ok(answer)));
@@ -196,7 +251,8 @@ export const saves: readonly ContractCase[] = [
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
       const changes = Array.from({ length: 30 }, () => f.save({ items: 1, mark: true }));
-      for (const answer of await Promise.all(changes.map((change) => store.apply([change])))) ok(answer);
+      for (const answer of await Promise.all(changes.map((change) => store.apply([change]))))
+        ok(answer);
       return f.saves;
     },
     async check(store, saves) {
@@ -224,7 +280,8 @@ export const saves: readonly ContractCase[] = [
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
       ok(await store.apply([f.save({ items: 1, text: "é𝔘\u0000\n".repeat(100_000) })]));
-      for (let i = 0; i < 300; i++) ok(await store.apply([f.save({ items: 3, state: 1, mark: true })]));
+      for (let i = 0; i < 300; i++)
+        ok(await store.apply([f.save({ items: 3, state: 1, mark: true })]));
       return f.saves;
     },
     async check(store, saves) {
@@ -272,7 +329,10 @@ export const saves: readonly ContractCase[] = [
         () => store.claim({ agent: "x", dueBy: 0, limit: 1 }, () => undefined),
         () => store.counts(),
       ]) {
-        await assert.rejects(call, (error: unknown) => error instanceof HoldfastError && error.code === "CLOSED");
+        await assert.rejects(
+          call,
+          (error: unknown) => error instanceof HoldfastError && error.code === "CLOSED",
+        );
       }
     },
   },

@@ -8,7 +8,12 @@ import { begin, Fixture, lineOf } from "./fixture.js";
 export const sessions: readonly ContractCase[] = [
   define("P2 a session that was made is there, whole", {
     async act(store) {
-      const made = begin("a", { agent: "scribe", status: "waiting", tags: ["x", "y"], archived: true });
+      const made = begin("a", {
+        agent: "scribe",
+        status: "waiting",
+        tags: ["x", "y"],
+        archived: true,
+      });
       ok(await store.apply([made]));
       return made;
     },
@@ -20,7 +25,12 @@ export const sessions: readonly ContractCase[] = [
         label: made.label,
         lease: made.lease,
       });
-      assert.deepEqual(await store.line(made.line.id), { ...made.line, no: 1, owned: true, session: "a" });
+      assert.deepEqual(await store.line(made.line.id), {
+        ...made.line,
+        no: 1,
+        owned: true,
+        session: "a",
+      });
       assert.equal(await store.session("b"), undefined);
       assert.equal(await store.line("0000000000000000"), undefined);
     },
@@ -33,14 +43,24 @@ export const sessions: readonly ContractCase[] = [
       const bare = await store.present("a");
       assert.equal(bare?.end, undefined);
       assert.equal(bare?.line?.id, f.line);
-      for (let i = 0; i < 3; i++) ok(await store.apply([f.save({ items: 2, state: 1, mark: true })]));
+      for (let i = 0; i < 3; i++)
+        ok(await store.apply([f.save({ items: 2, state: 1, mark: true })]));
       // It goes to a line that begins at the first save, and back to the one it was on.
       const other = f.fork("a", (f.saves[0] as Save).seq);
       const head = { status: "in-progress", agent: null, due: null, text: "on another line" };
-      ok(await store.apply([{ session: "a", when: { epoch: 1 }, line: other, head: { ...head, line: other.id } }]));
+      ok(
+        await store.apply([
+          { session: "a", when: { epoch: 1 }, line: other, head: { ...head, line: other.id } },
+        ]),
+      );
       const moved = await store.present("a");
-      assert.deepEqual([moved?.session.head.line, moved?.line?.id, moved?.end], [other.id, other.id, undefined]);
-      ok(await store.apply([{ session: "a", when: { epoch: 1 }, head: { ...head, line: f.line } }]));
+      assert.deepEqual(
+        [moved?.session.head.line, moved?.line?.id, moved?.end],
+        [other.id, other.id, undefined],
+      );
+      ok(
+        await store.apply([{ session: "a", when: { epoch: 1 }, head: { ...head, line: f.line } }]),
+      );
       return f.saves;
     },
     async check(store, saves) {
@@ -98,7 +118,8 @@ export const sessions: readonly ContractCase[] = [
           [id],
         );
       }
-      for (const id of ["", "%", "b", "a%%", "toString"]) assert.equal(await store.session(id), undefined);
+      for (const id of ["", "%", "b", "a%%", "toString"])
+        assert.equal(await store.session(id), undefined);
       assert.equal((await store.sessions({ limit: 100 })).length, ids.length);
     },
   }),
@@ -120,44 +141,72 @@ export const sessions: readonly ContractCase[] = [
       return undefined;
     },
     async check(store) {
-      const ask = async (query: object) => (await store.sessions({ limit: 100, ...query })).map((row) => row.id);
-      assert.deepEqual(await ask({}), ["s11", "s10", "s9", "s8", "s7", "s6", "s5", "s4", "s3", "s2", "s1", "s0"]);
+      const ask = async (query: object) =>
+        (await store.sessions({ limit: 100, ...query })).map((row) => row.id);
+      assert.deepEqual(await ask({}), [
+        "s11",
+        "s10",
+        "s9",
+        "s8",
+        "s7",
+        "s6",
+        "s5",
+        "s4",
+        "s3",
+        "s2",
+        "s1",
+        "s0",
+      ]);
       assert.deepEqual(await ask({ agent: "odd" }), ["s11", "s9", "s7", "s5", "s3", "s1"]);
       assert.deepEqual(await ask({ agent: "odd", status: "completed" }), ["s9", "s3"]);
       assert.deepEqual(await ask({ tag: "four" }), ["s8", "s4", "s0"]);
       assert.deepEqual(await ask({ tag: "four", status: "completed", agent: "even" }), ["s0"]);
       assert.deepEqual(await ask({ archived: true }), ["s11", "s10", "s9"]);
-      assert.deepEqual(await ask({ archived: false, agent: "even" }), ["s8", "s6", "s4", "s2", "s0"]);
+      assert.deepEqual(await ask({ archived: false, agent: "even" }), [
+        "s8",
+        "s6",
+        "s4",
+        "s2",
+        "s0",
+      ]);
       const first = await store.sessions({ limit: 5 });
       assert.deepEqual(await ask({ before: first.at(-1)?.no, limit: 3 }), ["s6", "s5", "s4"]);
-      assert.deepEqual(await ask({ tag: "four", before: (await store.session("s8"))?.no, limit: 1 }), ["s4"]);
+      assert.deepEqual(
+        await ask({ tag: "four", before: (await store.session("s8"))?.no, limit: 1 }),
+        ["s4"],
+      );
     },
   }),
 
-  define("P7 ids that begin alike are found byte by byte, those of sessions and of lines that have an owner", {
-    async act(store) {
-      const lines: string[] = [];
-      for (const id of ["ab", "a", "a%", "a_", "aé", "a\u{10ffff}", "b", "A"]) {
-        const made = begin(id);
-        lines.push(made.line.id);
-        ok(await store.apply([made]));
-      }
-      ok(await store.apply([{ session: "b", when: {}, remove: true }]));
-      return { lines };
+  define(
+    "P7 ids that begin alike are found byte by byte, those of sessions and of lines that have an owner",
+    {
+      async act(store) {
+        const lines: string[] = [];
+        for (const id of ["ab", "a", "a%", "a_", "aé", "a\u{10ffff}", "b", "A"]) {
+          const made = begin(id);
+          lines.push(made.line.id);
+          ok(await store.apply([made]));
+        }
+        ok(await store.apply([{ session: "b", when: {}, remove: true }]));
+        return { lines };
+      },
+      async check(store, { lines }) {
+        const sessions = async (beginning: string, limit = 100) =>
+          (await store.idsFrom(beginning, limit)).sessions;
+        assert.deepEqual(await sessions("a"), ["a", "a%", "a_", "ab", "aé", "a\u{10ffff}"]);
+        assert.deepEqual(await sessions("a", 2), ["a", "a%"]);
+        assert.deepEqual(await sessions("a%"), ["a%"]);
+        assert.deepEqual(await sessions("a_"), ["a_"]);
+        assert.deepEqual(await sessions("aé"), ["aé"]);
+        assert.deepEqual(await sessions("b"), []);
+        assert.equal((await sessions("")).length, 7);
+        assert.deepEqual((await store.idsFrom("", 100)).lines, lines.toSorted());
+        for (const line of lines)
+          assert.deepEqual((await store.idsFrom(line.slice(0, 12), 9)).lines, [line]);
+      },
     },
-    async check(store, { lines }) {
-      const sessions = async (beginning: string, limit = 100) => (await store.idsFrom(beginning, limit)).sessions;
-      assert.deepEqual(await sessions("a"), ["a", "a%", "a_", "ab", "aé", "a\u{10ffff}"]);
-      assert.deepEqual(await sessions("a", 2), ["a", "a%"]);
-      assert.deepEqual(await sessions("a%"), ["a%"]);
-      assert.deepEqual(await sessions("a_"), ["a_"]);
-      assert.deepEqual(await sessions("aé"), ["aé"]);
-      assert.deepEqual(await sessions("b"), []);
-      assert.equal((await sessions("")).length, 7);
-      assert.deepEqual((await store.idsFrom("", 100)).lines, lines.toSorted());
-      for (const line of lines) assert.deepEqual((await store.idsFrom(line.slice(0, 12), 9)).lines, [line]);
-    },
-  }),
+  ),
 
   define("a store says what it is, and where", {
     act: async () => undefined,
@@ -189,7 +238,10 @@ export const sessions: readonly ContractCase[] = [
     },
     async check(store, { no, old, young }) {
       assert.ok(((await store.session("a")) as { no: number }).no > no);
-      assert.deepEqual([(await store.line(old))?.owned, (await store.line(old))?.session], [false, null]);
+      assert.deepEqual(
+        [(await store.line(old))?.owned, (await store.line(old))?.session],
+        [false, null],
+      );
       assert.deepEqual(
         (await store.lines({ session: "a" })).map(({ id }) => id),
         [young],
@@ -220,7 +272,8 @@ export const sessions: readonly ContractCase[] = [
       );
       const [oldest, next] = await store.lines({ origin: first, after: 0, limit: 2 });
       assert.deepEqual([oldest?.id, next?.id], [rewound, forked]);
-      const page = async (after: number, limit: number) => (await store.lines({ origin: first, after, limit })).map(({ id }) => id);
+      const page = async (after: number, limit: number) =>
+        (await store.lines({ origin: first, after, limit })).map(({ id }) => id);
       assert.deepEqual(await page(0, 1), [rewound]);
       assert.deepEqual(await page(oldest?.no ?? 0, 9), [forked]);
       assert.deepEqual(await page(next?.no ?? 0, 9), []);
@@ -269,27 +322,49 @@ export const sessions: readonly ContractCase[] = [
       ok(await store.apply([{ session: "a", when: { epoch: 1 }, head }]));
       ok(
         await store.apply([
-          { session: "a", when: { version: 1 }, label: { version: 2, archived: true, tags: ["new", "newer"], text: "label 2" } },
+          {
+            session: "a",
+            when: { version: 1 },
+            label: { version: 2, archived: true, tags: ["new", "newer"], text: "label 2" },
+          },
         ]),
       );
-      ok(await store.apply([{ session: "a", when: { epoch: 1, until: 0 }, lease: { epoch: 2, until: 77, text: "lease 2" } }]));
+      ok(
+        await store.apply([
+          {
+            session: "a",
+            when: { epoch: 1, until: 0 },
+            lease: { epoch: 2, until: 77, text: "lease 2" },
+          },
+        ]),
+      );
       return head;
     },
     async check(store, head) {
       const row = await store.session("a");
       assert.deepEqual(row?.head, head);
-      assert.deepEqual(row?.label, { version: 2, archived: true, tags: ["new", "newer"], text: "label 2" });
+      assert.deepEqual(row?.label, {
+        version: 2,
+        archived: true,
+        tags: ["new", "newer"],
+        text: "label 2",
+      });
       assert.deepEqual(row?.lease, { epoch: 2, until: 77, text: "lease 2" });
       assert.equal((await store.sessions({ tag: "old", limit: 10 })).length, 0);
       assert.equal((await store.sessions({ tag: "newer", limit: 10 })).length, 1);
-      assert.equal((await store.sessions({ status: "completed", agent: "x", archived: true, limit: 10 })).length, 1);
+      assert.equal(
+        (await store.sessions({ status: "completed", agent: "x", archived: true, limit: 10 }))
+          .length,
+        1,
+      );
     },
   }),
 
   define("the inbox is idempotent by id, keeps its order, and needs no lease", {
     async act(store) {
       ok(await store.apply([begin("a"), begin("b")]));
-      const post = (session: string, id: string, text: string) => store.post(session, { id, text, due: 0 });
+      const post = (session: string, id: string, text: string) =>
+        store.post(session, { id, text, due: 0 });
       assert.equal(await post("nobody", "1", "x"), "absent");
       for (const id of ["z", "m", "a"]) assert.equal(await post("a", id, `to a: ${id}`), "posted");
       assert.equal(await post("b", "z", "to b"), "posted");
@@ -301,9 +376,14 @@ export const sessions: readonly ContractCase[] = [
     },
     async check(store) {
       const m = { id: "m", text: "to a: m", due: 0 };
-      assert.deepEqual(await store.inbox("a", { dueBy: 0, limit: 10 }), [m, { id: "a", text: "to a: a", due: 0 }]);
+      assert.deepEqual(await store.inbox("a", { dueBy: 0, limit: 10 }), [
+        m,
+        { id: "a", text: "to a: a", due: 0 },
+      ]);
       assert.deepEqual(await store.inbox("a", { dueBy: 0, limit: 1 }), [m]);
-      assert.deepEqual(await store.inbox("b", { dueBy: 0, limit: 10 }), [{ id: "z", text: "to b", due: 0 }]);
+      assert.deepEqual(await store.inbox("b", { dueBy: 0, limit: 10 }), [
+        { id: "z", text: "to b", due: 0 },
+      ]);
       assert.deepEqual(await store.inbox("nobody", { dueBy: 0, limit: 10 }), []);
     },
   }),
@@ -322,9 +402,15 @@ export const sessions: readonly ContractCase[] = [
         { id: "Z", text: "says Z", due: 7 },
         { id: "m", text: "says m", due: 6 },
       ];
-      assert.deepEqual(await store.inbox("a", { ids: ["m", "a", "unheard of", "Z"] }), found, "in the order in which they were posted");
+      assert.deepEqual(
+        await store.inbox("a", { ids: ["m", "a", "unheard of", "Z"] }),
+        found,
+        "in the order in which they were posted",
+      );
       assert.deepEqual(await store.inbox("a", { ids: ["m", "Z", "m"] }), found, "once each");
-      assert.deepEqual(await store.inbox("b", { ids: ["Z", "m"] }), [{ id: "m", text: "to b", due: 0 }]);
+      assert.deepEqual(await store.inbox("b", { ids: ["Z", "m"] }), [
+        { id: "m", text: "to b", due: 0 },
+      ]);
       assert.deepEqual(await store.inbox("a", { ids: [] }), []);
       assert.deepEqual(await store.inbox("nobody", { ids: ["m"] }), []);
       const most = Array.from({ length: MAX_IDS - 1 }, (_, i) => `no ${i}`);
@@ -332,21 +418,34 @@ export const sessions: readonly ContractCase[] = [
     },
   }),
 
-  define("mail for later waits until it is due, and then comes in the order in which it was posted", {
-    async act(store) {
-      ok(await store.apply([begin("a")]));
-      const dues = { one: 300, two: 0, three: 200, four: 100 };
-      for (const [id, due] of Object.entries(dues)) assert.equal(await store.post("a", { id, text: id, due }), "posted");
-      assert.equal(await store.post("a", { id: "one", text: "one", due: 5 }), "known", "by id and text");
-      return undefined;
+  define(
+    "mail for later waits until it is due, and then comes in the order in which it was posted",
+    {
+      async act(store) {
+        ok(await store.apply([begin("a")]));
+        const dues = { one: 300, two: 0, three: 200, four: 100 };
+        for (const [id, due] of Object.entries(dues))
+          assert.equal(await store.post("a", { id, text: id, due }), "posted");
+        assert.equal(
+          await store.post("a", { id: "one", text: "one", due: 5 }),
+          "known",
+          "by id and text",
+        );
+        return undefined;
+      },
+      async check(store) {
+        const due = async (dueBy: number, limit = 10) =>
+          (await store.inbox("a", { dueBy, limit })).map(({ id }) => id);
+        assert.deepEqual(await due(0), ["two"]);
+        assert.deepEqual(await due(199), ["two", "four"]);
+        assert.deepEqual(await due(200), ["two", "three", "four"]);
+        assert.deepEqual(await due(Number.MAX_SAFE_INTEGER, 2), ["one", "two"]);
+        assert.equal(
+          (await store.inbox("a", { dueBy: 300, limit: 1 }))[0]?.due,
+          300,
+          "it stays as it was posted first",
+        );
+      },
     },
-    async check(store) {
-      const due = async (dueBy: number, limit = 10) => (await store.inbox("a", { dueBy, limit })).map(({ id }) => id);
-      assert.deepEqual(await due(0), ["two"]);
-      assert.deepEqual(await due(199), ["two", "four"]);
-      assert.deepEqual(await due(200), ["two", "three", "four"]);
-      assert.deepEqual(await due(Number.MAX_SAFE_INTEGER, 2), ["one", "two"]);
-      assert.equal((await store.inbox("a", { dueBy: 300, limit: 1 }))[0]?.due, 300, "it stays as it was posted first");
-    },
-  }),
+  ),
 ];

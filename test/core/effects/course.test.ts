@@ -43,10 +43,17 @@ test("signals that nobody has had, and children, count among what a base must sa
 });
 
 test("the keys of the last thousand turns are known, also behind a base", () => {
-  const turn = (key: string) => ({ turn: { id: key, key, same: "s", from: 1, steps: 0, tokens: 0 } });
+  const turn = (key: string) => ({
+    turn: { id: key, key, same: "s", from: 1, steps: 0, tokens: 0 },
+  });
   const course = courseOf(...Array.from({ length: 1_100 }, (_, i) => [turn(`m${i}`)] as const));
   for (const one of [course, course.copy(), restored(course)]) {
-    expect([one.hadTurn("m1099"), one.hadTurn("m100"), one.hadTurn("m99"), one.hadTurn("other")]).toEqual([true, true, false, false]);
+    expect([
+      one.hadTurn("m1099"),
+      one.hadTurn("m100"),
+      one.hadTurn("m99"),
+      one.hadTurn("other"),
+    ]).toEqual([true, true, false, false]);
     expect(one.weight).toBe(course.weight);
   }
   expect(course.weight).toBeGreaterThan(JSON.stringify(course.toBase()).length * 0.9);

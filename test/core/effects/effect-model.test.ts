@@ -1,6 +1,17 @@
-/** The invariants of core/effects/effect.ts in every world that the model reaches; and models with one rule broken, in which one of them fails. */
+/**
+ * The invariants of core/effects/effect.ts in every world that the model reaches; and models with
+ * one rule broken, in which one of them fails.
+ */
 import { describe, expect, test } from "vitest";
-import { type Attempt, acts, type Effect, type EffectEvent, endOf, likeness, nextMove } from "../../../src/core/effects/effect.js";
+import {
+  type Attempt,
+  acts,
+  type Effect,
+  type EffectEvent,
+  endOf,
+  likeness,
+  nextMove,
+} from "../../../src/core/effects/effect.js";
 import { eachNth, isThorough } from "../../support/runs.js";
 import {
   effectsOf,
@@ -38,9 +49,18 @@ const invariants: readonly Invariant[] = [
     name: "E2: a call whose outcome is recorded is not begun again",
     holds({ course, processes, lease }, { started, about, to }) {
       if (about?.is === "begun") return course.get(about.id)?.phase !== "done";
-      // Who was superseded and does not know may start what it had saved before: that is what deadlines and keys are for.
-      const who = started && processes.findIndex((one, i) => one.running.length < (to.processes[i]?.running.length ?? 0));
-      return started === undefined || processes[who ?? 0]?.epoch !== lease.epoch || course.get(started.id)?.phase !== "done";
+      // Who was superseded and does not know may start what it had saved before: that is what
+      // deadlines and keys are for.
+      const who =
+        started &&
+        processes.findIndex(
+          (one, i) => one.running.length < (to.processes[i]?.running.length ?? 0),
+        );
+      return (
+        started === undefined ||
+        processes[who ?? 0]?.epoch !== lease.epoch ||
+        course.get(started.id)?.phase !== "done"
+      );
     },
   },
   {
@@ -62,15 +82,20 @@ const invariants: readonly Invariant[] = [
         return happened(to, effect.id) === (effect.outcome === "ok");
       }),
   },
-  { name: "E3: a once call acts at most once", holds: (_, { acted }) => !(acted?.mode === "once" && acted.again) },
   {
-    // What is made past its time by a process that slept through it may come when the key is no longer known: nobody can keep it from that.
+    name: "E3: a once call acts at most once",
+    holds: (_, { acted }) => !(acted?.mode === "once" && acted.again),
+  },
+  {
+    // What is made past its time by a process that slept through it may come when the key is no
+    // longer known: nobody can keep it from that.
     name: "E3: a keyed call acts at most once, as long as its attempts keep to their time",
     holds: (_, { acted }) => !(acted?.mode === "keyed" && acted.again && acted.inTime),
   },
   {
     name: "E3: what is in doubt is not begun again without a word",
-    holds: ({ course }, { about }) => about?.is !== "begun" || about.asked === true || course.get(about.id)?.phase !== "doubt",
+    holds: ({ course }, { about }) =>
+      about?.is !== "begun" || about.asked === true || course.get(about.id)?.phase !== "doubt",
   },
   {
     name: "E4: nobody asks about, or begins, what another may be inside of in its time",
@@ -80,7 +105,12 @@ const invariants: readonly Invariant[] = [
         ({ running, making, view }, who) =>
           who === about.by ||
           (running.every(({ id, end }) => id !== about.id || now >= end) &&
-            making.every((one) => one?.id !== about.id || one.at !== "starting" || now >= endOf((view ?? course).get(one.id) as Effect))),
+            making.every(
+              (one) =>
+                one?.id !== about.id ||
+                one.at !== "starting" ||
+                now >= endOf((view ?? course).get(one.id) as Effect),
+            )),
       );
     },
   },
@@ -90,7 +120,8 @@ const invariants: readonly Invariant[] = [
       if (about?.told !== "dead" || processes[about.by].epoch !== lease.epoch) return true;
       return processes.every(
         ({ running, making }) =>
-          running.every(({ id }) => id !== about.id) && making.every((one) => one?.id !== about.id || one.at !== "starting"),
+          running.every(({ id }) => id !== about.id) &&
+          making.every((one) => one?.id !== about.id || one.at !== "starting"),
       );
     },
   },
@@ -107,20 +138,26 @@ const invariants: readonly Invariant[] = [
   {
     name: "E5: a call is made under the key that the journal says",
     holds({ course, left }, { started }) {
-      const effect = started && (course.get(started.id) ?? left.find(({ id }) => id === started.id));
+      const effect =
+        started && (course.get(started.id) ?? left.find(({ id }) => id === started.id));
       return effect === undefined || effect.key === started?.key;
     },
   },
   {
     name: "D5: what a superseded holder saves changes nothing",
     holds: ({ lease, course, inbox }, { saved, to }) =>
-      saved === undefined || saved.epoch === lease.epoch || (to.course === course && to.inbox.length >= inbox.length),
+      saved === undefined ||
+      saved.epoch === lease.epoch ||
+      (to.course === course && to.inbox.length >= inbox.length),
   },
   {
     name: "a late result settles a call that is open",
     holds({ course }, { took, to }) {
-      const phase = took?.kind === "late" && took.as === "ok" ? course.get(took.id)?.phase : undefined;
-      return (phase !== "begun" && phase !== "doubt") || to.course.get(took?.id ?? "")?.outcome === "ok";
+      const phase =
+        took?.kind === "late" && took.as === "ok" ? course.get(took.id)?.phase : undefined;
+      return (
+        (phase !== "begun" && phase !== "doubt") || to.course.get(took?.id ?? "")?.outcome === "ok"
+      );
     },
   },
   {
@@ -128,7 +165,11 @@ const invariants: readonly Invariant[] = [
     holds(_, { begins }) {
       if (begins === undefined || begins.effect.waited?.[0]?.for === "repeat") return true;
       const { name, same, named } = begins.effect;
-      return begins.left.every((made) => made.name !== name || (made.same !== same && (named === undefined || made.named !== named)));
+      return begins.left.every(
+        (made) =>
+          made.name !== name ||
+          (made.same !== same && (named === undefined || made.named !== named)),
+      );
     },
   },
   {
@@ -136,9 +177,16 @@ const invariants: readonly Invariant[] = [
     holds: (_, { to }, rules) =>
       effectsOf(to.course).every((effect) => {
         if (effect.phase !== "begun" && effect.phase !== "ready") return true;
-        const holder = effect.holder !== undefined && !isAlive(to, effect.holder) ? "dead" : "unknown";
+        const holder =
+          effect.holder !== undefined && !isAlive(to, effect.holder) ? "dead" : "unknown";
         const now = Math.max(to.now, endOf(effect));
-        const move = rules.next(effect, { holder, now, wall: now + 1_000, triesLeft: true, canCheck: false });
+        const move = rules.next(effect, {
+          holder,
+          now,
+          wall: now + 1_000,
+          triesLeft: true,
+          canCheck: false,
+        });
         return move.do === "run" || move.do === "doubt";
       }),
   },
@@ -159,7 +207,10 @@ interface Found {
   readonly broken: ReadonlyMap<string, string>;
 }
 
-/** Breadth first, each world once. `until`: ends with the first world in which this invariant does not hold. */
+/**
+ * Breadth first, each world once. `until`: ends with the first world in which this invariant does
+ * not hold.
+ */
 function search(kinds: readonly Kind[], scope: Scope, rules: Rules = real, until?: string): Found {
   const model = new Model(kinds, scope, rules);
   const start = model.start();
@@ -174,7 +225,8 @@ function search(kinds: readonly Kind[], scope: Scope, rules: Rules = real, until
         const reached: Node = { world: step.to, way: node, step: step.name };
         for (const one of step.met) met.set(one, (met.get(one) ?? 0) + 1);
         for (const { name, holds } of invariants)
-          if (!broken.has(name) && !holds(node.world, step, rules)) broken.set(name, wayTo(reached));
+          if (!broken.has(name) && !holds(node.world, step, rules))
+            broken.set(name, wayTo(reached));
         if (until !== undefined && broken.has(until)) return { worlds: visited.size, met, broken };
         const key = model.keyOf(step.to);
         if (visited.has(key)) continue;
@@ -195,7 +247,14 @@ function wayTo({ world, way, step }: Node): string {
 
 // ---- where the search goes
 
-const narrow: Scope = { maxEpoch: 1, maxAttempts: 1, maxLetters: 1, restarts: 0, goesBack: false, forks: false };
+const narrow: Scope = {
+  maxEpoch: 1,
+  maxAttempts: 1,
+  maxLetters: 1,
+  restarts: 0,
+  goesBack: false,
+  forks: false,
+};
 const wide: Scope = { ...narrow, maxEpoch: 2, maxAttempts: 2 };
 /** A third holder, which is a process that was not there when the call was begun. */
 const long: Scope = { ...wide, maxEpoch: 3, maxLetters: 0, restarts: 1 };
@@ -213,18 +272,30 @@ const kindsInWide = isThorough ? kinds : [repeatable, once];
 const calm = (kind: Kind): Kind => ({ ...kind, calm: true });
 
 type Search = readonly [kinds: readonly Kind[], scope: Scope];
-const alone = (some: readonly Kind[], scope: Scope): readonly Search[] => some.map((kind): Search => [[kind], scope]);
-const together = (one: Kind, other: Kind): Search => [[calm(one), calm(other)], { ...narrow, maxEpoch: 2, maxLetters: 0 }];
+const alone = (some: readonly Kind[], scope: Scope): readonly Search[] =>
+  some.map((kind): Search => [[kind], scope]);
+const together = (one: Kind, other: Kind): Search => [
+  [calm(one), calm(other)],
+  { ...narrow, maxEpoch: 2, maxLetters: 0 },
+];
 const redacted: readonly Kind[] = [
   { ...once, redacted: true },
   { ...once, named: "act", redacted: true },
 ];
-const onAnotherLine = [...kinds, ...named, ...named.map((kind): Kind => ({ ...kind, againWith: "other arguments" })), ...redacted];
+const onAnotherLine = [
+  ...kinds,
+  ...named,
+  ...named.map((kind): Kind => ({ ...kind, againWith: "other arguments" })),
+  ...redacted,
+];
 
 const searches: Readonly<Record<string, readonly Search[]>> = {
   "one call, made twice at most, by two holders": alone(kindsInWide, wide),
   "one call, cancelled": alone(kindsInWide, { ...wide, cancels: true }),
-  "one call, by three holders": alone((isThorough ? [repeatable, keyedChecked, once, onceChecked] : [repeatable, once]).map(calm), long),
+  "one call, by three holders": alone(
+    (isThorough ? [repeatable, keyedChecked, once, onceChecked] : [repeatable, once]).map(calm),
+    long,
+  ),
   "one call, made three times at most, with two letters on their way": alone(kinds, talkative),
   "one call, and back to before or behind it": [
     ...alone(onAnotherLine, { ...narrow, goesBack: true }),
@@ -249,7 +320,8 @@ const searches: Readonly<Record<string, readonly Search[]>> = {
 const results = new Map<string, readonly Found[]>();
 
 function resultsOf(name: string): readonly Found[] {
-  const known = results.get(name) ?? (searches[name] ?? []).map(([some, scope]) => search(some, scope));
+  const known =
+    results.get(name) ?? (searches[name] ?? []).map(([some, scope]) => search(some, scope));
   results.set(name, known);
   return known;
 }
@@ -262,10 +334,13 @@ describe("the life of calls", () => {
   test("the search went where the invariants bite", () => {
     const all = Object.keys(searches).flatMap(resultsOf);
     const met = new Map<Met, number>(situations.map((one) => [one, 0]));
-    for (const found of all) for (const [one, times] of found.met) met.set(one, (met.get(one) ?? 0) + times);
+    for (const found of all)
+      for (const [one, times] of found.met) met.set(one, (met.get(one) ?? 0) + times);
     // A situation that comes about in a handful of ways is one that the model hardly knows.
     expect([...met].filter(([, times]) => times < 20)).toEqual([]);
-    expect(all.reduce((sum, { worlds }) => sum + worlds, 0)).toBeGreaterThan(isThorough ? 300_000 : 30_000);
+    expect(all.reduce((sum, { worlds }) => sum + worlds, 0)).toBeGreaterThan(
+      isThorough ? 300_000 : 30_000,
+    );
   });
 });
 
@@ -276,7 +351,8 @@ const MADE_AGAIN = "E2: a call whose outcome is recorded is not begun again";
 const OUTCOME_CHANGED = "E2: a recorded outcome never changes";
 const UNTRUE = "E2: what is recorded is what happened";
 const ONCE_TWICE = "E3: a once call acts at most once";
-const KEYED_TWICE = "E3: a keyed call acts at most once, as long as its attempts keep to their time";
+const KEYED_TWICE =
+  "E3: a keyed call acts at most once, as long as its attempts keep to their time";
 const UNASKED_IN_DOUBT = "E3: what is in doubt is not begun again without a word";
 const TOO_EARLY = "E4: nobody asks about, or begins, what another may be inside of in its time";
 const NOT_DEAD = "E4: where check is told that the holder is dead, nobody is inside";
@@ -285,7 +361,8 @@ const OTHER_KEY = "E5: a call is made under the key that the journal says";
 const FENCED = "D5: what a superseded holder saves changes nothing";
 const LATE = "a late result settles a call that is open";
 const UNASKED = "what was made in the part left behind is not made again unasked";
-const STUCK = "no call is stuck in silence: whoever holds the session can go on with it, or it is in doubt";
+const STUCK =
+  "no call is stuck in silence: whoever holds the session can go on with it, or it is in doubt";
 
 /** The same call once more, as if it were new. */
 function intentOf(effect: Effect, attempt: Attempt | undefined): EffectEvent {
@@ -303,9 +380,16 @@ function intentOf(effect: Effect, attempt: Attempt | undefined): EffectEvent {
   };
 }
 
-const keyOfAttempt = ({ key, attempt }: Effect): string => (attempt?.no === 1 ? key : `${key}, ${attempt?.no}`);
+const keyOfAttempt = ({ key, attempt }: Effect): string =>
+  attempt?.no === 1 ? key : `${key}, ${attempt?.no}`;
 
-type Mutant = readonly [what: string, caught: string, kind: Kind, scope: Scope, rules: Partial<Rules>];
+type Mutant = readonly [
+  what: string,
+  caught: string,
+  kind: Kind,
+  scope: Scope,
+  rules: Partial<Rules>,
+];
 
 const mutants: readonly Mutant[] = [
   ["a call that is started before its intent is saved", E1, once, narrow, { savesFirst: false }],
@@ -316,10 +400,26 @@ const mutants: readonly Mutant[] = [
     KEY_CHANGED,
     keyed,
     wide,
-    { begun: (effect, attempt) => [{ ...intentOf(effect, attempt), key: `${effect.key}, ${attempt.no}` } as EffectEvent] },
+    {
+      begun: (effect, attempt) => [
+        { ...intentOf(effect, attempt), key: `${effect.key}, ${attempt.no}` } as EffectEvent,
+      ],
+    },
   ],
-  ["a key that is drawn anew for each attempt, and not recorded", OTHER_KEY, keyed, wide, { keyFor: keyOfAttempt }],
-  ["a key that is drawn anew for each attempt, in the world", KEYED_TWICE, keyed, wide, { keyFor: keyOfAttempt }],
+  [
+    "a key that is drawn anew for each attempt, and not recorded",
+    OTHER_KEY,
+    keyed,
+    wide,
+    { keyFor: keyOfAttempt },
+  ],
+  [
+    "a key that is drawn anew for each attempt, in the world",
+    KEYED_TWICE,
+    keyed,
+    wide,
+    { keyFor: keyOfAttempt },
+  ],
   ["a throw of a once call taken for its outcome", UNTRUE, once, narrow, { thrown: "error" }],
   ["a throw of a keyed call taken for its outcome", UNTRUE, keyed, narrow, { thrown: "error" }],
   [
@@ -329,7 +429,9 @@ const mutants: readonly Mutant[] = [
     wide,
     {
       next: (effect, situation) =>
-        effect.mode === "once" && effect.phase === "begun" && situation.holder === "dead" ? { do: "run" } : nextMove(effect, situation),
+        effect.mode === "once" && effect.phase === "begun" && situation.holder === "dead"
+          ? { do: "run" }
+          : nextMove(effect, situation),
     },
   ],
   [
@@ -353,7 +455,9 @@ const mutants: readonly Mutant[] = [
     { ...wide, cancels: true },
     {
       next: (effect, situation) =>
-        effect.phase === "doubt" ? { do: situation.canCheck ? "check" : "doubt" } : nextMove(effect, situation),
+        effect.phase === "doubt"
+          ? { do: situation.canCheck ? "check" : "doubt" }
+          : nextMove(effect, situation),
     },
   ],
   [
@@ -361,7 +465,10 @@ const mutants: readonly Mutant[] = [
     UNASKED_IN_DOUBT,
     keyed,
     { ...wide, cancels: true },
-    { next: (effect, situation) => nextMove(effect.phase === "doubt" ? { ...effect, phase: "begun" } : effect, situation) },
+    {
+      next: (effect, situation) =>
+        nextMove(effect.phase === "doubt" ? { ...effect, phase: "begun" } : effect, situation),
+    },
   ],
   [
     "a late outcome that overwrites a recorded one",
@@ -383,11 +490,25 @@ const mutants: readonly Mutant[] = [
     { ...wide, maxLetters: 2 },
     {
       late: ({ id, phase }, { as }) =>
-        phase === "begun" || phase === "doubt" ? [{ id, is: "done", outcome: as === "ok" ? "ok" : "error", by: "late" }] : [],
+        phase === "begun" || phase === "doubt"
+          ? [{ id, is: "done", outcome: as === "ok" ? "ok" : "error", by: "late" }]
+          : [],
     },
   ],
-  ["a repeat that is made unasked after going back", UNASKED, once, { ...narrow, goesBack: true }, { likeness: () => "other" }],
-  ["a repeat that is made unasked on a fork", UNASKED, once, { ...narrow, forks: true }, { likeness: () => "other" }],
+  [
+    "a repeat that is made unasked after going back",
+    UNASKED,
+    once,
+    { ...narrow, goesBack: true },
+    { likeness: () => "other" },
+  ],
+  [
+    "a repeat that is made unasked on a fork",
+    UNASKED,
+    once,
+    { ...narrow, forks: true },
+    { likeness: () => "other" },
+  ],
   [
     "a repeat that is known by its arguments alone",
     UNASKED,
@@ -419,16 +540,34 @@ const mutants: readonly Mutant[] = [
     keyed,
     wide,
     // As if the attempt took no time at all.
-    { next: (effect, situation) => nextMove({ ...effect, validMs: (effect.validMs ?? 0) + TIMEOUT_MS - 1 }, situation) },
+    {
+      next: (effect, situation) =>
+        nextMove({ ...effect, validMs: (effect.validMs ?? 0) + TIMEOUT_MS - 1 }, situation),
+    },
   ],
-  ["a call that has been answered by mail, between the save and the start", MADE_AGAIN, keyed, wide, { looksAgain: false }],
-  ["'nothing happened' of one attempt taken for all of them", UNTRUE, keyed, wide, { notDoneCounts: () => true }],
+  [
+    "a call that has been answered by mail, between the save and the start",
+    MADE_AGAIN,
+    keyed,
+    wide,
+    { looksAgain: false },
+  ],
+  [
+    "'nothing happened' of one attempt taken for all of them",
+    UNTRUE,
+    keyed,
+    wide,
+    { notDoneCounts: () => true },
+  ],
   [
     "an attempt that timed out and is forgotten over the next",
     NOT_DEAD,
     keyedChecked,
     { ...narrow, maxAttempts: 2 },
-    { isAlone: (effect, holder, own) => holder !== "unknown" && own.every(({ no }) => no !== effect.attempt?.no) },
+    {
+      isAlone: (effect, holder, own) =>
+        holder !== "unknown" && own.every(({ no }) => no !== effect.attempt?.no),
+    },
   ],
   [
     "only the last of those who may be inside is asked after",
@@ -437,7 +576,13 @@ const mutants: readonly Mutant[] = [
     long,
     { isAlone: (_, holder, own) => holder !== "unknown" && own.length === 0 },
   ],
-  ["a person's word on an earlier attempt taken for the present one", ONCE_TWICE, once, talkative, { settles: () => true }],
+  [
+    "a person's word on an earlier attempt taken for the present one",
+    ONCE_TWICE,
+    once,
+    talkative,
+    { settles: () => true },
+  ],
   [
     "a call of a holder that nobody knows of waits for ever",
     STUCK,
@@ -454,7 +599,9 @@ const mutants: readonly Mutant[] = [
 
 describe("models with one rule broken are caught", () => {
   test.each(mutants)("%s: %s", (_, caught, kind, scope, rules) => {
-    expect([...search([kind], scope, { ...real, ...rules }, caught).broken.keys()]).toContain(caught);
+    expect([...search([kind], scope, { ...real, ...rules }, caught).broken.keys()]).toContain(
+      caught,
+    );
   });
 
   test("every invariant is broken by one of them: none is there for show", () => {

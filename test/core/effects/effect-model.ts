@@ -1,15 +1,17 @@
 /**
- * The life of calls, in every order in which its steps can happen: two processes that hold one session in turn, the calls of one reply, and
- * a world that is acted on.
+ * The life of calls, in every order in which its steps can happen: two processes that hold one
+ * session in turn, the calls of one reply, and a world that is acted on.
  *
- * What may be done about a call is decided by the functions of core/effect, what is known of it by a Course, and who holds the session by
- * core/lease. What stands between them is modelled after the runtime: a save lands or is refused as a whole; a call runs in its process
- * for as long as it likes; what it answers after nobody waits for it any more is posted. A pause needs no step of its own: among all orders
- * are those in which a process does nothing while time passes it by.
+ * What may be done about a call is decided by the functions of core/effect, what is known of it by
+ * a Course, and who holds the session by core/lease. What stands between them is modelled after the
+ * runtime: a save lands or is refused as a whole; a call runs in its process for as long as it
+ * likes; what it answers after nobody waits for it any more is posted. A pause needs no step of its
+ * own: among all orders are those in which a process does nothing while time passes it by.
  *
- * What is taken for granted: whoever is asked, `check` or a person, tells the truth. That a call did not happen is said only where it
- * cannot happen any more: by a person who knows that nobody is inside, or by a `check` that was told so. A request that is on the wire when
- * its process dies has happened by then, or never does.
+ * What is taken for granted: whoever is asked, `check` or a person, tells the truth. That a call
+ * did not happen is said only where it cannot happen any more: by a person who knows that nobody is
+ * inside, or by a `check` that was told so. A request that is on the wire when its process dies has
+ * happened by then, or never does.
  */
 import { Course, type CourseRecord } from "../../../src/core/effects/course.js";
 import {
@@ -27,7 +29,10 @@ import {
 import { freeLease, grantLease, type Lease, type Owner } from "../../../src/core/sessions/lease.js";
 
 const LEASE_MS = 1;
-/** For how long an attempt may last: longer than a lease, so that another may hold the session before. */
+/**
+ * For how long an attempt may last: longer than a lease, so that another may hold the session
+ * before.
+ */
 export const TIMEOUT_MS = 2;
 const KEY_VALID_MS = 4;
 /** How often one holder runs a call by itself. */
@@ -42,11 +47,17 @@ export interface Kind {
   readonly check?: true;
   /** What `key(args)` gives. */
   readonly named?: string;
-  /** What its arguments are on the line that is begun by going back, or by forking: the same, or others under the same name. */
+  /**
+   * What its arguments are on the line that is begun by going back, or by forking: the same, or
+   * others under the same name.
+   */
   readonly againWith?: string;
   /** Its arguments are redacted before the other line, or the fork, asks for it again. */
   readonly redacted?: true;
-  /** Nothing goes wrong with it but what goes wrong with its process: so that there are not too many worlds with two calls. */
+  /**
+   * Nothing goes wrong with it but what goes wrong with its process: so that there are not too many
+   * worlds with two calls.
+   */
   readonly calm?: true;
 }
 
@@ -148,7 +159,13 @@ function ownerOf(who: Who, life: number): Owner {
   const nonce = `${"AB"[who]}${life}`;
   const known = owners.get(nonce);
   if (known !== undefined) return known;
-  const made = Object.freeze({ boot: "boot", space: "pid:1", pid: who * 10 + life, started: "0", nonce });
+  const made = Object.freeze({
+    boot: "boot",
+    space: "pid:1",
+    pid: who * 10 + life,
+    started: "0",
+    nonce,
+  });
   owners.set(nonce, made);
   return made;
 }
@@ -166,15 +183,25 @@ export interface Rules {
   /** Whether the journal is asked once more between that save and the start. */
   readonly looksAgain: boolean;
   /** What the journal is told of a new attempt. */
-  readonly begun: (effect: Effect, attempt: NonNullable<Effect["attempt"]>) => readonly EffectEvent[];
+  readonly begun: (
+    effect: Effect,
+    attempt: NonNullable<Effect["attempt"]>,
+  ) => readonly EffectEvent[];
   /** The key that an attempt is given. */
   readonly keyFor: (effect: Effect) => string;
   /** What a throw says of a call that acts. */
   readonly thrown: "nothing" | "error";
-  /** Whether "nothing happened" speaks for the whole call. `blurred`: what became of an earlier attempt is not known. */
+  /**
+   * Whether "nothing happened" speaks for the whole call. `blurred`: what became of an earlier
+   * attempt is not known.
+   */
   readonly notDoneCounts: (blurred: boolean) => boolean;
   /** Whether `check` may be told that nobody is inside any more. */
-  readonly isAlone: (effect: Effect, holder: Situation["holder"], own: readonly Running[]) => boolean;
+  readonly isAlone: (
+    effect: Effect,
+    holder: Situation["holder"],
+    own: readonly Running[],
+  ) => boolean;
   /** What a late outcome changes. */
   readonly late: (effect: Effect, letter: Letter) => readonly EffectEvent[];
   /** Whether what a person said holds for the call as it stands. */
@@ -198,11 +225,17 @@ export const real: Rules = {
   keyFor: ({ key }) => key,
   thrown: "nothing",
   notDoneCounts: (blurred) => !blurred,
-  // A keyed call is begun again over attempts that may not have ended, and the journal knows only who began the last one.
-  isAlone: (effect, holder, own) => holder !== "unknown" && own.length === 0 && !(effect.mode === "keyed" && (effect.attempt?.no ?? 0) > 1),
+  // A keyed call is begun again over attempts that may not have ended, and the journal knows only
+  // who began the last one.
+  isAlone: (effect, holder, own) =>
+    holder !== "unknown" &&
+    own.length === 0 &&
+    !(effect.mode === "keyed" && (effect.attempt?.no ?? 0) > 1),
   late(effect, { no, as }) {
     const counts = as === "ok" || effect.attempt?.no === no;
-    return counts && (effect.phase === "begun" || effect.phase === "doubt") ? [doneBy(effect.id, as, "late")] : [];
+    return counts && (effect.phase === "begun" || effect.phase === "doubt")
+      ? [doneBy(effect.id, as, "late")]
+      : [];
   },
   // That it happened stays true; that it did not holds for the attempts that were made by then.
   settles: (effect, { no, as }) => as === "ok" || (effect.attempt?.no ?? 0) === no,
@@ -273,7 +306,10 @@ export interface Step {
   readonly met: readonly Met[];
   /** The code of a call was started. */
   readonly started?: Running;
-  /** The journal says that an attempt begins, or another asks what became of one. `told`: what `check` is told. */
+  /**
+   * The journal says that an attempt begins, or another asks what became of one. `told`: what
+   * `check` is told.
+   */
   readonly about?: {
     readonly id: string;
     readonly by: Who;
@@ -281,7 +317,10 @@ export interface Step {
     readonly told?: "dead" | "unknown";
     readonly asked?: boolean;
   };
-  /** On a line that others were left for: a call that begins there, and what was made in the part left behind. */
+  /**
+   * On a line that others were left for: a call that begins there, and what was made in the part
+   * left behind.
+   */
   readonly begins?: { readonly effect: Effect; readonly left: readonly Effect[] };
   /** It happened, for the first time or again. */
   readonly acted?: { readonly mode: Mode; readonly again: boolean; readonly inTime: boolean };
@@ -290,7 +329,8 @@ export interface Step {
   readonly took?: Letter;
 }
 
-const met = (...found: readonly (Met | false)[]): readonly Met[] => found.filter((one) => one !== false);
+const met = (...found: readonly (Met | false)[]): readonly Met[] =>
+  found.filter((one) => one !== false);
 
 export class Model {
   readonly #kinds: readonly Kind[];
@@ -310,8 +350,20 @@ export class Model {
   /** A holds the session, and nothing was called yet. */
   start(): World {
     const none = this.#intern(new Course());
-    const grant = grantLease(freeLease, { owner: ownerOf(0, 1), now: 0, leaseMs: LEASE_MS, dead: () => false });
-    const idle: Process = { up: true, life: 1, epoch: 0, view: null, making: this.#kinds.map(() => null), running: [] };
+    const grant = grantLease(freeLease, {
+      owner: ownerOf(0, 1),
+      now: 0,
+      leaseMs: LEASE_MS,
+      dead: () => false,
+    });
+    const idle: Process = {
+      up: true,
+      life: 1,
+      epoch: 0,
+      view: null,
+      making: this.#kinds.map(() => null),
+      running: [],
+    };
     return {
       now: 0,
       lease: (grant as { granted: Lease }).granted,
@@ -327,14 +379,21 @@ export class Model {
   }
 
   steps(world: World): Step[] {
-    const found = [...both.flatMap((who) => this.#stepsOf(world, who)), ...this.#people(world), ...this.#forked(world)];
+    const found = [
+      ...both.flatMap((who) => this.#stepsOf(world, who)),
+      ...this.#people(world),
+      ...this.#forked(world),
+    ];
     found.push({ name: "tick", to: { ...world, now: world.now + 1 }, met: [] });
     return found;
   }
 
   #stepsOf(world: World, who: Who): Step[] {
     const me = at(world, who);
-    if (!me.up) return me.life + world.processes[who === 0 ? 1 : 0].life - 2 < this.#scope.restarts ? [restart(world, who)] : [];
+    if (!me.up)
+      return me.life + world.processes[who === 0 ? 1 : 0].life - 2 < this.#scope.restarts
+        ? [restart(world, who)]
+        : [];
     return [
       // One that does nothing may as well live: it is only ever asked about.
       ...(me.epoch === 0 && me.running.length === 0 ? [] : [this.#crash(world, who)]),
@@ -354,16 +413,29 @@ export class Model {
       running.some(({ acted }) => !acted) && "crash inside, before it acted",
       running.some(({ acted }) => acted) && "crash inside, after it acted",
       making.some((one) => one?.at === "answered") && "crash before the outcome is saved",
-      epoch === world.lease.epoch && openIn(world.course).some(({ phase }) => phase === "doubt") && "crash in doubt",
+      epoch === world.lease.epoch &&
+        openIn(world.course).some(({ phase }) => phase === "doubt") &&
+        "crash in doubt",
     );
-    const to = change(world, who, { up: false, epoch: 0, view: null, making: making.map(() => null), running: [] });
+    const to = change(world, who, {
+      up: false,
+      epoch: 0,
+      view: null,
+      making: making.map(() => null),
+      running: [],
+    });
     return { name: "crash", to, met: places };
   }
 
   #takeOver(world: World, who: Who): Step[] {
     const me = at(world, who);
     const isIdle = me.making.every((one) => one === null);
-    if (me.epoch === world.lease.epoch || (me.epoch !== 0 && !isIdle) || world.lease.epoch >= this.#scope.maxEpoch) return [];
+    if (
+      me.epoch === world.lease.epoch ||
+      (me.epoch !== 0 && !isIdle) ||
+      world.lease.epoch >= this.#scope.maxEpoch
+    )
+      return [];
     const before = world.lease.owner as Owner;
     const grant = grantLease(world.lease, {
       owner: ownerOf(who, me.life),
@@ -378,28 +450,51 @@ export class Model {
     const theirs = them.running.filter(({ id }) => open.some((effect) => effect.id === id));
     const isDead = !isAlive(world, before);
     const places = met(
-      isDead && open.some(({ id }) => !happened(world, id)) && "taken over from the dead: before it acted",
-      isDead && open.some(({ id }) => happened(world, id)) && "taken over from the dead: after it acted",
-      theirs.some(({ end }) => world.now < end) && "taken over from the silent: while it is inside and in its time",
-      theirs.some(({ end }) => world.now >= end) && "taken over from the silent: while it is inside past its time",
+      isDead &&
+        open.some(({ id }) => !happened(world, id)) &&
+        "taken over from the dead: before it acted",
+      isDead &&
+        open.some(({ id }) => happened(world, id)) &&
+        "taken over from the dead: after it acted",
+      theirs.some(({ end }) => world.now < end) &&
+        "taken over from the silent: while it is inside and in its time",
+      theirs.some(({ end }) => world.now >= end) &&
+        "taken over from the silent: while it is inside past its time",
       me.running.length > 0 && "the same process again, with its own call still inside",
     );
-    const superseded = them.epoch === world.lease.epoch ? change(world, other, { view: world.course }) : world;
-    const to = change(superseded, who, { epoch: grant.granted.epoch, view: null }, { lease: grant.granted });
+    const superseded =
+      them.epoch === world.lease.epoch ? change(world, other, { view: world.course }) : world;
+    const to = change(
+      superseded,
+      who,
+      { epoch: grant.granted.epoch, view: null },
+      { lease: grant.granted },
+    );
     return [{ name: `${"AB"[who]} takes over`, to, met: places }];
   }
 
   // ---- saving
 
-  /** What a holder adds to the journal. Refused, it learns that it was superseded, and posts what it knows. */
-  #save(world: World, who: Who, events: readonly EffectEvent[], then: (saved: World) => Omit<Step, "saved">): Step {
+  /**
+   * What a holder adds to the journal. Refused, it learns that it was superseded, and posts what it
+   * knows.
+   */
+  #save(
+    world: World,
+    who: Who,
+    events: readonly EffectEvent[],
+    then: (saved: World) => Omit<Step, "saved">,
+  ): Step {
     const me = at(world, who);
     if (!this.#rules.lands(world.lease, me.epoch)) {
       const { to, posted } = this.#superseded(world, who);
       return {
         name: "save refused",
         to,
-        met: met("save of a superseded holder refused", posted && "outcome of a superseded holder posted"),
+        met: met(
+          "save of a superseded holder refused",
+          posted && "outcome of a superseded holder posted",
+        ),
         saved: { epoch: me.epoch },
       };
     }
@@ -417,8 +512,11 @@ export class Model {
     const known = followers.get(text);
     if (known !== undefined) return known;
     const after = course.copy();
-    const begins = events.some((event) => event.is === "begun" || (event.is === "intent" && event.attempt !== undefined));
-    if (self !== undefined && begins && after.holder?.nonce !== self.nonce) after.apply({ held: self }, undefined, 0);
+    const begins = events.some(
+      (event) => event.is === "begun" || (event.is === "intent" && event.attempt !== undefined),
+    );
+    if (self !== undefined && begins && after.holder?.nonce !== self.nonce)
+      after.apply({ held: self }, undefined, 0);
     for (const event of events) {
       const record: CourseRecord = { effect: event };
       after.apply(record, event.is === "done" ? { value: event.outcome } : undefined, 0);
@@ -435,14 +533,27 @@ export class Model {
       view: null,
       making: making.map(() => null),
       // Nobody will ever hear of those that do no harm.
-      running: running.flatMap((one) => (acts(this.#kinds[one.call] as Kind) ? [{ ...one, over: true }] : [])),
+      running: running.flatMap((one) =>
+        acts(this.#kinds[one.call] as Kind) ? [{ ...one, over: true }] : [],
+      ),
     });
     const view = courseOf(world, who);
     let posted = false;
     for (const one of making) {
       const effect = one === null ? undefined : view.get(one.id);
-      if (one === null || effect === undefined || !acts(effect) || (one.at !== "answered" && one.at !== "failed")) continue;
-      to = this.#post(to, { kind: "late", id: one.id, no: effect.attempt?.no ?? 1, as: one.at === "answered" ? "ok" : "error" });
+      if (
+        one === null ||
+        effect === undefined ||
+        !acts(effect) ||
+        (one.at !== "answered" && one.at !== "failed")
+      )
+        continue;
+      to = this.#post(to, {
+        kind: "late",
+        id: one.id,
+        no: effect.attempt?.no ?? 1,
+        as: one.at === "answered" ? "ok" : "error",
+      });
       posted = true;
     }
     return { to, posted };
@@ -451,9 +562,17 @@ export class Model {
   /** Where there is no room for it, it is lost: whoever posts late does so as well as it can. */
   #post(world: World, letter: Letter): World {
     if (world.inbox.length >= this.#scope.maxLetters) return world;
-    if (letter.kind === "late" && world.inbox.some(({ kind, id, no }) => kind === "late" && id === letter.id && no === letter.no))
+    if (
+      letter.kind === "late" &&
+      world.inbox.some(
+        ({ kind, id, no }) => kind === "late" && id === letter.id && no === letter.no,
+      )
+    )
       return world;
-    return { ...world, inbox: [...world.inbox, letter].toSorted((a, b) => (letterCode(a) < letterCode(b) ? -1 : 1)) };
+    return {
+      ...world,
+      inbox: [...world.inbox, letter].toSorted((a, b) => (letterCode(a) < letterCode(b) ? -1 : 1)),
+    };
   }
 
   // ---- a holder, or one who believes to be
@@ -463,11 +582,16 @@ export class Model {
     const course = courseOf(world, who);
     const { making, epoch } = at(world, who);
     const missing = this.#missing(course);
-    if (missing.length > 0 && making.every((one) => one === null)) found.push(this.#intend(world, who, missing));
+    if (missing.length > 0 && making.every((one) => one === null))
+      found.push(this.#intend(world, who, missing));
     for (const [call, one] of making.entries()) found.push(...this.#make(world, who, call, one));
     if (epoch === world.lease.epoch) {
-      for (const [i, letter] of world.inbox.entries()) if (world.inbox.indexOf(letter) === i) found.push(this.#take(world, who, letter));
-      found.push(...this.#lines(world, who), ...(this.#scope.cancels ? this.#cancel(world, who) : []));
+      for (const [i, letter] of world.inbox.entries())
+        if (world.inbox.indexOf(letter) === i) found.push(this.#take(world, who, letter));
+      found.push(
+        ...this.#lines(world, who),
+        ...(this.#scope.cancels ? this.#cancel(world, who) : []),
+      );
     }
     return found;
   }
@@ -500,12 +624,20 @@ export class Model {
     return course.ofReply(REPLY).get(call) ?? shared;
   }
 
-  #intentOf(line: string, call: number, now: number, left: readonly Effect[]): EffectEvent & { readonly is: "intent" } {
+  #intentOf(
+    line: string,
+    call: number,
+    now: number,
+    left: readonly Effect[],
+  ): EffectEvent & { readonly is: "intent" } {
     const { mode, named, againWith, redacted } = this.#kinds[call] as Kind;
     const same = line === "a" || againWith === undefined ? `args ${named ?? call}` : againWith;
     const id = `${line}-${call}`;
     const asked = { name: TOOL, same, ...(named !== undefined && { named }) };
-    const like = left.find((made) => this.#rules.likeness(asked, redacted ? { ...made, same: UNKNOWN } : made) !== "other");
+    const like = left.find(
+      (made) =>
+        this.#rules.likeness(asked, redacted ? { ...made, same: UNKNOWN } : made) !== "other",
+    );
     return {
       id,
       is: "intent",
@@ -516,7 +648,9 @@ export class Model {
       call: [REPLY, call],
       same,
       ...(mode === "keyed" && { validMs: KEY_VALID_MS }),
-      ...(like === undefined || mode === "repeatable" ? { attempt: attemptAt(now, 1) } : { waits: { for: "repeat", of: like.id } }),
+      ...(like === undefined || mode === "repeatable"
+        ? { attempt: attemptAt(now, 1) }
+        : { waits: { for: "repeat", of: like.id } }),
     };
   }
 
@@ -535,7 +669,9 @@ export class Model {
     return this.#save(world, who, intents, (saved) => {
       const making = at(saved, who).making.map((one, call) => {
         const intent = begun.find((other) => other.call?.[1] === call);
-        return intent === undefined ? one : { ...fresh(intent.id), at: "starting" as const, tries: 1 };
+        return intent === undefined
+          ? one
+          : { ...fresh(intent.id), at: "starting" as const, tries: 1 };
       });
       const first = begun.map(({ id }) => saved.course.get(id) as Effect).find(acts);
       const waits = intents.flatMap((intent) => (intent.waits === undefined ? [] : [intent]));
@@ -546,14 +682,19 @@ export class Model {
           "intents saved",
           intents.length < missing.length && "shared by name",
           waits.length > 0 && "repeat waits",
-          waits.some(({ same }) => world.left.every((made) => made.same !== same)) && "repeat by name waits",
+          waits.some(({ same }) => world.left.every((made) => made.same !== same)) &&
+            "repeat by name waits",
         ),
         ...(first !== undefined && { begins: { effect: first, left: world.left } }),
       };
     });
   }
 
-  #startUnsaved(world: World, who: Who, intent: (EffectEvent & { readonly is: "intent" }) | undefined): Step {
+  #startUnsaved(
+    world: World,
+    who: Who,
+    intent: (EffectEvent & { readonly is: "intent" }) | undefined,
+  ): Step {
     if (intent === undefined) return { name: "wait", to: world, met: [] };
     const call = intent.call?.[1] ?? 0;
     const started: Running = {
@@ -567,8 +708,15 @@ export class Model {
       blurred: false,
     };
     const { making, running } = at(world, who);
-    const next = making.map((one, i) => (i === call ? { ...fresh(intent.id), at: "inside" as const, tries: 1 } : one));
-    return { name: "start", to: change(world, who, { making: next, running: [...running, started] }), met: [], started };
+    const next = making.map((one, i) =>
+      i === call ? { ...fresh(intent.id), at: "inside" as const, tries: 1 } : one,
+    );
+    return {
+      name: "start",
+      to: change(world, who, { making: next, running: [...running, started] }),
+      met: [],
+      started,
+    };
   }
 
   #make(world: World, who: Who, call: number, one: Making | null): Step[] {
@@ -593,16 +741,22 @@ export class Model {
 
   #record(world: World, who: Who, call: number, { id, at: stage, by }: Making): Step {
     const wasDone = world.course.get(id)?.phase === "done";
-    return this.#save(world, who, [doneBy(id, stage === "answered" ? "ok" : "error", by)], (saved) => ({
-      name: stage === "answered" ? "record result" : "record error",
-      to: making(saved, who, call, null),
-      met: met(wasDone && "outcome recorded while another was on its way"),
-    }));
+    return this.#save(
+      world,
+      who,
+      [doneBy(id, stage === "answered" ? "ok" : "error", by)],
+      (saved) => ({
+        name: stage === "answered" ? "record result" : "record error",
+        to: making(saved, who, call, null),
+        met: met(wasDone && "outcome recorded while another was on its way"),
+      }),
+    );
   }
 
   #decide(world: World, who: Who, call: number, one: Making): Step[] {
     const effect = courseOf(world, who).get(one.id);
-    if (effect === undefined) return [{ name: "stop", to: making(world, who, call, null), met: [] }];
+    if (effect === undefined)
+      return [{ name: "stop", to: making(world, who, call, null), met: [] }];
     const { check } = this.#kinds[call] as Kind;
     const holder = one.tries > 0 ? "ended" : holderOf(world, who, effect);
     const situation: Situation = {
@@ -612,13 +766,20 @@ export class Model {
       triesLeft: one.tries < TRIES,
       canCheck: check === true && !one.asked,
     };
-    const move: Move = one.mustRun && effect.phase !== "done" ? { do: "run" } : this.#rules.next(effect, situation);
+    const move: Move =
+      one.mustRun && effect.phase !== "done" ? { do: "run" } : this.#rules.next(effect, situation);
     switch (move.do) {
       case "answer":
       case "wait":
         return [{ name: "answer", to: making(world, who, call, null), met: [] }];
       case "pause":
-        return [{ name: "pause", to: making(world, who, call, null), met: met("a pause until another's time is up") }];
+        return [
+          {
+            name: "pause",
+            to: making(world, who, call, null),
+            met: met("a pause until another's time is up"),
+          },
+        ];
       case "fail":
         return [{ name: "fail", to: making(world, who, call, { ...one, at: "failed" }), met: [] }];
       case "doubt":
@@ -632,8 +793,13 @@ export class Model {
 
   #doubt(world: World, who: Who, call: number, effect: Effect): Step[] {
     if (effect.phase === "doubt")
-      return at(world, who).making[call] === null ? [] : [{ name: "still in doubt", to: making(world, who, call, null), met: [] }];
-    const isOld = effect.mode === "keyed" && effect.first !== undefined && world.now - effect.first.at + TIMEOUT_MS > KEY_VALID_MS;
+      return at(world, who).making[call] === null
+        ? []
+        : [{ name: "still in doubt", to: making(world, who, call, null), met: [] }];
+    const isOld =
+      effect.mode === "keyed" &&
+      effect.first !== undefined &&
+      world.now - effect.first.at + TIMEOUT_MS > KEY_VALID_MS;
     return [
       this.#save(world, who, [{ id: effect.id, is: "doubt" }], (saved) => ({
         name: "doubt",
@@ -643,7 +809,14 @@ export class Model {
     ];
   }
 
-  #check(world: World, who: Who, call: number, one: Making, effect: Effect, holder: Situation["holder"]): Step[] {
+  #check(
+    world: World,
+    who: Who,
+    call: number,
+    one: Making,
+    effect: Effect,
+    holder: Situation["holder"],
+  ): Step[] {
     const own = at(world, who).running.filter(({ id }) => id === effect.id);
     const told = this.#rules.isAlone(effect, holder, own) ? "dead" : "unknown";
     const about = { id: effect.id, by: who, is: "check", told } as const;
@@ -655,8 +828,11 @@ export class Model {
       about,
     });
     const nothing = answer("check: no answer", {});
-    const found = [effect.phase === "doubt" ? { ...nothing, to: making(world, who, call, null) } : nothing];
-    if (happened(world, effect.id)) found.push(answer("check: result", { at: "answered", by: "check" }));
+    const found = [
+      effect.phase === "doubt" ? { ...nothing, to: making(world, who, call, null) } : nothing,
+    ];
+    if (happened(world, effect.id))
+      found.push(answer("check: result", { at: "answered", by: "check" }));
     else if (told === "dead" || !isInside(world, effect.id)) {
       found.push(answer("check: error", { at: "failed", by: "check" }));
       found.push(answer("check: retry", { mustRun: true, blurred: false }));
@@ -676,7 +852,10 @@ export class Model {
       mustRun: false,
       blurred: one.mustRun ? one.blurred : effect.phase === "begun",
     };
-    if (!acts(effect)) return one.tries >= TRIES ? [] : [{ name: "run", to: making(world, who, call, next), met: [] }];
+    if (!acts(effect))
+      return one.tries >= TRIES
+        ? []
+        : [{ name: "run", to: making(world, who, call, next), met: [] }];
     if (no > this.#scope.maxAttempts) return [];
     const event = this.#rules.begun(effect, attemptAt(world.now, no));
     return [
@@ -684,10 +863,18 @@ export class Model {
         name: "begin",
         to: making(saved, who, call, next),
         met: met(
-          effect.mode === "keyed" && effect.phase === "begun" && !one.mustRun && "run again under its key",
+          effect.mode === "keyed" &&
+            effect.phase === "begun" &&
+            !one.mustRun &&
+            "run again under its key",
           effect.waited?.[0]?.for === "repeat" && "repeat approved and made",
         ),
-        about: { id: effect.id, by: who, is: "begun", asked: one.mustRun || effect.phase === "ready" },
+        about: {
+          id: effect.id,
+          by: who,
+          is: "begun",
+          asked: one.mustRun || effect.phase === "ready",
+        },
         begins: { effect: saved.course.get(effect.id) as Effect, left: world.left },
       })),
     ];
@@ -695,7 +882,8 @@ export class Model {
 
   #start(world: World, who: Who, call: number, one: Making): Step {
     const effect = courseOf(world, who).get(one.id) as Effect;
-    if (this.#rules.looksAgain && effect.phase === "done") return { name: "do not start", to: making(world, who, call, null), met: [] };
+    if (this.#rules.looksAgain && effect.phase === "done")
+      return { name: "do not start", to: making(world, who, call, null), met: [] };
     const started: Running = {
       call,
       id: effect.id,
@@ -707,7 +895,12 @@ export class Model {
       blurred: one.blurred,
     };
     const inside = making(world, who, call, { ...one, at: "inside" });
-    return { name: "start", to: change(inside, who, { running: [...at(inside, who).running, started] }), met: [], started };
+    return {
+      name: "start",
+      to: change(inside, who, { running: [...at(inside, who).running, started] }),
+      met: [],
+      started,
+    };
   }
 
   // ---- a call that runs
@@ -715,13 +908,25 @@ export class Model {
   #inside(world: World, who: Who, running: Running): Step[] {
     const { call, acted, over, end, id } = running;
     const kind = this.#kinds[call] as Kind;
-    if (!acts(kind)) return [this.#answers(world, who, running), ...(kind.calm ? [] : [this.#throws(world, who, running)])];
+    if (!acts(kind))
+      return [
+        this.#answers(world, who, running),
+        ...(kind.calm ? [] : [this.#throws(world, who, running)]),
+      ];
     const found = kind.calm && !over ? [] : [this.#throws(world, who, running)];
     if (acted) found.push(this.#answers(world, who, running));
-    else found.push(this.#acts(world, who, running, kind.mode), ...(kind.calm ? [] : [this.#notDone(world, who, running)]));
+    else
+      found.push(
+        this.#acts(world, who, running, kind.mode),
+        ...(kind.calm ? [] : [this.#notDone(world, who, running)]),
+      );
     const one = at(world, who).making[call];
     if (!over && world.now >= end && one?.id === id) {
-      const to = making(replaced(world, who, running, { ...running, over: true }), who, call, { ...one, at: "deciding", blurred: true });
+      const to = making(replaced(world, who, running, { ...running, over: true }), who, call, {
+        ...one,
+        at: "deciding",
+        blurred: true,
+      });
       found.push({ name: "time out", to, met: met("timed out") });
     }
     return found;
@@ -732,11 +937,21 @@ export class Model {
     const to = replaced(world, who, running, { ...running, acted: true });
     const again = happened(world, id);
     // Whoever is called knows a key for as long as it is valid; without one it does as it is told.
-    const known = world.ledger.find((act) => mode === "keyed" && act.key === key && world.now - act.at < KEY_VALID_MS);
-    if (known !== undefined) return { name: "known by its key", to, met: met("acted once for two attempts") };
+    const known = world.ledger.find(
+      (act) => mode === "keyed" && act.key === key && world.now - act.at < KEY_VALID_MS,
+    );
+    if (known !== undefined)
+      return { name: "known by its key", to, met: met("acted once for two attempts") };
     const act: Act = { id, key, at: mode === "keyed" ? world.now : -KEY_VALID_MS };
-    const ledger = [...to.ledger.filter((other) => other.key !== key), act].toSorted((a, b) => (a.key < b.key ? -1 : 1));
-    return { name: "act", to: { ...to, ledger }, met: [], acted: { mode, again, inTime: world.now < end } };
+    const ledger = [...to.ledger.filter((other) => other.key !== key), act].toSorted((a, b) =>
+      a.key < b.key ? -1 : 1,
+    );
+    return {
+      name: "act",
+      to: { ...to, ledger },
+      met: [],
+      acted: { mode, again, inTime: world.now < end },
+    };
   }
 
   #answers(world: World, who: Who, running: Running): Step {
@@ -746,7 +961,9 @@ export class Model {
     if (over || one === null || one === undefined)
       return {
         name: "answer late",
-        to: acts(this.#kinds[call] as Kind) ? this.#post(to, { kind: "late", id, no, as: "ok" }) : to,
+        to: acts(this.#kinds[call] as Kind)
+          ? this.#post(to, { kind: "late", id, no, as: "ok" })
+          : to,
         met: [],
       };
     const places = met(world.now >= end && "answered past its time");
@@ -759,7 +976,11 @@ export class Model {
     const one = at(world, who).making[call];
     if (over || one === null || one === undefined) return { name: "throw late", to, met: [] };
     const isError = this.#rules.thrown === "error" && acts(this.#kinds[call] as Kind);
-    return { name: "throw", to: making(to, who, call, { ...one, at: isError ? "failed" : "deciding", blurred: true }), met: [] };
+    return {
+      name: "throw",
+      to: making(to, who, call, { ...one, at: isError ? "failed" : "deciding", blurred: true }),
+      met: [],
+    };
   }
 
   /** Nothing happened, it says: in this attempt. */
@@ -769,11 +990,23 @@ export class Model {
     const one = at(world, who).making[call];
     const counts = this.#rules.notDoneCounts(blurred);
     if (over || one === null || one === undefined)
-      return { name: "not done, late", to: counts ? this.#post(to, { kind: "late", id, no, as: "error" }) : to, met: [] };
+      return {
+        name: "not done, late",
+        to: counts ? this.#post(to, { kind: "late", id, no, as: "error" }) : to,
+        met: [],
+      };
     if (!counts)
-      return { name: "not done", to: making(to, who, call, { ...one, at: "deciding" }), met: met("nothing happened, but perhaps before") };
+      return {
+        name: "not done",
+        to: making(to, who, call, { ...one, at: "deciding" }),
+        met: met("nothing happened, but perhaps before"),
+      };
     if (one.tries >= TRIES)
-      return { name: "not done", to: making(to, who, call, { ...one, at: "failed" }), met: met("nothing happened: its outcome") };
+      return {
+        name: "not done",
+        to: making(to, who, call, { ...one, at: "failed" }),
+        met: met("nothing happened: its outcome"),
+      };
     return {
       name: "not done",
       to: making(to, who, call, { ...one, at: "deciding", mustRun: true }),
@@ -792,7 +1025,8 @@ export class Model {
         to: this.#post(world, { kind, id, no: attempt?.no ?? 0, as }),
         met: [],
       });
-      if (phase === "waiting" && waits?.for === "repeat") return [say("approve", "ok"), say("deny", "error")];
+      if (phase === "waiting" && waits?.for === "repeat")
+        return [say("approve", "ok"), say("deny", "error")];
       if (phase !== "doubt") return [];
       if (happened(world, id)) return [say("settle", "ok")];
       return isInside(world, id) ? [] : [say("settle", "error"), say("settle", "retry")];
@@ -810,12 +1044,22 @@ export class Model {
       kind === "late" && counted && is("begun") && "late outcome settled a call",
       kind === "late" && counted && is("doubt") && "late outcome settled a doubt",
       kind === "late" && is("done") && "late outcome of a call that is done",
-      kind === "late" && as === "error" && !counted && !is("done") && effect !== undefined && "late failure of an earlier attempt",
+      kind === "late" &&
+        as === "error" &&
+        !counted &&
+        !is("done") &&
+        effect !== undefined &&
+        "late failure of an earlier attempt",
       kind === "settle" && counted && `settled: ${as === "ok" ? "result" : as}`,
       kind === "settle" && !counted && is("doubt") && "settled too late",
       kind === "deny" && counted && "repeat denied",
     );
-    return this.#save(world, who, events, (saved) => ({ name: `take ${kind} ${as}`, to: { ...saved, inbox }, met: places, took: letter }));
+    return this.#save(world, who, events, (saved) => ({
+      name: `take ${kind} ${as}`,
+      to: { ...saved, inbox },
+      met: places,
+      took: letter,
+    }));
   }
 
   #says(effect: Effect, letter: Letter): readonly EffectEvent[] {
@@ -829,7 +1073,9 @@ export class Model {
         return phase === "waiting" ? [{ id, is: "done", outcome: "denied" }] : [];
       case "settle":
         if (phase !== "doubt" || !this.#rules.settles(effect, letter)) return [];
-        return letter.as === "retry" ? [{ id, is: "retry", by: "person" }] : [doneBy(id, letter.as, "person")];
+        return letter.as === "retry"
+          ? [{ id, is: "retry", by: "person" }]
+          : [doneBy(id, letter.as, "person")];
     }
   }
 
@@ -840,14 +1086,28 @@ export class Model {
     const found: Step[] = [];
     if (world.place.toBase() === undefined && world.course !== world.place)
       found.push({ name: "checkpoint", to: { ...world, place: world.course }, met: [] });
-    const isOpen = openIn(world.course).some((effect) => acts(effect) && effect.first !== undefined);
-    if (isOpen || at(world, who).making.some((one) => one !== null) || effectsOf(world.course).length === 0) return found;
+    const isOpen = openIn(world.course).some(
+      (effect) => acts(effect) && effect.first !== undefined,
+    );
+    if (
+      isOpen ||
+      at(world, who).making.some((one) => one !== null) ||
+      effectsOf(world.course).length === 0
+    )
+      return found;
     const places = met(
       "went back",
-      effectsOf(world.place).some((effect) => acts(effect) && effect.phase !== "done") && "went back to where a call was open",
-      effectsOf(world.place).some((effect) => acts(effect) && effect.phase === "done") && "went back to where a call was done",
+      effectsOf(world.place).some((effect) => acts(effect) && effect.phase !== "done") &&
+        "went back to where a call was open",
+      effectsOf(world.place).some((effect) => acts(effect) && effect.phase === "done") &&
+        "went back to where a call was done",
     );
-    const to: World = { ...world, line: "b", course: this.#begunAt(world.place), left: leftBehind(world.course, world.place) };
+    const to: World = {
+      ...world,
+      line: "b",
+      course: this.#begunAt(world.place),
+      left: leftBehind(world.course, world.place),
+    };
     found.push({ name: "go back", to, met: places });
     return found;
   }
@@ -858,12 +1118,21 @@ export class Model {
     return this.#intern(course);
   }
 
-  /** A fork is held by a process of its own, and only its first call is looked at: what matters is whether it is begun. */
+  /**
+   * A fork is held by a process of its own, and only its first call is looked at: what matters is
+   * whether it is begun.
+   */
   #forked(world: World): Step[] {
     const { fork } = world;
     if (!this.#scope.forks) return [];
     if (fork === null)
-      return [{ name: "fork", to: { ...world, fork: { from: world.place, course: this.#begunAt(world.place) } }, met: [] }];
+      return [
+        {
+          name: "fork",
+          to: { ...world, fork: { from: world.place, course: this.#begunAt(world.place) } },
+          met: [],
+        },
+      ];
     const left = [...world.left, ...leftBehind(world.course, fork.from)];
     const effect = this.#find(fork.course, 0);
     const goOn = (events: readonly EffectEvent[]): World => ({
@@ -879,12 +1148,16 @@ export class Model {
         {
           name: "fork: intend",
           to,
-          met: met(intent.waits !== undefined && "fork waits", isNew && "fork made what nobody had made"),
+          met: met(
+            intent.waits !== undefined && "fork waits",
+            isNew && "fork made what nobody had made",
+          ),
           ...(isNew && { begins: begun(to) }),
         },
       ];
     }
-    if (effect.phase === "waiting") return [{ name: "fork: approve", to: goOn([{ id: effect.id, is: "approved" }]), met: [] }];
+    if (effect.phase === "waiting")
+      return [{ name: "fork: approve", to: goOn([{ id: effect.id, is: "approved" }]), met: [] }];
     if (effect.phase !== "ready") return [];
     const to = goOn([{ id: effect.id, is: "begun", attempt: attemptAt(world.now, 1) }]);
     return [{ name: "fork: begin", to, met: met("fork approved and made"), begins: begun(to) }];
@@ -892,7 +1165,10 @@ export class Model {
 
   // ---- telling worlds apart
 
-  /** Courses that say the same are one object, so that what was found out about one need not be found out again. */
+  /**
+   * Courses that say the same are one object, so that what was found out about one need not be
+   * found out again.
+   */
   #intern(course: Course): Course {
     const text = JSON.stringify(course.toBase() ?? null);
     const known = this.#courses.get(text);
@@ -901,28 +1177,37 @@ export class Model {
   }
 
   /**
-   * One text for all worlds that go on in the same way. Times count by how far off they are, and only as far as somebody asks: so there are
-   * finitely many worlds, and no last moment.
+   * One text for all worlds that go on in the same way. Times count by how far off they are, and
+   * only as far as somebody asks: so there are finitely many worlds, and no last moment.
    */
   keyOf(world: World): string {
     const { now, lease, course, line, place, left, processes, inbox, ledger, fork } = world;
-    const owner = processes.findIndex(({ up, life }, who) => up && ownerOf(who as Who, life) === lease.owner);
+    const owner = processes.findIndex(
+      ({ up, life }, who) => up && ownerOf(who as Who, life) === lease.owner,
+    );
     let key = `${line}${lease.epoch}${owner === -1 ? "-" : `${owner}${lease.until > now ? 1 : 0}`}${this.#keyOfCourse(course, now)}`;
-    if (this.#scope.goesBack || this.#scope.forks) key += `@${line === "a" || fork === null ? this.#short(keyOfPlace(place)) : ""}`;
+    if (this.#scope.goesBack || this.#scope.forks)
+      key += `@${line === "a" || fork === null ? this.#short(keyOfPlace(place)) : ""}`;
     for (const effect of left) key += `<${effect.id}${effect.attempt?.no}`;
     for (const { up, life, epoch, view, making: made, running } of processes) {
       key += `|${up ? 1 : 0}${life}${epoch}${view === null ? "-" : this.#keyOfCourse(view, now)}`;
       for (const one of made) key += one === null ? "-" : this.#short(keyOfMaking(one));
       for (const { id, no, key: under, end, acted, over, blurred } of running)
-        key += this.#short(`${id}${no}${under}${Math.max(0, end - now)}${acted ? 1 : 0}${over ? 1 : 0}${blurred ? 1 : 0}`);
+        key += this.#short(
+          `${id}${no}${under}${Math.max(0, end - now)}${acted ? 1 : 0}${over ? 1 : 0}${blurred ? 1 : 0}`,
+        );
     }
     key += "|";
     for (const letter of inbox) key += this.#short(letterCode(letter));
     key += "|";
     // For how long a key is known matters as long as somebody may still act under it.
     for (const { id, key: under, at: when } of ledger)
-      key += this.#short(`${id}${under}${mayAct(world, id) ? Math.min(now - when, KEY_VALID_MS) : ""}`);
-    return fork === null ? key : `${key}|${this.#short(`${keyOfPlace(fork.from)}|${keyOfPlace(fork.course)}`)}`;
+      key += this.#short(
+        `${id}${under}${mayAct(world, id) ? Math.min(now - when, KEY_VALID_MS) : ""}`,
+      );
+    return fork === null
+      ? key
+      : `${key}|${this.#short(`${keyOfPlace(fork.from)}|${keyOfPlace(fork.course)}`)}`;
   }
 
   #keyOfCourse(course: Course, now: number): string {
@@ -939,14 +1224,16 @@ export class Model {
   #short(text: string): string {
     const known = this.#shorts.get(text);
     if (known !== undefined) return known;
-    if (this.#shorts.size > 0xf000) throw new Error("There are not enough characters to tell these worlds apart.");
+    if (this.#shorts.size > 0xf000)
+      throw new Error("There are not enough characters to tell these worlds apart.");
     const short = String.fromCharCode(0x100 + this.#shorts.size);
     this.#shorts.set(text, short);
     return short;
   }
 }
 
-const mayAct = (world: World, id: string): boolean => (world.course.get(id)?.phase ?? "done") !== "done" || isInside(world, id);
+const mayAct = (world: World, id: string): boolean =>
+  (world.course.get(id)?.phase ?? "done") !== "done" || isInside(world, id);
 
 /** What a holder still asks of where it is. */
 function keyOfMaking({ id, at: stage, no, tries, asked, mustRun, blurred, by }: Making): string {
@@ -964,10 +1251,14 @@ function keyOfMaking({ id, at: stage, no, tries, asked, mustRun, blurred, by }: 
   }
 }
 
-/** Of a place to go back to only that is asked what is over there, and what it is for that something waits. */
+/**
+ * Of a place to go back to only that is asked what is over there, and what it is for that something
+ * waits.
+ */
 function keyOfPlace(course: Course): string {
   let key = "";
-  for (const { id, phase, outcome, by, waited } of effectsOf(course)) key += `;${id}${phase}${outcome}${by}${waited?.[0]?.for}`;
+  for (const { id, phase, outcome, by, waited } of effectsOf(course))
+    key += `;${id}${phase}${outcome}${by}${waited?.[0]?.for}`;
   return key;
 }
 
@@ -975,19 +1266,47 @@ function keyOfPlace(course: Course): string {
 function keyOfCourse(course: Course, now: number): string {
   let key = "";
   for (const effect of effectsOf(course)) {
-    const { id, key: under, same, phase, mode, attempt, first, holder, outcome, by, waits, waited } = effect;
+    const {
+      id,
+      key: under,
+      same,
+      phase,
+      mode,
+      attempt,
+      first,
+      holder,
+      outcome,
+      by,
+      waits,
+      waited,
+    } = effect;
     key += `;${id}${under.slice(4)}${same}${phase}${attempt?.no}${waits?.for}${waited?.[0]?.for}`;
     if (phase === "done") key += `${outcome}${by}`;
-    else if (mode === "keyed" && first !== undefined) key += `~${Math.min(now - first.at, KEY_VALID_MS)}`;
-    if (phase === "begun" || phase === "doubt") key += `${holder?.nonce}${Math.max(0, endOf(effect) - now)}`;
+    else if (mode === "keyed" && first !== undefined)
+      key += `~${Math.min(now - first.at, KEY_VALID_MS)}`;
+    if (phase === "begun" || phase === "doubt")
+      key += `${holder?.nonce}${Math.max(0, endOf(effect) - now)}`;
   }
   return key;
 }
 
 const TOOL = "tool";
 
-const fresh = (id: string): Making => ({ id, at: "deciding", no: 1, tries: 0, asked: false, mustRun: false, blurred: false });
-const attemptAt = (now: number, no: number) => ({ no, at: now, wall: now + WALL, forMs: TIMEOUT_MS });
+const fresh = (id: string): Making => ({
+  id,
+  at: "deciding",
+  no: 1,
+  tries: 0,
+  asked: false,
+  mustRun: false,
+  blurred: false,
+});
+const attemptAt = (now: number, no: number) => ({
+  no,
+  at: now,
+  wall: now + WALL,
+  forMs: TIMEOUT_MS,
+});
 const at = (world: World, who: Who): Process => world.processes[who];
 const letterCode = ({ kind, id, no, as }: Letter): string => `${kind[0]}${id}${no}${as[0]};`;
 
@@ -996,7 +1315,9 @@ const courseOf = (world: World, who: Who): Course => at(world, who).view ?? worl
 
 const effects = new WeakMap<Course, readonly Effect[]>();
 
-/** All calls that a course knows. Courses are not changed any more once they are part of a world. */
+/**
+ * All calls that a course knows. Courses are not changed any more once they are part of a world.
+ */
 export function effectsOf(course: Course): readonly Effect[] {
   const known = effects.get(course);
   if (known !== undefined) return known;
@@ -1005,22 +1326,38 @@ export function effectsOf(course: Course): readonly Effect[] {
   return found;
 }
 
-const openIn = (course: Course): readonly Effect[] => effectsOf(course).filter(({ phase }) => phase !== "done");
+const openIn = (course: Course): readonly Effect[] =>
+  effectsOf(course).filter(({ phase }) => phase !== "done");
 
 /** What was made behind a place: also what was open there. */
 const leftBehind = (course: Course, place: Course): readonly Effect[] =>
-  effectsOf(course).filter(({ id, first }) => first !== undefined && place.get(id)?.phase !== "done");
+  effectsOf(course).filter(
+    ({ id, first }) => first !== undefined && place.get(id)?.phase !== "done",
+  );
 
-function change(world: World, who: Who, process: Partial<Process>, rest: Partial<World> = {}): World {
+function change(
+  world: World,
+  who: Who,
+  process: Partial<Process>,
+  rest: Partial<World> = {},
+): World {
   const changed = { ...world.processes[who], ...process };
-  return { ...world, ...rest, processes: who === 0 ? [changed, world.processes[1]] : [world.processes[0], changed] };
+  return {
+    ...world,
+    ...rest,
+    processes: who === 0 ? [changed, world.processes[1]] : [world.processes[0], changed],
+  };
 }
 
 const making = (world: World, who: Who, call: number, one: Making | null): World =>
   change(world, who, { making: at(world, who).making.with(call, one) });
 
 const replaced = (world: World, who: Who, running: Running, by: Running | undefined): World =>
-  change(world, who, { running: at(world, who).running.flatMap((one) => (one !== running ? [one] : by === undefined ? [] : [by])) });
+  change(world, who, {
+    running: at(world, who).running.flatMap((one) =>
+      one !== running ? [one] : by === undefined ? [] : [by],
+    ),
+  });
 
 const restart = (world: World, who: Who): Step => ({
   name: "restart",
@@ -1036,14 +1373,18 @@ function holderOf(world: World, who: Who, { id, holder, phase }: Effect): "dead"
   if (phase !== "begun" && phase !== "doubt") return "dead";
   const me = at(world, who);
   if (me.running.some((one) => one.id === id) || holder === undefined) return "unknown";
-  return holder.nonce === ownerOf(who, me.life).nonce || !isAlive(world, holder) ? "dead" : "unknown";
+  return holder.nonce === ownerOf(who, me.life).nonce || !isAlive(world, holder)
+    ? "dead"
+    : "unknown";
 }
 
-export const happened = ({ ledger }: World, id: string): boolean => ledger.some((act) => act.id === id);
+export const happened = ({ ledger }: World, id: string): boolean =>
+  ledger.some((act) => act.id === id);
 
 /** Whether it may still happen: somebody runs it and it has not acted, or is about to run it. */
 const isInside = ({ processes }: World, id: string): boolean =>
   processes.some(
     ({ running, making: made }) =>
-      running.some((one) => one.id === id && !one.acted) || made.some((one) => one?.id === id && one.at === "starting"),
+      running.some((one) => one.id === id && !one.acted) ||
+      made.some((one) => one?.id === id && one.at === "starting"),
   );

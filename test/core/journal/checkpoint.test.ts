@@ -42,7 +42,8 @@ describe("checkOptions", () => {
       metadata: { a: [1] },
     };
     expect(checkOptions(all)).toEqual(all);
-    for (const kind of ["automatic", "manual", "pre-operation", "recovery"] as const) expect(checkOptions({ kind })).toEqual({ kind });
+    for (const kind of ["automatic", "manual", "pre-operation", "recovery"] as const)
+      expect(checkOptions({ kind })).toEqual({ kind });
   });
 
   test.each([
@@ -68,7 +69,10 @@ describe("checkOptions", () => {
   ])("D8: a %s has at most %i characters", (field, limit) => {
     expect(given({ [field]: "x".repeat(limit) })).toEqual({ [field]: "x".repeat(limit) });
     const { code, details } = thrown(() => given({ [field]: "x".repeat(limit + 1) }));
-    expect({ code, details }).toEqual({ code: "TOO_LARGE", details: { path: `checkpoint.${field}`, limit } });
+    expect({ code, details }).toEqual({
+      code: "TOO_LARGE",
+      details: { path: `checkpoint.${field}`, limit },
+    });
   });
 
   test("V2: each option is read once, so a getter cannot show the check one value and the journal another", () => {
@@ -93,7 +97,9 @@ describe("options that are not what they seem", () => {
     const fail = () => {
       throw new Error("no");
     };
-    expectInvalid("checkpoint.step", () => given(Object.defineProperty({}, "step", { enumerable: true, get: fail })));
+    expectInvalid("checkpoint.step", () =>
+      given(Object.defineProperty({}, "step", { enumerable: true, get: fail })),
+    );
     expectInvalid("checkpoint", () => given(new Proxy({}, { ownKeys: fail })));
     const { proxy, revoke } = Proxy.revocable({}, {});
     revoke();
@@ -118,14 +124,21 @@ describe("checkMetadata", () => {
   });
 
   test("what is not JSON is refused with its path", () => {
-    expect(thrown(() => checkMetadata({ at: new Date() }, "metadata")).message).toBe("metadata.at: Date is not JSON.");
+    expect(thrown(() => checkMetadata({ at: new Date() }, "metadata")).message).toBe(
+      "metadata.at: Date is not JSON.",
+    );
   });
 
   test("D8: at most a mebibyte, counted in bytes", () => {
     const text = (bytes: number) => "x".repeat(bytes - '{"t":""}'.length);
     expect(checkMetadata({ t: text(MAX_METADATA_BYTES) }, "metadata")).toBeDefined();
-    const { code, details } = thrown(() => checkMetadata({ t: text(MAX_METADATA_BYTES + 1) }, "metadata"));
-    expect({ code, details }).toEqual({ code: "TOO_LARGE", details: { path: "metadata", limit: MAX_METADATA_BYTES } });
+    const { code, details } = thrown(() =>
+      checkMetadata({ t: text(MAX_METADATA_BYTES + 1) }, "metadata"),
+    );
+    expect({ code, details }).toEqual({
+      code: "TOO_LARGE",
+      details: { path: "metadata", limit: MAX_METADATA_BYTES },
+    });
   });
 });
 
@@ -157,7 +170,10 @@ describe("checkpointOf", () => {
       mark: text,
       salt: () => "0123456789abcdef",
     });
-    return { checkpoint: checkpointOf(save, end, session, (seq) => (seq < 5 ? before : line)), end };
+    return {
+      checkpoint: checkpointOf(save, end, session, (seq) => (seq < 5 ? before : line)),
+      end,
+    };
   }
 
   test("is its place, what was written, and the digest of its save", () => {
@@ -231,7 +247,13 @@ describe("checkpointOf", () => {
       reason: fc.string(),
       metadata: fc.dictionary(fc.string(), fc.jsonValue()),
     };
-    const numbers = { step: fc.nat(), messages: fc.nat(), bytes: fc.nat(), tokens: fc.nat(), tasks: fc.nat() };
+    const numbers = {
+      step: fc.nat(),
+      messages: fc.nat(),
+      bytes: fc.nat(),
+      tokens: fc.nat(),
+      tasks: fc.nat(),
+    };
     const marks = fc.record(
       {
         ...numbers,
@@ -256,8 +278,11 @@ describe("checkpointOf", () => {
 
   test("V3: is frozen, with its metadata", () => {
     const { checkpoint } = written({ step: 1, messages: 0, bytes: 0, metadata: { a: [1] } });
-    expect([checkpoint, checkpoint?.metadata, checkpoint?.metadata.a].every(Object.isFrozen)).toBe(true);
+    expect([checkpoint, checkpoint?.metadata, checkpoint?.metadata.a].every(Object.isFrozen)).toBe(
+      true,
+    );
   });
 
-  test("there is none in a save without one", () => expect(written(null).checkpoint).toBeUndefined());
+  test("there is none in a save without one", () =>
+    expect(written(null).checkpoint).toBeUndefined());
 });

@@ -3,7 +3,12 @@ import { describe, expect, test } from "vitest";
 import type { Checkpoint } from "../../../src/core/journal/checkpoint.js";
 import { content, diff, type Side } from "../../../src/core/journal/diff.js";
 import type { Message, MessageInput } from "../../../src/core/messages/message.js";
-import { type CheckpointId, type LineId, placeId, type SessionId } from "../../../src/core/values/ids.js";
+import {
+  type CheckpointId,
+  type LineId,
+  placeId,
+  type SessionId,
+} from "../../../src/core/values/ids.js";
 import { equal, type Json, type JsonObject, put } from "../../../src/core/values/json.js";
 
 const line = "0123456789abcdef" as LineId;
@@ -28,10 +33,21 @@ function checkpoint(seq: number, status: Checkpoint["status"] = "in-progress"): 
 let made = 0;
 const said = (text: string, rest: Partial<MessageInput> = {}): Message => {
   made += 1;
-  return { role: "user", content: text, ...rest, id: `${line}-${made}`, createdAt: new Date(made).toISOString(), seq: made };
+  return {
+    role: "user",
+    content: text,
+    ...rest,
+    id: `${line}-${made}`,
+    createdAt: new Date(made).toISOString(),
+    seq: made,
+  };
 };
 
-const side = (messages: readonly Message[], state: JsonObject = {}, status?: Checkpoint["status"]): Side => ({
+const side = (
+  messages: readonly Message[],
+  state: JsonObject = {},
+  status?: Checkpoint["status"],
+): Side => ({
   checkpoint: checkpoint(made + 1, status),
   messages,
   state,
@@ -41,7 +57,13 @@ const texts = (messages: readonly Message[]) => messages.map((message) => messag
 
 describe("messages", () => {
   test("what both have at the beginning and the end is counted; what stands between is shown", () => {
-    const [a, b, c, d, e] = ["a", "b", "c", "d", "e"].map((text) => said(text)) as [Message, Message, Message, Message, Message];
+    const [a, b, c, d, e] = ["a", "b", "c", "d", "e"].map((text) => said(text)) as [
+      Message,
+      Message,
+      Message,
+      Message,
+      Message,
+    ];
     const { messages, equal: same, text } = diff(side([a, b, c, e]), side([a, d, e]));
     expect(messages).toEqual({ sameAtStart: 1, sameAtEnd: 1, removed: [b, c], added: [d] });
     expect(same).toBe(false);
@@ -54,13 +76,26 @@ describe("messages", () => {
       fc.property(transcript, transcript, (from, to) => {
         const before = from.map((text) => said(text));
         const after = to.map((text) => said(text));
-        const { sameAtStart: start, sameAtEnd: end, removed, added } = diff(side(before), side(after)).messages;
+        const {
+          sameAtStart: start,
+          sameAtEnd: end,
+          removed,
+          added,
+        } = diff(side(before), side(after)).messages;
         expect(removed).toEqual(before.slice(start, before.length - end));
         expect(added).toEqual(after.slice(start, after.length - end));
         expect(from.slice(0, start)).toEqual(to.slice(0, start));
         expect(from.slice(from.length - end)).toEqual(to.slice(to.length - end));
-        expect(removed[0] === undefined || added[0] === undefined || removed[0].content !== added[0].content).toBe(true);
-        expect(removed.at(-1) === undefined || added.at(-1) === undefined || removed.at(-1)?.content !== added.at(-1)?.content).toBe(true);
+        expect(
+          removed[0] === undefined ||
+            added[0] === undefined ||
+            removed[0].content !== added[0].content,
+        ).toBe(true);
+        expect(
+          removed.at(-1) === undefined ||
+            added.at(-1) === undefined ||
+            removed.at(-1)?.content !== added.at(-1)?.content,
+        ).toBe(true);
       }),
     );
   });
@@ -70,7 +105,12 @@ describe("messages", () => {
   });
 
   test("anything the caller gave makes a difference", () => {
-    for (const rest of [{ role: "assistant" as const }, { name: "x" }, { metadata: { a: 1 } }, { reply: { finish: "stop" as const } }]) {
+    for (const rest of [
+      { role: "assistant" as const },
+      { name: "x" },
+      { metadata: { a: 1 } },
+      { reply: { finish: "stop" as const } },
+    ]) {
       const { messages } = diff(side([said("a")]), side([said("a", rest)]));
       expect([messages.removed.length, messages.added.length]).toEqual([1, 1]);
     }
@@ -78,7 +118,12 @@ describe("messages", () => {
 
   test("a message that stands twice on one side is counted once: the ends never overlap", () => {
     const { messages } = diff(side([said("a")]), side([said("a"), said("a")]));
-    expect([messages.sameAtStart, messages.sameAtEnd, texts(messages.added), texts(messages.removed)]).toEqual([1, 0, ["a"], []]);
+    expect([
+      messages.sameAtStart,
+      messages.sameAtEnd,
+      texts(messages.added),
+      texts(messages.removed),
+    ]).toEqual([1, 0, ["a"], []]);
   });
 
   test("words name the parts that are not text", () => {
@@ -89,7 +134,9 @@ describe("messages", () => {
       ],
     });
     const none = said("", { content: [{ type: "file", mediaType: "a/b", data: { url: "u" } }] });
-    expect(diff(side([]), side([parts, none])).text).toBe("+ user: look [tool-call]\n+ user: [file]");
+    expect(diff(side([]), side([parts, none])).text).toBe(
+      "+ user: look [tool-call]\n+ user: [file]",
+    );
   });
 
   test("D8: words are one row each and at most 120 characters of a text", () => {
@@ -98,7 +145,9 @@ describe("messages", () => {
   });
 
   test("words stay well-formed where a cut falls inside a pair", () => {
-    expect(diff(side([]), side([said("x".repeat(118) + "👩".repeat(10))])).text.isWellFormed()).toBe(true);
+    expect(
+      diff(side([]), side([said("x".repeat(118) + "👩".repeat(10))])).text.isWellFormed(),
+    ).toBe(true);
     expect(diff(side([]), side([said(`${" ".repeat(399)}👩`)])).text.isWellFormed()).toBe(true);
   });
 });
@@ -106,7 +155,13 @@ describe("messages", () => {
 describe("state", () => {
   const keys = fc.constantFrom("a", "b", "c", "__proto__", "constructor", "toString");
   const states = fc
-    .array(fc.tuple(keys, fc.constantFrom<Json>(null, 0, 1, "x", [1], { k: 1, l: 2 }, { l: 2, k: 1 }, {})), { maxLength: 6 })
+    .array(
+      fc.tuple(
+        keys,
+        fc.constantFrom<Json>(null, 0, 1, "x", [1], { k: 1, l: 2 }, { l: 2, k: 1 }, {}),
+      ),
+      { maxLength: 6 },
+    )
     .map((entries) => {
       const state: Record<string, Json> = {};
       for (const [key, value] of entries) put(state, key, value);
@@ -133,8 +188,10 @@ describe("state", () => {
           rebuilt.set(key, value);
         }
         expect(rebuilt.size).toBe(Object.keys(to).length);
-        for (const [key, value] of Object.entries(to)) expect(equal(rebuilt.get(key), value)).toBe(true);
-        const differences = Object.keys(added).length + Object.keys(removed).length + Object.keys(changed).length;
+        for (const [key, value] of Object.entries(to))
+          expect(equal(rebuilt.get(key), value)).toBe(true);
+        const differences =
+          Object.keys(added).length + Object.keys(removed).length + Object.keys(changed).length;
         expect(answer.equal).toBe(differences === 0);
         expect(answer.text.split("\n")).toHaveLength(Math.max(1, differences));
       }),
@@ -148,7 +205,9 @@ describe("state", () => {
     expect(JSON.stringify(gone.state.removed)).toBe('{"__proto__":{"admin":true}}');
     expect(gone.text).toBe('- state.__proto__: {"admin":true}');
     const changed = diff(side([], having), side([], JSON.parse('{"__proto__":1}') as JsonObject));
-    expect(JSON.stringify(changed.state.changed)).toBe('{"__proto__":{"from":{"admin":true},"to":1}}');
+    expect(JSON.stringify(changed.state.changed)).toBe(
+      '{"__proto__":{"from":{"admin":true},"to":1}}',
+    );
     expect(changed.text).toBe('~ state.__proto__: {"admin":true} → 1');
     expect(diff(side([], having), side([], { ...having })).equal).toBe(true);
   });

@@ -6,8 +6,17 @@ import { type Base, BLOB_FROM } from "../../../src/core/journal/record.js";
 import { revive } from "../../../src/core/journal/revive.js";
 import { firstSeq, type Save } from "../../../src/core/journal/save.js";
 import { seal } from "../../../src/core/journal/seal-save.js";
-import { type Blob, encodeMessage, type Message, type MessageInput } from "../../../src/core/messages/message.js";
-import { type SessionStatus, type StatusEvent, statusTable } from "../../../src/core/sessions/status.js";
+import {
+  type Blob,
+  encodeMessage,
+  type Message,
+  type MessageInput,
+} from "../../../src/core/messages/message.js";
+import {
+  type SessionStatus,
+  type StatusEvent,
+  statusTable,
+} from "../../../src/core/sessions/status.js";
 import { type Digest, digest } from "../../../src/core/values/digest.js";
 import { lineId, placeId } from "../../../src/core/values/ids.js";
 import { encode, type Json, put } from "../../../src/core/values/json.js";
@@ -28,15 +37,34 @@ const nobody: Bodies = {
 
 type Op =
   | { readonly do: "append"; readonly message: MessageInput }
-  | { readonly do: "splice"; readonly at: number; readonly remove: number; readonly messages: readonly MessageInput[] }
+  | {
+      readonly do: "splice";
+      readonly at: number;
+      readonly remove: number;
+      readonly messages: readonly MessageInput[];
+    }
   | { readonly do: "set"; readonly key: string; readonly value: Json }
   | { readonly do: "unset"; readonly key: string }
-  | { readonly do: "list"; readonly key: string; readonly at: number; readonly remove: number; readonly items: readonly Json[] }
-  | { readonly do: "status"; readonly event: StatusEvent; readonly reason?: string; readonly output?: Json }
+  | {
+      readonly do: "list";
+      readonly key: string;
+      readonly at: number;
+      readonly remove: number;
+      readonly items: readonly Json[];
+    }
+  | {
+      readonly do: "status";
+      readonly event: StatusEvent;
+      readonly reason?: string;
+      readonly output?: Json;
+    }
   | { readonly do: "wait"; readonly ms: number }
   | { readonly do: "save" };
 
-/** A session in its holder's hands as engine/lifecycle/session.ts has it, without a store, beside a plain model of what it must hold. */
+/**
+ * A session in its holder's hands as engine/lifecycle/session.ts has it, without a store, beside a
+ * plain model of what it must hold.
+ */
 class Live {
   fold = new Fold({ sized: true });
   saves: Save[] = [];
@@ -44,7 +72,11 @@ class Live {
   readonly blobs = new Map<Digest, string>();
   now = 1_700_000_000_000;
   #staging = new Staging();
-  model: { messages: MessageInput[]; state: Map<string, Json>; tokens: number } = { messages: [], state: new Map(), tokens: 0 };
+  model: { messages: MessageInput[]; state: Map<string, Json>; tokens: number } = {
+    messages: [],
+    state: new Map(),
+    tokens: 0,
+  };
 
   fork(): Live {
     const twin = new Live();
@@ -53,7 +85,11 @@ class Live {
     twin.ends = this.ends.slice();
     for (const [name, text] of this.blobs) twin.blobs.set(name, text);
     twin.now = this.now;
-    twin.model = { messages: this.model.messages.slice(), state: new Map(this.model.state), tokens: this.model.tokens };
+    twin.model = {
+      messages: this.model.messages.slice(),
+      state: new Map(this.model.state),
+      tokens: this.model.tokens,
+    };
     return twin;
   }
 
@@ -89,7 +125,10 @@ class Live {
       const remove = op.remove % (length - at + 1);
       fold.spliceList(op.key, at, remove, encode(op.items, op.key).value as Json[]);
       this.#staging.list(op.key, at, remove, encode(op.items, op.key));
-      model.state.set(op.key, (model.state.get(op.key) as Json[]).toSpliced(at, remove, ...op.items));
+      model.state.set(
+        op.key,
+        (model.state.get(op.key) as Json[]).toSpliced(at, remove, ...op.items),
+      );
     } else if (op.do === "status") this.#status(op.event, op.reason, op.output);
     else if (op.do === "wait") this.now += op.ms;
     else this.save();
@@ -107,7 +146,8 @@ class Live {
 
   #put(input: MessageInput, splice?: readonly [start: number, remove: number]): void {
     const encoded = encodeMessage(input, "m");
-    this.model.tokens += (input.reply?.usage?.inputTokens ?? 0) + (input.reply?.usage?.outputTokens ?? 0);
+    this.model.tokens +=
+      (input.reply?.usage?.inputTokens ?? 0) + (input.reply?.usage?.outputTokens ?? 0);
     const seq = this.fold.seq + this.#staging.itemCount + 1;
     const message = revive(encoded.value, placeId(line, seq), seq, this.now);
     const { row } = this.#staging;
@@ -166,7 +206,8 @@ function applySaves(fold: Fold, saves: readonly Save[], bodies: Bodies): Fold {
   return fold;
 }
 
-const rebuilt = (live: Live, sized = true): Fold => applySaves(new Fold({ sized }), live.saves, live.bodies);
+const rebuilt = (live: Live, sized = true): Fold =>
+  applySaves(new Fold({ sized }), live.saves, live.bodies);
 
 function fromBase(base: Base, saves: readonly Save[], bodies: Bodies): Fold {
   const fold = new Fold({ sized: true });
@@ -174,7 +215,8 @@ function fromBase(base: Base, saves: readonly Save[], bodies: Bodies): Fold {
   fold.applyBase(read);
   for (const [from, to] of read.ranges) {
     for (const save of saves) {
-      if (save.seq >= from && firstSeq(save) <= to) fold.applyRange(open(save, { items: true }).items, save, from, to);
+      if (save.seq >= from && firstSeq(save) <= to)
+        fold.applyRange(open(save, { items: true }).items, save, from, to);
     }
     fold.endRange();
   }
@@ -185,7 +227,10 @@ function fromBase(base: Base, saves: readonly Save[], bodies: Bodies): Fold {
 
 // ---- comparing
 
-/** As texts, so that the order of keys inside a value counts, and `__proto__` is a key; the order of state keys has tests of its own. */
+/**
+ * As texts, so that the order of keys inside a value counts, and `__proto__` is a key; the order of
+ * state keys has tests of its own.
+ */
 function shown(fold: Fold) {
   const { status, reason, output, messageCount, tokens } = fold;
   const messages = fold.messages.map((one) => JSON.stringify(one));
@@ -196,7 +241,10 @@ function shown(fold: Fold) {
 const sized = (fold: Fold) => ({ ...shown(fold), sizeBytes: fold.sizeBytes });
 
 /** The numbers of the messages that ranges name, in their order. */
-function named(ranges: readonly (readonly [from: number, to: number])[], saves: readonly Save[]): number[] {
+function named(
+  ranges: readonly (readonly [from: number, to: number])[],
+  saves: readonly Save[],
+): number[] {
   const all = saves.flatMap((save) =>
     open(save, { items: true }).items.flatMap((record, i) =>
       record.append === undefined && record.item === undefined ? [] : [firstSeq(save) + i],
@@ -208,7 +256,9 @@ function named(ranges: readonly (readonly [from: number, to: number])[], saves: 
 const seqs = (messages: readonly Message[]) => messages.map(({ seq }) => seq);
 
 function expectModel({ fold, model }: Live): void {
-  const given = fold.messages.map(({ seq: _seq, createdAt: _createdAt, id, ...rest }) => (id.startsWith("own-") ? { ...rest, id } : rest));
+  const given = fold.messages.map(({ seq: _seq, createdAt: _createdAt, id, ...rest }) =>
+    id.startsWith("own-") ? { ...rest, id } : rest,
+  );
   expect(given).toEqual(model.messages);
   expect(fold.messageCount).toBe(model.messages.length);
   const state: Record<string, Json> = {};
@@ -226,9 +276,20 @@ function expectModel({ fold, model }: Live): void {
 // ---- arbitraries
 
 const text = fc.oneof(
-  { weight: 6, arbitrary: fc.string({ unit: fc.constantFrom("a", "ü", "東", "👩", "\n", '"', ",\n"), maxLength: 8 }) },
+  {
+    weight: 6,
+    arbitrary: fc.string({
+      unit: fc.constantFrom("a", "ü", "東", "👩", "\n", '"', ",\n"),
+      maxLength: 8,
+    }),
+  },
   // Around the size from which bodies are kept as blobs.
-  { weight: 1, arbitrary: fc.integer({ min: BLOB_FROM - 60, max: BLOB_FROM + 4 }).map((length) => "x".repeat(length)) },
+  {
+    weight: 1,
+    arbitrary: fc
+      .integer({ min: BLOB_FROM - 60, max: BLOB_FROM + 4 })
+      .map((length) => "x".repeat(length)),
+  },
 );
 let ids = 0;
 const message: fc.Arbitrary<MessageInput> = fc.record(
@@ -286,14 +347,29 @@ const op: fc.Arbitrary<Op> = fc.oneof(
     arbitrary: fc.record(
       {
         do: fc.constant("status" as const),
-        event: fc.constantFrom<StatusEvent>("work", "wait", "doubt", "settle", "complete", "fail", "halt", "cancel"),
+        event: fc.constantFrom<StatusEvent>(
+          "work",
+          "wait",
+          "doubt",
+          "settle",
+          "complete",
+          "fail",
+          "halt",
+          "cancel",
+        ),
         reason: text,
         output: value,
       },
       { requiredKeys: ["do", "event"] },
     ),
   },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("wait" as const), ms: fc.integer({ min: -5, max: 2_000 }) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant("wait" as const),
+      ms: fc.integer({ min: -5, max: 2_000 }),
+    }),
+  },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("save" as const) }) },
 );
 const ops = fc.array(op, { maxLength: 40, size: "max" });
@@ -313,7 +389,14 @@ describe("live", () => {
 
   test("V3: what it shows is frozen, and stays as it was when the fold goes on", () => {
     const live = new Live().apply([
-      { do: "append", message: { role: "user", content: [{ type: "text", text: "a" }], metadata: { deep: { er: [1] } } } },
+      {
+        do: "append",
+        message: {
+          role: "user",
+          content: [{ type: "text", text: "a" }],
+          metadata: { deep: { er: [1] } },
+        },
+      },
       { do: "set", key: "list", value: [{ x: 1 }] },
       { do: "list", key: "list", at: 1, remove: 0, items: [{ y: [2] }] },
     ]);
@@ -374,7 +457,13 @@ describe("rebuilt from records", () => {
     const set = (key: string): Op => ({ do: "set", key, value: 0 });
     const again = new Live().apply([set("x"), set("y"), set("x")]);
     expect(Object.keys(rebuilt(again).state)).toEqual(["x", "y"]);
-    const anew = new Live().apply([set("x"), set("y"), { do: "save" }, { do: "unset", key: "x" }, set("x")]);
+    const anew = new Live().apply([
+      set("x"),
+      set("y"),
+      { do: "save" },
+      { do: "unset", key: "x" },
+      set("x"),
+    ]);
     expect(Object.keys(rebuilt(anew).state)).toEqual(["y", "x"]);
   });
 
@@ -389,8 +478,15 @@ describe("rebuilt from records", () => {
   });
 
   test("a long transcript, over several chunks of the list", () => {
-    const many: Op[] = Array.from({ length: 1_300 }, (_, i) => ({ do: "append", message: { role: "user", content: String(i) } }));
-    const live = new Live().apply([...many, { do: "splice", at: 600, remove: 3, messages: [{ role: "user", content: "in" }] }, ...many]);
+    const many: Op[] = Array.from({ length: 1_300 }, (_, i) => ({
+      do: "append",
+      message: { role: "user", content: String(i) },
+    }));
+    const live = new Live().apply([
+      ...many,
+      { do: "splice", at: 600, remove: 3, messages: [{ role: "user", content: "in" }] },
+      ...many,
+    ]);
     expect(sized(rebuilt(live))).toEqual(sized(live.fold));
     expectModel(live);
   });
@@ -421,7 +517,11 @@ describe("bases", () => {
         const baseAt = live.saves.length;
         expect(sized(fromBase(base, live.saves, live.bodies))).toEqual(sized(live.fold));
         live.apply(after);
-        const loaded = applySaves(fromBase(base, live.saves.slice(0, baseAt), live.bodies), live.saves.slice(baseAt), live.bodies);
+        const loaded = applySaves(
+          fromBase(base, live.saves.slice(0, baseAt), live.bodies),
+          live.saves.slice(baseAt),
+          live.bodies,
+        );
         expect(sized(loaded)).toEqual(sized(live.fold));
         expect(named(loaded.ranges(), live.saves)).toEqual(seqs(live.fold.messages));
       }),
@@ -463,7 +563,13 @@ describe("bases", () => {
       { do: "splice", at: 1, remove: 1, messages: [said("B")] },
       { do: "append", message: said("e") },
     ]);
-    expect(fold.messages.map(({ content, seq }) => `${content}${seq}`)).toEqual(["a1", "B5", "c3", "d4", "e6"]);
+    expect(fold.messages.map(({ content, seq }) => `${content}${seq}`)).toEqual([
+      "a1",
+      "B5",
+      "c3",
+      "d4",
+      "e6",
+    ]);
     expect(fold.ranges()).toEqual([
       [1, 1],
       [5, 5],
@@ -508,7 +614,9 @@ describe("bases", () => {
   });
 
   test("step, tasks, status, reason and output go through a base", () => {
-    const { fold } = new Live().apply([{ do: "status", event: "complete", reason: "done", output: { ok: [1] } }]);
+    const { fold } = new Live().apply([
+      { do: "status", event: "complete", reason: "done", output: { ok: [1] } },
+    ]);
     fold.step = 7;
     fold.tasks = 3;
     const { step, tasks, status, reason, output } = fromBase(fold.toBase(), [], nobody);
@@ -523,7 +631,10 @@ describe("bases", () => {
 });
 
 describe("when a base pays", () => {
-  const valueOf = (bytes: number) => ({ value: "x".repeat(bytes - 2), body: { bytes, blob: undefined } });
+  const valueOf = (bytes: number) => ({
+    value: "x".repeat(bytes - 2),
+    body: { bytes, blob: undefined },
+  });
 
   test("never while there is little to read, and never for what is read anyway", () => {
     const fold = new Fold({ sized: true });
@@ -558,7 +669,8 @@ describe("when a base pays", () => {
     const rows = [{ bytes: 100 }, { bytes: 20 }, { bytes: 3 }] as const;
     const said = (seq: number) => revive({ role: "user", content: "x" }, "id", seq, 0);
     const body = { bytes: 1, blob: undefined };
-    for (const [i, row] of [rows[0], rows[0], rows[1], rows[2]].entries()) fold.append(said(i), body, row);
+    for (const [i, row] of [rows[0], rows[0], rows[1], rows[2]].entries())
+      fold.append(said(i), body, row);
     fold.spliceMessages(3, 1);
     expect(fold.costAfterBase(5)).toBe(125);
   });
@@ -604,7 +716,16 @@ describe("status", () => {
   test("transition answers the status after an event, nothing where it stays, and BAD_STATUS where it is not allowed", () => {
     const fold = new Fold({ sized: true });
     for (const status of Object.keys(statusTable) as SessionStatus[]) {
-      for (const event of ["work", "wait", "doubt", "settle", "complete", "fail", "halt", "cancel"] as const) {
+      for (const event of [
+        "work",
+        "wait",
+        "doubt",
+        "settle",
+        "complete",
+        "fail",
+        "halt",
+        "cancel",
+      ] as const) {
         fold.setStatus(status);
         const next = statusTable[status][event];
         if (next === undefined) expectCode("BAD_STATUS", () => fold.transition(event));
@@ -621,7 +742,11 @@ describe("status", () => {
       { do: "status", event: "work" },
     ]);
     for (const { status, reason, output } of [live.fold, rebuilt(live)])
-      expect({ status, reason, output }).toEqual({ status: "in-progress", reason: undefined, output: undefined });
+      expect({ status, reason, output }).toEqual({
+        status: "in-progress",
+        reason: undefined,
+        output: undefined,
+      });
   });
 });
 
@@ -640,11 +765,14 @@ describe("revive", () => {
 
   test("isoTime says what Date says, in any order of asking", () => {
     fc.assert(
-      fc.property(fc.array(fc.integer({ min: -8.64e15, max: 8.64e15 }), { minLength: 1 }), (times) => {
-        expect([...times, ...times.toReversed()].map(isoTime)).toEqual(
-          [...times, ...times.toReversed()].map((at) => new Date(at).toISOString()),
-        );
-      }),
+      fc.property(
+        fc.array(fc.integer({ min: -8.64e15, max: 8.64e15 }), { minLength: 1 }),
+        (times) => {
+          expect([...times, ...times.toReversed()].map(isoTime)).toEqual(
+            [...times, ...times.toReversed()].map((at) => new Date(at).toISOString()),
+          );
+        },
+      ),
     );
   });
 });
@@ -657,7 +785,8 @@ function isDeeplyFrozen(given: unknown): boolean {
 test("D8 fifty thousand keys are staged without going over all of them for each", () => {
   const staging = new Staging();
   const before = process.cpuUsage();
-  for (const round of [1, 2]) for (let i = 0; i < 50_000; i++) staging.set(`key ${i}`, encode(i * round, "value"));
+  for (const round of [1, 2])
+    for (let i = 0; i < 50_000; i++) staging.set(`key ${i}`, encode(i * round, "value"));
   const { user, system } = process.cpuUsage(before);
   // It takes about a tenth of a second. Going over all keys takes a minute.
   expect((user + system) / 1_000).toBeLessThan(3_000);

@@ -1,18 +1,33 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { BLOB_FROM, bodyBytes, type JournalRecord, record } from "../../../src/core/journal/record.js";
+import {
+  BLOB_FROM,
+  bodyBytes,
+  type JournalRecord,
+  record,
+} from "../../../src/core/journal/record.js";
 import { digest } from "../../../src/core/values/digest.js";
 
 type Fields = readonly (readonly [name: string, text: string])[];
 
 // Of one, two, three and four bytes, and those that JSON writes as escapes.
-const text = fc.string({ unit: fc.constantFrom("a", "ü", "東", "👩", '"', "\\", "\n", "\u0000", "\u2028", ","), maxLength: 20 });
-const body = fc.oneof(fc.jsonValue({ maxDepth: 3, stringUnit: "grapheme" }), text).map((value) => JSON.stringify(value));
-const list = fc.array(fc.oneof(fc.integer(), text), { maxLength: 5 }).map((value) => JSON.stringify(value));
+const text = fc.string({
+  unit: fc.constantFrom("a", "ü", "東", "👩", '"', "\\", "\n", "\u0000", "\u2028", ","),
+  maxLength: 20,
+});
+const body = fc
+  .oneof(fc.jsonValue({ maxDepth: 3, stringUnit: "grapheme" }), text)
+  .map((value) => JSON.stringify(value));
+const list = fc
+  .array(fc.oneof(fc.integer(), text), { maxLength: 5 })
+  .map((value) => JSON.stringify(value));
 const key = text.map((value) => JSON.stringify(value));
 const count = fc.oneof(fc.nat({ max: 12 }), fc.nat());
 const place = fc.tuple(count, count).map(([start, remove]) => `[${start},${remove}]`);
-/** Absent where the message was staged in the same millisecond; below zero where the clock was put back. */
+/**
+ * Absent where the message was staged in the same millisecond; below zero where the clock was put
+ * back.
+ */
 const ago = fc
   .option(fc.oneof(fc.nat(), fc.integer()).filter((ms) => ms !== 0))
   .map((ms): Fields => (ms === null ? [] : [["ago", String(ms)]]));
@@ -27,7 +42,11 @@ describe("record", () => {
     fc.assert(
       fc.property(key, body, ago, (name, value, when) => {
         const written = record([["set", name], ["value", value], ...when]);
-        expect(Object.keys(JSON.parse(written) as object)).toEqual(["set", "value", ...when.map(([field]) => field)]);
+        expect(Object.keys(JSON.parse(written) as object)).toEqual([
+          "set",
+          "value",
+          ...when.map(([field]) => field),
+        ]);
         expect(JSON.stringify((JSON.parse(written) as JournalRecord).value)).toBe(value);
         expect(written).not.toContain("\n");
       }),
@@ -99,9 +118,21 @@ describe("bodyBytes is the byte length of the body", () => {
       ),
     );
     fc.assert(
-      fc.property(kinds, fc.integer({ min: BLOB_FROM, max: 2 ** 26 }), ago, (fields, size, when) => {
-        expect(sizeOf([...fields, ["blob", JSON.stringify(digest("x"))], ["size", String(size)], ...when])).toBe(size);
-      }),
+      fc.property(
+        kinds,
+        fc.integer({ min: BLOB_FROM, max: 2 ** 26 }),
+        ago,
+        (fields, size, when) => {
+          expect(
+            sizeOf([
+              ...fields,
+              ["blob", JSON.stringify(digest("x"))],
+              ["size", String(size)],
+              ...when,
+            ]),
+          ).toBe(size);
+        },
+      ),
     );
   });
 
@@ -139,7 +170,17 @@ describe("bodyBytes is the byte length of the body", () => {
         ).toBe(0);
         expect(
           sizeOf([
-            ["base", JSON.stringify({ status: "in-progress", reason, step: 1, cost: [0, 0, 0, 0, 0], ranges: [[1, 2]], state: [] })],
+            [
+              "base",
+              JSON.stringify({
+                status: "in-progress",
+                reason,
+                step: 1,
+                cost: [0, 0, 0, 0, 0],
+                ranges: [[1, 2]],
+                state: [],
+              }),
+            ],
           ]),
         ).toBe(0);
       }),

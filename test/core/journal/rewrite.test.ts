@@ -1,4 +1,7 @@
-/** J4 to J6: sections that are rewritten, dropped and gone in gaps, in any order, and the chain they leave. */
+/**
+ * J4 to J6: sections that are rewritten, dropped and gone in gaps, in any order, and the chain they
+ * leave.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { markText } from "../../../src/core/journal/checkpoint.js";
@@ -41,15 +44,26 @@ const make = (words: string) =>
     salt,
   });
 
-type Step = { readonly do: "rewrite" | "drop"; readonly items: boolean; readonly state: boolean; readonly mark: boolean };
+type Step = {
+  readonly do: "rewrite" | "drop";
+  readonly items: boolean;
+  readonly state: boolean;
+  readonly mark: boolean;
+};
 
 const steps: fc.Arbitrary<readonly Step[]> = fc.array(
-  fc.record({ do: fc.constantFrom("rewrite" as const, "drop" as const), items: fc.boolean(), state: fc.boolean(), mark: fc.boolean() }),
+  fc.record({
+    do: fc.constantFrom("rewrite" as const, "drop" as const),
+    items: fc.boolean(),
+    state: fc.boolean(),
+    mark: fc.boolean(),
+  }),
   { maxLength: 6 },
 );
 
 function take(save: Save, step: Step, n: number): Save {
-  if (step.do === "drop") return drop(save, { items: step.items, state: step.state, mark: step.mark, prior: 2 });
+  if (step.do === "drop")
+    return drop(save, { items: step.items, state: step.state, mark: step.mark, prior: 2 });
   return rewrite(save, {
     ...(step.items && save.items !== null && { items: [append(`new ${n}`), append("x")] }),
     ...(step.state && save.state !== null && { state: [set(`new ${n}`)] }),
@@ -66,10 +80,16 @@ test("J6: whatever is rewritten and dropped, what is left verifies, and the chai
       for (const [n, step] of taken.entries()) {
         const next = take(save, step, n);
         // Whoever has read the one before does not take this for it.
-        const changes = (["items", "state", "mark"] as const).some((name) => next[name] !== save[name]);
+        const changes = (["items", "state", "mark"] as const).some(
+          (name) => next[name] !== save[name],
+        );
         expect(isSame(save, next)).toBe(!changes);
         save = next;
-        const opened = open(save, { items: save.items !== null, state: save.state !== null, mark: true });
+        const opened = open(save, {
+          items: save.items !== null,
+          state: save.state !== null,
+          mark: true,
+        });
         expect(opened.digest).toBe(sealed);
         expect(priorOf(save)).toBe(save.mark === null ? 2 : 3);
         for (const name of ["items", "state", "mark"] as const) {
@@ -90,22 +110,35 @@ test("J6: whatever is rewritten and dropped, what is left verifies, and the chai
 
 test("J6: nothing is left of what was there: not its text, not its salt, and not a digest that one could guess at", () => {
   const { save } = make("4111");
-  const after = rewrite(save, { items: [append("…"), append("…")], state: [set("…")], mark: mark("…"), salt });
+  const after = rewrite(save, {
+    items: [append("…"), append("…")],
+    state: [set("…")],
+    mark: mark("…"),
+    salt,
+  });
   const saltOf = (text: string | null) => /"([\w-]{16})"[\]}]$/.exec(text ?? "")?.[1] as string;
   const all = JSON.stringify(after);
-  for (const section of [save.items, save.state, save.mark]) expect(all).not.toContain(saltOf(section));
-  for (const text of ["4111", append("4111 1"), set("4111")]) expect(all).not.toContain(digest(text));
+  for (const section of [save.items, save.state, save.mark])
+    expect(all).not.toContain(saltOf(section));
+  for (const text of ["4111", append("4111 1"), set("4111")])
+    expect(all).not.toContain(digest(text));
   expect(recordTexts(after.items)).toEqual([append("…"), append("…")]);
 });
 
 test("J6: a changed bit in a section that was rewritten, in its note or its digest, is found", () => {
   const { save } = make("words");
-  const after = rewrite(save, { items: [append("…"), append("…")], state: [set("…")], mark: mark("…"), salt });
+  const after = rewrite(save, {
+    items: [append("…"), append("…")],
+    state: [set("…")],
+    mark: mark("…"),
+    salt,
+  });
   open(after, ALL);
   for (const name of ["items", "state", "mark", "note"] as const) {
     const text = after[name] as string;
     for (let i = 0; i < text.length; i++) {
-      const changed = text.slice(0, i) + String.fromCharCode(text.charCodeAt(i) ^ 1) + text.slice(i + 1);
+      const changed =
+        text.slice(0, i) + String.fromCharCode(text.charCodeAt(i) ^ 1) + text.slice(i + 1);
       expectCode("CORRUPT", () => open({ ...after, [name]: changed }, ALL));
     }
     // What was there before does not come back under the note, nor what is there now without it.

@@ -23,12 +23,28 @@ const salt = (): string => digest(`salt ${drawn++}`).slice(0, SALT_CHARS);
 // Texts that would be torn if rows were parted by anything that can stand inside JSON.
 const text = fc.oneof(
   fc.string({
-    unit: fc.constantFrom(",\n", '",\n"', "},\n{", ",\\n", "\n", "\r", "\u2028", '"', "\\", "ü", "東", "👩", "\ufffd"),
+    unit: fc.constantFrom(
+      ",\n",
+      '",\n"',
+      "},\n{",
+      ",\\n",
+      "\n",
+      "\r",
+      "\u2028",
+      '"',
+      "\\",
+      "ü",
+      "東",
+      "👩",
+      "\ufffd",
+    ),
     maxLength: 12,
   }),
   fc.string({ unit: "grapheme" }),
 );
-const append = text.map((content) => record([["append", JSON.stringify({ role: "user", content })]]));
+const append = text.map((content) =>
+  record([["append", JSON.stringify({ role: "user", content })]]),
+);
 const set = fc.tuple(text, text).map(([key, value]) =>
   record([
     ["set", JSON.stringify(key)],
@@ -67,7 +83,10 @@ function draft(rest: Partial<Draft> = {}): Draft {
     prior: 5,
     base: 4,
     prev: digest("before"),
-    items: ['{"append":{"role":"user","content":"für 👩,\\n"}}', '{"append":{"role":"assistant","content":"ok"}}'],
+    items: [
+      '{"append":{"role":"user","content":"für 👩,\\n"}}',
+      '{"append":{"role":"assistant","content":"ok"}}',
+    ],
     nMessages: 2,
     state: ['{"set":"a","value":1}', '{"unset":"b"}'],
     mark: markOf("before the refund"),
@@ -82,7 +101,13 @@ function chained(count: number): { saves: Save[]; digests: string[] } {
   const digests: string[] = [];
   for (let i = 0; i < count; i++) {
     const before = saves.at(-1);
-    const { save, digest: end } = seal(draft({ after: before?.seq ?? 0, prior: before?.seq ?? 0, prev: digests.at(-1) ?? digest("root") }));
+    const { save, digest: end } = seal(
+      draft({
+        after: before?.seq ?? 0,
+        prior: before?.seq ?? 0,
+        prev: digests.at(-1) ?? digest("root"),
+      }),
+    );
     saves.push(save);
     digests.push(end);
   }
@@ -93,7 +118,10 @@ const parsed = (texts: readonly string[]) => texts.map((one) => JSON.parse(one) 
 
 function expectCorrupt(save: Save): void {
   const { code, details } = thrown(() => open(save, ALL));
-  expect({ code, details }).toEqual({ code: "CORRUPT", details: { line: save.line, seq: save.seq } });
+  expect({ code, details }).toEqual({
+    code: "CORRUPT",
+    details: { line: save.line, seq: save.seq },
+  });
 }
 
 function verifies(save: Save): boolean {
@@ -106,8 +134,9 @@ function verifies(save: Save): boolean {
 }
 
 /**
- * Every text that differs from this one in one place: a character exchanged, taken out, or put in. By characters and not by halves of
- * pairs: digests are over UTF-8, which has no lone surrogates, and no store can hand one out.
+ * Every text that differs from this one in one place: a character exchanged, taken out, or put in.
+ * By characters and not by halves of pairs: digests are over UTF-8, which has no lone surrogates,
+ * and no store can hand one out.
  */
 function* damaged(whole: string): Generator<string> {
   const characters = [...whole];
@@ -145,8 +174,14 @@ describe("seal and open", () => {
       fc.property(drafts, (given) => {
         const { save } = seal(given);
         expect(firstSeq(save)).toBe(given.after + 1);
-        expect(save.seq).toBe(given.after + given.items.length + given.state.length + (given.mark === null ? 0 : 1));
-        expect([save.nItems, save.nState, save.nMark]).toEqual([given.items.length, given.state.length, given.mark === null ? 0 : 1]);
+        expect(save.seq).toBe(
+          given.after + given.items.length + given.state.length + (given.mark === null ? 0 : 1),
+        );
+        expect([save.nItems, save.nState, save.nMark]).toEqual([
+          given.items.length,
+          given.state.length,
+          given.mark === null ? 0 : 1,
+        ]);
       }),
     );
   });
@@ -202,41 +237,65 @@ describe("seal and open", () => {
 describe("J2: damage is seen", () => {
   const { save } = seal(draft());
 
-  test.each(["items", "state", "mark", "prev", "check", "line"] as const)("in any character of %s", (field) => {
-    for (const wrong of damaged(save[field] as string)) expectCorrupt({ ...save, [field]: wrong });
-  });
+  test.each(["items", "state", "mark", "prev", "check", "line"] as const)(
+    "in any character of %s",
+    (field) => {
+      for (const wrong of damaged(save[field] as string))
+        expectCorrupt({ ...save, [field]: wrong });
+    },
+  );
 
-  // Beside its section a stored digest is not read: the section itself is hashed. It is covered from the moment it stands alone.
+  // Beside its section a stored digest is not read: the section itself is hashed. It is covered
+  // from the moment it stands alone.
   test.each([
     ["items", "itemsDigest"],
     ["state", "stateDigest"],
   ] as const)("in any character of the digest that stands for %s", (section, field) => {
-    for (const wrong of damaged(save[field] as string)) expectCode("CORRUPT", () => open({ ...save, [section]: null, [field]: wrong }, {}));
+    for (const wrong of damaged(save[field] as string))
+      expectCode("CORRUPT", () => open({ ...save, [section]: null, [field]: wrong }, {}));
     expectCode("CORRUPT", () => open({ ...save, [section]: null, [field]: null }, {}));
   });
 
-  test.each(["seq", "at", "nItems", "nState", "nMark", "nMessages", "prior", "base"] as const)("in the number %s", (field) => {
-    fc.assert(
-      fc.property(
-        fc.oneof(fc.integer({ min: -3, max: 3 }), fc.integer()).filter((by) => by !== 0),
-        (by) => {
-          expectCorrupt({ ...save, [field]: save[field] + by });
-        },
-      ),
-    );
-  });
+  test.each(["seq", "at", "nItems", "nState", "nMark", "nMessages", "prior", "base"] as const)(
+    "in the number %s",
+    (field) => {
+      fc.assert(
+        fc.property(
+          fc.oneof(fc.integer({ min: -3, max: 3 }), fc.integer()).filter((by) => by !== 0),
+          (by) => {
+            expectCorrupt({ ...save, [field]: save[field] + by });
+          },
+        ),
+      );
+    },
+  );
 
   test("in numbers that were exchanged: no two fields run together", () => {
-    const fields = ["seq", "at", "nItems", "nState", "nMark", "nMessages", "prior", "base"] as const;
+    const fields = [
+      "seq",
+      "at",
+      "nItems",
+      "nState",
+      "nMark",
+      "nMessages",
+      "prior",
+      "base",
+    ] as const;
     const { save: distinct } = seal(draft({ items: draft().items.slice(0, 1), nMessages: 9 }));
     for (const one of fields) {
       for (const two of fields)
-        if (distinct[one] !== distinct[two]) expectCorrupt({ ...distinct, [one]: distinct[two], [two]: distinct[one] });
+        if (distinct[one] !== distinct[two])
+          expectCorrupt({ ...distinct, [one]: distinct[two], [two]: distinct[one] });
     }
   });
 
   test("in digits that moved from one number to the next", () => {
-    const { save: counted } = seal(draft({ state: Array.from({ length: 12 }, () => '{"unset":"b"}'), items: draft().items.slice(0, 1) }));
+    const { save: counted } = seal(
+      draft({
+        state: Array.from({ length: 12 }, () => '{"unset":"b"}'),
+        items: draft().items.slice(0, 1),
+      }),
+    );
     expect([counted.nItems, counted.nState]).toEqual([1, 12]);
     expectCode("CORRUPT", () => open({ ...counted, nItems: 11, nState: 2 }, {}));
     const { save: pointed } = seal(draft({ prior: 1, base: 23 }));
@@ -262,15 +321,24 @@ describe("J2: damage is seen", () => {
   test("in any save, by any one character of any one text", () => {
     const fields = fc.constantFrom("items", "state", "mark", "prev", "check", "line");
     fc.assert(
-      fc.property(drafts, fields, fc.nat(), fc.string({ unit: "grapheme", minLength: 1, maxLength: 1 }), (given, field, where, wrong) => {
-        const sound = seal(given).save;
-        const whole = sound[field as "items"];
-        if (whole === null) return;
-        const characters = [...whole];
-        const at = where % characters.length;
-        fc.pre(characters[at] !== wrong);
-        expectCorrupt({ ...sound, [field]: [...characters.slice(0, at), wrong, ...characters.slice(at + 1)].join("") });
-      }),
+      fc.property(
+        drafts,
+        fields,
+        fc.nat(),
+        fc.string({ unit: "grapheme", minLength: 1, maxLength: 1 }),
+        (given, field, where, wrong) => {
+          const sound = seal(given).save;
+          const whole = sound[field as "items"];
+          if (whole === null) return;
+          const characters = [...whole];
+          const at = where % characters.length;
+          fc.pre(characters[at] !== wrong);
+          expectCorrupt({
+            ...sound,
+            [field]: [...characters.slice(0, at), wrong, ...characters.slice(at + 1)].join(""),
+          });
+        },
+      ),
       { numRuns: 300 },
     );
   });
@@ -279,36 +347,53 @@ describe("J2: damage is seen", () => {
 describe("J4: a section that was dropped leaves its digest", () => {
   const { save, digest: end } = seal(draft());
   const flags = [false, true];
-  const combinations = flags.flatMap((items) => flags.flatMap((state) => flags.map((mark) => ({ items, state, mark }))));
+  const combinations = flags.flatMap((items) =>
+    flags.flatMap((state) => flags.map((mark) => ({ items, state, mark }))),
+  );
 
-  test.each(combinations)("without items: $items, state: $state, mark: $mark the chain digest stays the same", (gone) => {
-    const left = drop(save, { ...gone, prior: 2 });
-    const need = { items: !gone.items, state: !gone.state, mark: true };
-    const opened = open(left, need);
-    expect(opened.digest).toBe(end);
-    expect(opened.items).toEqual(gone.items ? [] : parsed(draft().items));
-    expect(opened.state).toEqual(gone.state ? [] : parsed(draft().state));
-    expect(left.mark).toBe(gone.mark ? null : save.mark);
-    expect(left.check).toBe(save.check);
-    expect(open({ ...left, items: null, state: null }, { mark: true }).digest).toBe(end);
-    expect(isEmpty(left)).toBe(gone.items && gone.state && gone.mark);
-    if (gone.items) expectCode("CORRUPT", () => open(left, { items: true }));
-    if (gone.state) expectCode("CORRUPT", () => open(left, { state: true }));
-  });
+  test.each(combinations)(
+    "without items: $items, state: $state, mark: $mark the chain digest stays the same",
+    (gone) => {
+      const left = drop(save, { ...gone, prior: 2 });
+      const need = { items: !gone.items, state: !gone.state, mark: true };
+      const opened = open(left, need);
+      expect(opened.digest).toBe(end);
+      expect(opened.items).toEqual(gone.items ? [] : parsed(draft().items));
+      expect(opened.state).toEqual(gone.state ? [] : parsed(draft().state));
+      expect(left.mark).toBe(gone.mark ? null : save.mark);
+      expect(left.check).toBe(save.check);
+      expect(open({ ...left, items: null, state: null }, { mark: true }).digest).toBe(end);
+      expect(isEmpty(left)).toBe(gone.items && gone.state && gone.mark);
+      if (gone.items) expectCode("CORRUPT", () => open(left, { items: true }));
+      if (gone.state) expectCode("CORRUPT", () => open(left, { state: true }));
+    },
+  );
 
-  // Pruning verifies a save, drops a section and writes the rest back: what was sound must not be damage afterwards.
+  // Pruning verifies a save, drops a section and writes the rest back: what was sound must not be
+  // damage afterwards.
   test.each([
     ["items", "itemsDigest"],
     ["state", "stateDigest"],
-  ] as const)("a damaged digest beside sound %s is seen before they go, or not handed on", (section, field) => {
-    const bad = { ...save, [field]: digest("something else") };
-    const left = drop(bad, { items: section === "items", state: section === "state", mark: false, prior: 2 });
-    expect(verifies(bad)).toBe(verifies(left));
-  });
+  ] as const)(
+    "a damaged digest beside sound %s is seen before they go, or not handed on",
+    (section, field) => {
+      const bad = { ...save, [field]: digest("something else") };
+      const left = drop(bad, {
+        items: section === "items",
+        state: section === "state",
+        mark: false,
+        prior: 2,
+      });
+      expect(verifies(bad)).toBe(verifies(left));
+    },
+  );
 
   test("a checkpoint that says nothing but numbers is damage where any of it changes, and can be dropped", () => {
-    const { save: plain, digest: sealed } = seal(draft({ mark: '{"checkpoint":{"step":1,"messages":2,"bytes":3}}' }));
-    for (const wrong of damaged(plain.mark as string)) expectCode("CORRUPT", () => open({ ...plain, mark: wrong }, {}));
+    const { save: plain, digest: sealed } = seal(
+      draft({ mark: '{"checkpoint":{"step":1,"messages":2,"bytes":3}}' }),
+    );
+    for (const wrong of damaged(plain.mark as string))
+      expectCode("CORRUPT", () => open({ ...plain, mark: wrong }, {}));
     const left = drop(plain, { items: false, state: false, mark: true, prior: 2 });
     expect(left.mark).toBeNull();
     expect(open(left, { mark: true }).digest).toBe(sealed);
@@ -328,7 +413,9 @@ describe("J4: a section that was dropped leaves its digest", () => {
         mark: markOf(secret),
       }),
     );
-    expect(JSON.stringify(drop(telling, { items: true, state: true, mark: true, prior: 0 }))).not.toContain(secret);
+    expect(
+      JSON.stringify(drop(telling, { items: true, state: true, mark: true, prior: 0 })),
+    ).not.toContain(secret);
   });
 
   test("sections that go one after the other leave what they leave when they go at once", () => {
@@ -347,8 +434,18 @@ describe("J4: a section that was dropped leaves its digest", () => {
 
   test("damage in what is left is still seen", () => {
     const left = drop(save, { items: true, state: false, mark: true, prior: 2 });
-    for (const wrong of damaged(left.state as string)) expectCode("CORRUPT", () => open({ ...left, state: wrong }, { state: true }));
-    for (const field of ["seq", "at", "nItems", "nState", "nMark", "nMessages", "prior", "base"] as const) {
+    for (const wrong of damaged(left.state as string))
+      expectCode("CORRUPT", () => open({ ...left, state: wrong }, { state: true }));
+    for (const field of [
+      "seq",
+      "at",
+      "nItems",
+      "nState",
+      "nMark",
+      "nMessages",
+      "prior",
+      "base",
+    ] as const) {
       expectCode("CORRUPT", () => open({ ...left, [field]: left[field] + 1 }, {}));
     }
   });
@@ -380,7 +477,12 @@ describe("notes", () => {
   });
 
   test("J4: a note is about its own save: moved to another, or taken away, it is CORRUPT", () => {
-    const elsewhere = drop(seal(draft({ after: 60 })).save, { items: false, state: false, mark: true, prior: 2 });
+    const elsewhere = drop(seal(draft({ after: 60 })).save, {
+      items: false,
+      state: false,
+      mark: true,
+      prior: 2,
+    });
     expectCode("CORRUPT", () => open({ ...elsewhere, note: noted.note }, {}));
     expectCode("CORRUPT", () => open({ ...noted, note: null }, {}));
   });
@@ -389,7 +491,8 @@ describe("notes", () => {
 describe("J5: a range that was dropped whole leaves one gap", () => {
   const { saves, digests } = chained(4);
   const [first, second, third, fourth] = saves as [Save, Save, Save, Save];
-  const emptied = (save: Save, prior = 0) => drop(save, { items: true, state: true, mark: true, prior });
+  const emptied = (save: Save, prior = 0) =>
+    drop(save, { items: true, state: true, mark: true, prior });
 
   test("it stands for the records of all of them, between the digests before and after", () => {
     const left = gap([emptied(second, 1), emptied(third, second.seq)]);
@@ -423,19 +526,23 @@ describe("J5: a range that was dropped whole leaves one gap", () => {
 
   test("what it held cannot be had any more", () => {
     const left = gap([emptied(second)]);
-    for (const need of [{}, { items: true }, { state: true }, { mark: true }]) expectCode("CORRUPT", () => open(left, need));
+    for (const need of [{}, { items: true }, { state: true }, { mark: true }])
+      expectCode("CORRUPT", () => open(left, need));
   });
 
   // Its time and pointers stand for nothing any more.
   test("its line, its end and the digests around it are covered by its note", () => {
     const left = gap([emptied(second), emptied(third)]);
     for (const field of ["prev", "check", "line", "note"] as const) {
-      for (const wrong of damaged(left[field] as string)) expectCode("CORRUPT", () => isGap({ ...left, [field]: wrong }));
+      for (const wrong of damaged(left[field] as string))
+        expectCode("CORRUPT", () => isGap({ ...left, [field]: wrong }));
     }
     for (const by of [-1, 1]) expectCode("CORRUPT", () => isGap({ ...left, seq: left.seq + by }));
   });
 
   test("a gap without its note is CORRUPT, not an empty save", () => {
-    expectCode("CORRUPT", () => open({ ...gap([emptied(second), emptied(third)]), note: null }, {}));
+    expectCode("CORRUPT", () =>
+      open({ ...gap([emptied(second), emptied(third)]), note: null }, {}),
+    );
   });
 });

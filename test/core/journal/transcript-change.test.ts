@@ -1,7 +1,11 @@
 /** TRANSCRIPT-1, TRANSCRIPT-2: which messages change. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { changesBetween, tornCall, transcriptVersion } from "../../../src/core/journal/transcript-change.js";
+import {
+  changesBetween,
+  tornCall,
+  transcriptVersion,
+} from "../../../src/core/journal/transcript-change.js";
 import type { Message, MessageInput } from "../../../src/core/messages/message.js";
 
 const message = (id: string, content: string, i = 0): Message => ({
@@ -11,10 +15,15 @@ const message = (id: string, content: string, i = 0): Message => ({
   seq: i + 1,
   createdAt: "2026-01-01T00:00:00.000Z",
 });
-const transcript = (count: number): readonly Message[] => Array.from({ length: count }, (_, i) => message(`m${i}`, `text ${i}`, i));
+const transcript = (count: number): readonly Message[] =>
+  Array.from({ length: count }, (_, i) => message(`m${i}`, `text ${i}`, i));
 
 /** What a transcript becomes, and which of its messages are still the same objects. */
-function applied(present: readonly Message[], given: readonly MessageInput[], range: { start: number; count: number }): readonly unknown[] {
+function applied(
+  present: readonly Message[],
+  given: readonly MessageInput[],
+  range: { start: number; count: number },
+): readonly unknown[] {
   const after: unknown[] = [...present];
   let moved = 0;
   for (const { start, remove, add } of changesBetween(present, range, given)) {
@@ -24,7 +33,8 @@ function applied(present: readonly Message[], given: readonly MessageInput[], ra
   return after;
 }
 
-const said = (all: readonly unknown[]) => (all as readonly MessageInput[]).map(({ id, content }) => `${id}: ${content as string}`);
+const said = (all: readonly unknown[]) =>
+  (all as readonly MessageInput[]).map(({ id, content }) => `${id}: ${content as string}`);
 
 test("the given messages stand in the range afterwards, and nothing else changes", () => {
   const given = fc.uniqueArray(fc.nat(14), { maxLength: 12 }).chain((ids) =>
@@ -44,15 +54,24 @@ test("the given messages stand in the range afterwards, and nothing else changes
       const present = transcript(length);
       const start = Math.min(from, length);
       const range = { start, count: Math.min(most, length - start) };
-      const messages = replacement.map(({ id, content }) => ({ role: "user", content, ...(id !== undefined && { id }) }) as const);
-      const expected = [...present.slice(0, start), ...messages, ...present.slice(start + range.count)];
+      const messages = replacement.map(
+        ({ id, content }) => ({ role: "user", content, ...(id !== undefined && { id }) }) as const,
+      );
+      const expected = [
+        ...present.slice(0, start),
+        ...messages,
+        ...present.slice(start + range.count),
+      ];
       const after = applied(present, messages, range) as readonly MessageInput[];
       expect(after.map(({ content }) => content)).toEqual(expected.map(({ content }) => content));
       // One without an id may be one that is there; never one that another message names.
       const wanted = (expected as readonly MessageInput[]).map(({ id }) => id);
-      for (const [i, { id }] of after.entries()) if (wanted[i] !== undefined) expect(id).toBe(wanted[i]);
+      for (const [i, { id }] of after.entries())
+        if (wanted[i] !== undefined) expect(id).toBe(wanted[i]);
       const ids = after.flatMap(({ id }) => id ?? []);
-      const isTaken = messages.some(({ id }) => present.some((one, i) => one.id === id && (i < start || i >= start + range.count)));
+      const isTaken = messages.some(({ id }) =>
+        present.some((one, i) => one.id === id && (i < start || i >= start + range.count)),
+      );
       if (!isTaken) expect(new Set(ids).size).toBe(ids.length);
     }),
     { seed: 7, numRuns: 500 },
@@ -64,7 +83,11 @@ describe("messages that stay are not written again", () => {
   const all = { start: 0, count: 5 };
   const text = ({ id, content }: Message): MessageInput => ({ role: "user", id, content });
   const changes = (given: readonly MessageInput[], range = all) =>
-    changesBetween(present, range, given).map(({ start, remove, add }) => [start, remove, add.length]);
+    changesBetween(present, range, given).map(({ start, remove, add }) => [
+      start,
+      remove,
+      add.length,
+    ]);
 
   test.each<readonly [string, readonly MessageInput[], readonly number[][]]>([
     ["the same", present.map(text), []],
@@ -105,17 +128,27 @@ describe("messages that stay are not written again", () => {
   });
 
   test("what its provider said of a message need not be given again; another of it makes it another message", () => {
-    const reply = { ...(present[0] as Message), role: "assistant", reply: { finish: "stop" } } as Message;
+    const reply = {
+      ...(present[0] as Message),
+      role: "assistant",
+      reply: { finish: "stop" },
+    } as Message;
     const given = { role: "assistant", id: "m0", content: "text 0" } as const;
     expect(changesBetween([reply], { start: 0, count: 1 }, [given])).toEqual([]);
-    expect(changesBetween([reply], { start: 0, count: 1 }, [{ ...given, reply: { finish: "length" } }])).toHaveLength(1);
+    expect(
+      changesBetween([reply], { start: 0, count: 1 }, [{ ...given, reply: { finish: "length" } }]),
+    ).toHaveLength(1);
   });
 });
 
 test("a version is that of ids, order and content, and not of numbers and times", () => {
   const present = transcript(3);
   const version = transcriptVersion(present);
-  expect(transcriptVersion(present.map((one) => ({ ...one, seq: one.seq + 7, createdAt: "2027-01-01T00:00:00.000Z" })))).toBe(version);
+  expect(
+    transcriptVersion(
+      present.map((one) => ({ ...one, seq: one.seq + 7, createdAt: "2027-01-01T00:00:00.000Z" })),
+    ),
+  ).toBe(version);
   for (const other of [
     present.toReversed(),
     present.slice(1),
@@ -150,5 +183,7 @@ test("TRANSCRIPT-2 a call is torn where it loses its answer, or an answer its ca
   expect(tornCall([user, call("a")], [call("a")])).toBeUndefined();
   expect(tornCall([user], [user, call("a")])).toBeUndefined();
   // An id that was used before.
-  expect(tornCall([call("a"), answer("a"), user, call("a")], [call("a"), answer("a"), call("a")])).toBeUndefined();
+  expect(
+    tornCall([call("a"), answer("a"), user, call("a")], [call("a"), answer("a"), call("a")]),
+  ).toBeUndefined();
 });

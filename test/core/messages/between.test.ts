@@ -1,4 +1,7 @@
-/** E3 as a model: an agent that asks and answers, and letters that come at any time. Whatever happens, no letter stands between the two. */
+/**
+ * E3 as a model: an agent that asks and answers, and letters that come at any time. Whatever
+ * happens, no letter stands between the two.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { leavesOpen, mayFollow, openCalls } from "../../../src/core/messages/between.js";
@@ -25,12 +28,23 @@ test("calls of the last reply are open until they are answered", () => {
   expect(open(call("a"), answer("a"), call("b"))).toEqual(["b"]);
   // A reply that asks for nothing has left what was asked before it.
   expect(open(call("a"), { role: "assistant", content: "never mind" })).toEqual([]);
-  expect(open({ role: "assistant", content: [{ type: "tool-call", callId: "a", name: "x", input: {}, by: "provider" }] })).toEqual([]);
+  expect(
+    open({
+      role: "assistant",
+      content: [{ type: "tool-call", callId: "a", name: "x", input: {}, by: "provider" }],
+    }),
+  ).toEqual([]);
 });
 
 test("what only answers open calls may follow, and then anything", () => {
   const two = new Set(["a", "b"]);
-  for (const fine of [[], [answer("a")], [answer("b", "a")], [answer("b"), answer("a"), user("x")], [answer("a", "b"), call("c")]])
+  for (const fine of [
+    [],
+    [answer("a")],
+    [answer("b", "a")],
+    [answer("b"), answer("a"), user("x")],
+    [answer("a", "b"), call("c")],
+  ])
     expect(mayFollow(two, fine)).toBe(true);
   for (const wrong of [
     [user("x")],
@@ -73,7 +87,10 @@ const events: fc.Arbitrary<Event[]> = fc.array(
 type Rule = (open: ReadonlySet<string>, messages: readonly MessageInput[]) => boolean;
 
 /** Plays what an agent, and others, do. `fits` says when a letter is taken in. */
-function play(happens: readonly Event[], fits: Rule): { readonly transcript: readonly MessageInput[]; readonly waiting: number } {
+function play(
+  happens: readonly Event[],
+  fits: Rule,
+): { readonly transcript: readonly MessageInput[]; readonly waiting: number } {
   const transcript: MessageInput[] = [];
   let waiting: (readonly MessageInput[])[] = [];
   let asked: string[] = [];
@@ -90,7 +107,9 @@ function play(happens: readonly Event[], fits: Rule): { readonly transcript: rea
     if (event.do === "turn" && asked.length === 0) transcript.push(user("turn"));
     if (event.do === "reply" && asked.length === 0) {
       asked = Array.from({ length: event.calls }, () => `c${next++}`);
-      transcript.push(asked.length === 0 ? { role: "assistant", content: "words" } : call(...asked));
+      transcript.push(
+        asked.length === 0 ? { role: "assistant", content: "words" } : call(...asked),
+      );
     }
     if (event.do === "answer" && asked.length > 0) {
       transcript.push(...asked.map((id) => answer(id)));
@@ -104,7 +123,9 @@ function play(happens: readonly Event[], fits: Rule): { readonly transcript: rea
 /** Whether the agent's own answers stand right behind the calls that asked for them. */
 const isOrderly = (transcript: readonly MessageInput[]): boolean => {
   const ids = transcript.flatMap(({ content }) =>
-    typeof content === "string" ? ["-"] : content.flatMap((part) => ("callId" in part ? [`${part.type[5]}${part.callId}`] : ["-"])),
+    typeof content === "string"
+      ? ["-"]
+      : content.flatMap((part) => ("callId" in part ? [`${part.type[5]}${part.callId}`] : ["-"])),
   );
   return ids.every((id, i) => {
     if (!id.startsWith("rc")) return true;
@@ -130,8 +151,14 @@ describe("E3", () => {
 
   test.each<[string, Rule]>([
     ["takes everything at once", () => true],
-    ["looks only at the first message", (calls, [first]) => calls.size === 0 || first?.role === "tool"],
-    ["takes one answer for all", (calls, messages) => calls.size === 0 || messages.some(({ role }) => role === "tool")],
+    [
+      "looks only at the first message",
+      (calls, [first]) => calls.size === 0 || first?.role === "tool",
+    ],
+    [
+      "takes one answer for all",
+      (calls, messages) => calls.size === 0 || messages.some(({ role }) => role === "tool"),
+    ],
   ])("the check catches a rule that %s", (_, rule) => {
     const found = fc.check(
       fc.property(events, (happens) => isOrderly(play(happens, rule).transcript)),

@@ -1,6 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { blobsOf, encodeMessage, type MessageInput, type Part, partsOf, type Reply, textOf } from "../../../src/core/messages/message.js";
+import {
+  blobsOf,
+  encodeMessage,
+  type MessageInput,
+  type Part,
+  partsOf,
+  type Reply,
+  textOf,
+} from "../../../src/core/messages/message.js";
 import { costOf, noCost, tokensIn } from "../../../src/core/messages/usage.js";
 import { digest } from "../../../src/core/values/digest.js";
 
@@ -25,7 +33,8 @@ const parts = {
 const withPart = (part: unknown, role = "user") => ({ role, content: [part] });
 const encodePart = (part: unknown) => encodeMessage(withPart(part), "messages[0]");
 const storedPart = (part: unknown) => encodePart(part).value.content[0];
-const without = (part: object, field: string) => Object.fromEntries(Object.entries(part).filter(([key]) => key !== field));
+const without = (part: object, field: string) =>
+  Object.fromEntries(Object.entries(part).filter(([key]) => key !== field));
 
 /** A message that is sound but for what is given. */
 const message = (rest: object): unknown => ({ role: "user", content: "hi", ...rest });
@@ -57,40 +66,56 @@ describe("parts", () => {
 
   test.each(required)("%s needs %s", (type, field) => {
     const why = `a ${type} part needs it`;
-    expectRefused(`messages[0].content[0].${field}`, why, () => encodePart(without(parts[type], field)));
-    expectRefused(`messages[0].content[0].${field}`, why, () => encodePart({ ...parts[type], [field]: undefined }));
+    expectRefused(`messages[0].content[0].${field}`, why, () =>
+      encodePart(without(parts[type], field)),
+    );
+    expectRefused(`messages[0].content[0].${field}`, why, () =>
+      encodePart({ ...parts[type], [field]: undefined }),
+    );
   });
 
   const anyJson = new Set(["input", "output", "value"]);
 
-  test.each(required.filter(([, field]) => !anyJson.has(field)))("%s.%s of another type is refused", (type, field) => {
-    const kind = field === "data" ? "an object" : "a string";
-    const others: readonly (readonly [wrong: unknown, name: string])[] = [
-      [null, "null"],
-      [5, "number"],
-      [["x"], "an array"],
-      field === "data" ? ["x", "string"] : [{}, "Object"],
-    ];
-    for (const [wrong, name] of others) {
-      expectRefused(`messages[0].content[0].${field}`, `it is ${name}, and must be ${kind}`, () =>
-        encodePart({ ...parts[type], [field]: wrong }),
-      );
-    }
-  });
+  test.each(required.filter(([, field]) => !anyJson.has(field)))(
+    "%s.%s of another type is refused",
+    (type, field) => {
+      const kind = field === "data" ? "an object" : "a string";
+      const others: readonly (readonly [wrong: unknown, name: string])[] = [
+        [null, "null"],
+        [5, "number"],
+        [["x"], "an array"],
+        field === "data" ? ["x", "string"] : [{}, "Object"],
+      ];
+      for (const [wrong, name] of others) {
+        expectRefused(`messages[0].content[0].${field}`, `it is ${name}, and must be ${kind}`, () =>
+          encodePart({ ...parts[type], [field]: wrong }),
+        );
+      }
+    },
+  );
 
-  test.each(required.filter(([, field]) => anyJson.has(field)))("%s.%s is any JSON", (type, field) => {
-    for (const value of [null, false, 0, "", [], {}]) {
-      const part = { ...parts[type], [field]: value };
-      expect(storedPart(part)).toEqual(part);
-    }
-    expectRefused(`messages[0].content[0].${field}`, "Date is not JSON", () => encodePart({ ...parts[type], [field]: new Date() }));
-  });
+  test.each(required.filter(([, field]) => anyJson.has(field)))(
+    "%s.%s is any JSON",
+    (type, field) => {
+      for (const value of [null, false, 0, "", [], {}]) {
+        const part = { ...parts[type], [field]: value };
+        expect(storedPart(part)).toEqual(part);
+      }
+      expectRefused(`messages[0].content[0].${field}`, "Date is not JSON", () =>
+        encodePart({ ...parts[type], [field]: new Date() }),
+      );
+    },
+  );
 
   test.each(Object.values(parts))("$type: id is a string and provider an object", (part) => {
     const both = { ...part, id: "p1", provider: { anthropic: { cache: true } } };
     expect(storedPart(both)).toEqual(both);
-    expectRefused("messages[0].content[0].id", "it is number, and must be a string", () => encodePart({ ...part, id: 7 }));
-    expectRefused("messages[0].content[0].provider", "it is string, and must be an object", () => encodePart({ ...part, provider: "x" }));
+    expectRefused("messages[0].content[0].id", "it is number, and must be a string", () =>
+      encodePart({ ...part, id: 7 }),
+    );
+    expectRefused("messages[0].content[0].provider", "it is string, and must be an object", () =>
+      encodePart({ ...part, provider: "x" }),
+    );
   });
 
   test.each([
@@ -114,11 +139,14 @@ describe("parts", () => {
     ["an array", []],
     ["a number", 5],
   ])("a part that is %s is refused", (_, part) => {
-    expectRefused("messages[0].content[0]", "a part is an object with a type", () => encodePart(part));
+    expectRefused("messages[0].content[0]", "a part is an object with a type", () =>
+      encodePart(part),
+    );
   });
 
   test("an outcome is ok, error or denied", () => {
-    for (const outcome of ["ok", "error", "denied"]) expect(storedPart({ ...parts["tool-result"], outcome })).toMatchObject({ outcome });
+    for (const outcome of ["ok", "error", "denied"])
+      expect(storedPart({ ...parts["tool-result"], outcome })).toMatchObject({ outcome });
     expectRefused("messages[0].content[0].outcome", "an outcome is ok, error or denied", () =>
       encodePart({ ...parts["tool-result"], outcome: "maybe" }),
     );
@@ -133,7 +161,9 @@ describe("parts", () => {
     ["file", "reasoning", "yes", "it is string, and must be true or absent"],
     ["opaque", "text", [], "it is an array, and must be a string"],
   ] as const)("%s.%s: %j is refused", (type, field, value, why) => {
-    expectRefused(`messages[0].content[0].${field}`, why, () => encodePart({ ...parts[type], [field]: value }));
+    expectRefused(`messages[0].content[0].${field}`, why, () =>
+      encodePart({ ...parts[type], [field]: value }),
+    );
     expect(storedPart({ ...parts[type], [field]: undefined })).toEqual(parts[type]);
   });
 
@@ -154,16 +184,31 @@ describe("parts", () => {
       return watched;
     };
     const file = once({ type: "file", mediaType: "a/b", data: once({ bytes }) });
-    encodeMessage(once({ role: "tool", content: [once({ ...parts["tool-result"], output: [file] })] }), "m");
+    encodeMessage(
+      once({ role: "tool", content: [once({ ...parts["tool-result"], output: [file] })] }),
+      "m",
+    );
     expect(reads).toBe(10);
   });
 
   test.each([
     ["a part", "messages[0].content[0]", (bad: unknown) => bad],
     ["file data", "messages[0].content[0].data", (data: unknown) => ({ ...parts.file, data })],
-    ["file bytes", "messages[0].content[0].data.bytes", (bad: unknown) => ({ ...parts.file, data: { bytes: bad } })],
-    ["an output", "messages[0].content[0].output", (output: unknown) => ({ ...parts["tool-result"], output })],
-    ["a part of an output", "messages[0].content[0].output[0]", (bad: unknown) => ({ ...parts["tool-result"], output: [bad] })],
+    [
+      "file bytes",
+      "messages[0].content[0].data.bytes",
+      (bad: unknown) => ({ ...parts.file, data: { bytes: bad } }),
+    ],
+    [
+      "an output",
+      "messages[0].content[0].output",
+      (output: unknown) => ({ ...parts["tool-result"], output }),
+    ],
+    [
+      "a part of an output",
+      "messages[0].content[0].output[0]",
+      (bad: unknown) => ({ ...parts["tool-result"], output: [bad] }),
+    ],
   ])("a revoked proxy as %s is refused with its path", (_, path, part) => {
     for (const target of [{}, []]) {
       const { proxy, revoke } = Proxy.revocable(target, {});
@@ -175,7 +220,9 @@ describe("parts", () => {
 
   test("the path counts parts: the third is the third", () => {
     const content = [parts.text, parts.reasoning, { type: "text" }];
-    expectRefused("messages[4].content[2].text", "a text part needs it", () => encodeMessage({ role: "user", content }, "messages[4]"));
+    expectRefused("messages[4].content[2].text", "a text part needs it", () =>
+      encodeMessage({ role: "user", content }, "messages[4]"),
+    );
   });
 });
 
@@ -203,7 +250,9 @@ describe("file data", () => {
     ["something else", { path: "/etc/passwd" }],
     ["url and text", { url: "u", text: "t" }],
     ["digest and ref", { ...stored, ref: {} }],
-  ])("%s is refused", (_, data) => expectRefused("messages[0].content[0].data", oneOf, () => encodePart(file(data))));
+  ])("%s is refused", (_, data) =>
+    expectRefused("messages[0].content[0].data", oneOf, () => encodePart(file(data))),
+  );
 
   test.each([
     ["url", { url: "u" }],
@@ -221,14 +270,20 @@ describe("file data", () => {
     ["a digest too short", { ...stored, digest: "abc" }],
     ["a digest that is a path", { ...stored, digest: "../".repeat(15).slice(0, 43) }],
   ])("a stored file with %s is refused", (_, data) => {
-    expectRefused("messages[0].content[0].data", "a stored file has a digest and its sizeBytes", () => encodePart(file(data)));
+    expectRefused(
+      "messages[0].content[0].data",
+      "a stored file has a digest and its sizeBytes",
+      () => encodePart(file(data)),
+    );
   });
 
   test("bytes leave for a blob under their digest, and the part keeps digest and size", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), (content) => {
         const { value, blobs } = encodePart({ ...file({ bytes: content }), name: "a.png" });
-        expect(value.content).toEqual([{ ...file({ digest: digest(content), sizeBytes: content.length }), name: "a.png" }]);
+        expect(value.content).toEqual([
+          { ...file({ digest: digest(content), sizeBytes: content.length }), name: "a.png" },
+        ]);
         expect(blobs).toEqual([{ digest: digest(content), bytes: content }]);
         expect(blobsOf(value.content)).toEqual([digest(content)]);
       }),
@@ -238,9 +293,13 @@ describe("file data", () => {
   test("bytes inside a tool result leave too, also in a result inside a result", () => {
     const inner = Uint8Array.from([4, 5]);
     const result = (output: unknown) => ({ ...parts["tool-result"], output });
-    const { value, blobs } = encodePart(result([{ type: "text", text: "see" }, file({ bytes }), result([file({ bytes: inner })])]));
+    const { value, blobs } = encodePart(
+      result([{ type: "text", text: "see" }, file({ bytes }), result([file({ bytes: inner })])]),
+    );
     const innerStored = { digest: digest(inner), sizeBytes: 2 };
-    expect(value.content[0]).toEqual(result([{ type: "text", text: "see" }, file(stored), result([file(innerStored)])]));
+    expect(value.content[0]).toEqual(
+      result([{ type: "text", text: "see" }, file(stored), result([file(innerStored)])]),
+    );
     expect(blobs.map((blob) => blob.digest)).toEqual([stored.digest, innerStored.digest]);
     expect(blobsOf(value.content)).toEqual([stored.digest, innerStored.digest]);
   });
@@ -254,7 +313,9 @@ describe("file data", () => {
   });
 
   test("a view gives the bytes it shows, not the buffer behind it", () => {
-    expect(encodePart(file({ bytes: Uint8Array.from([0, 1, 2, 3, 0]).subarray(1, 4) })).blobs).toEqual([{ digest: stored.digest, bytes }]);
+    expect(
+      encodePart(file({ bytes: Uint8Array.from([0, 1, 2, 3, 0]).subarray(1, 4) })).blobs,
+    ).toEqual([{ digest: stored.digest, bytes }]);
   });
 
   test.each([
@@ -263,9 +324,13 @@ describe("file data", () => {
     ["an ArrayBuffer", new ArrayBuffer(2)],
     ["undefined", undefined],
   ])("bytes that are %s are refused", (_, wrong) => {
-    expectRefused("messages[0].content[0].data.bytes", "file bytes are a Uint8Array", () => encodePart(file({ bytes: wrong })));
-    expectRefused("messages[0].content[0].output[1].data.bytes", "file bytes are a Uint8Array", () =>
-      encodePart({ ...parts["tool-result"], output: ["x", file({ bytes: wrong })] }),
+    expectRefused("messages[0].content[0].data.bytes", "file bytes are a Uint8Array", () =>
+      encodePart(file({ bytes: wrong })),
+    );
+    expectRefused(
+      "messages[0].content[0].output[1].data.bytes",
+      "file bytes are a Uint8Array",
+      () => encodePart({ ...parts["tool-result"], output: ["x", file({ bytes: wrong })] }),
     );
   });
 
@@ -297,20 +362,29 @@ describe("file data", () => {
   });
 
   test("what else stands beside the bytes stays there", () => {
-    expect(storedPart(file({ bytes, width: 3, url: undefined }))).toEqual(file({ ...stored, width: 3 }));
+    expect(storedPart(file({ bytes, width: 3, url: undefined }))).toEqual(
+      file({ ...stored, width: 3 }),
+    );
   });
 
   test("bytes whose buffer was given away are refused", () => {
     const gone = new Uint8Array(3);
     structuredClone(gone.buffer, { transfer: [gone.buffer] });
     const { code, details } = thrown(() => encodePart(file({ bytes: gone })));
-    expect({ code, path: details.path }).toEqual({ code: "INVALID_VALUE", path: "messages[0].content[0].data.bytes" });
+    expect({ code, path: details.path }).toEqual({
+      code: "INVALID_VALUE",
+      path: "messages[0].content[0].data.bytes",
+    });
   });
 
   test("a list of parts with a name or a symbol of its own is refused, not stored without", () => {
     for (const extra of [{ name: "x" }, { [Symbol("x")]: 1 }]) {
-      expectCode("INVALID_VALUE", () => encodeMessage({ role: "user", content: Object.assign([parts.text], extra) }, "m"));
-      expectCode("INVALID_VALUE", () => encodePart({ ...parts["tool-result"], output: Object.assign([1], extra) }));
+      expectCode("INVALID_VALUE", () =>
+        encodeMessage({ role: "user", content: Object.assign([parts.text], extra) }, "m"),
+      );
+      expectCode("INVALID_VALUE", () =>
+        encodePart({ ...parts["tool-result"], output: Object.assign([1], extra) }),
+      );
     }
   });
 
@@ -350,7 +424,9 @@ describe("messages", () => {
   });
 
   test("what the journal assigned is left behind, so that a message may go back in", () => {
-    expect(encodeMessage({ ...full, seq: 9, createdAt: "2020-01-01T00:00:00.000Z" }, "m").text).toBe(JSON.stringify(full));
+    expect(
+      encodeMessage({ ...full, seq: 9, createdAt: "2020-01-01T00:00:00.000Z" }, "m").text,
+    ).toBe(JSON.stringify(full));
   });
 
   test("a role and a text alone, which need no walk, give what the walk gives", () => {
@@ -363,7 +439,13 @@ describe("messages", () => {
     const answer = (input: object) => {
       try {
         const { value, ...rest } = encodeMessage(input, "m");
-        return { ...rest, value, keys: Object.keys(value), frozen: Object.isFrozen(value), plain: Object.getPrototypeOf(value) };
+        return {
+          ...rest,
+          value,
+          keys: Object.keys(value),
+          frozen: Object.isFrozen(value),
+          plain: Object.getPrototypeOf(value),
+        };
       } catch (error) {
         return error;
       }
@@ -395,17 +477,23 @@ describe("messages", () => {
     ["an array", [], "an array"],
     ["undefined", undefined, "undefined"],
   ])("a message that is %s is refused", (_, input, name) => {
-    expectRefused("m", `a message is an object with role and content, not ${name}`, () => encodeMessage(input, "m"));
+    expectRefused("m", `a message is an object with role and content, not ${name}`, () =>
+      encodeMessage(input, "m"),
+    );
   });
 
   test("a field that is not a message's is refused by name", () => {
-    expectRefused("m.contents", "a message has no such field; `metadata` holds what is your own", () =>
-      encodeMessage(message({ contents: "x" }), "m"),
+    expectRefused(
+      "m.contents",
+      "a message has no such field; `metadata` holds what is your own",
+      () => encodeMessage(message({ contents: "x" }), "m"),
     );
   });
 
   test("a field's name is shown in the message, not sent to the terminal", () => {
-    expect(thrown(() => encodeMessage(message({ "\u001b[2J": 1 }), "m")).message).not.toContain("\u001b");
+    expect(thrown(() => encodeMessage(message({ "\u001b[2J": 1 }), "m")).message).not.toContain(
+      "\u001b",
+    );
   });
 
   test("a class instance, or a symbol as a field, is refused as it is in any value", () => {
@@ -414,12 +502,18 @@ describe("messages", () => {
       readonly content = "x";
     }
     expectRefused("m", "Note is not JSON", () => encodeMessage(new Note(), "m"));
-    expectRefused("m", "a symbol as a key is not JSON", () => encodeMessage(message({ [Symbol("x")]: 1 }), "m"));
+    expectRefused("m", "a symbol as a key is not JSON", () =>
+      encodeMessage(message({ [Symbol("x")]: 1 }), "m"),
+    );
   });
 
   test("V1: a field that is undefined is absent", () => {
-    expect(encodeMessage(message({ unknown: undefined }), "m").text).toBe('{"role":"user","content":"hi"}');
-    expect(encodeMessage(message({ id: undefined, metadata: undefined }), "m").text).toBe('{"role":"user","content":"hi"}');
+    expect(encodeMessage(message({ unknown: undefined }), "m").text).toBe(
+      '{"role":"user","content":"hi"}',
+    );
+    expect(encodeMessage(message({ id: undefined, metadata: undefined }), "m").text).toBe(
+      '{"role":"user","content":"hi"}',
+    );
   });
 
   test("a getter that throws is refused with its path", () => {
@@ -430,7 +524,10 @@ describe("messages", () => {
       },
     };
     const error = thrown(() => encodeMessage(bad, "m"));
-    expect({ code: error.code, path: error.details.path }).toEqual({ code: "INVALID_VALUE", path: "m.content" });
+    expect({ code: error.code, path: error.details.path }).toEqual({
+      code: "INVALID_VALUE",
+      path: "m.content",
+    });
   });
 
   test.each([
@@ -446,10 +543,14 @@ describe("messages", () => {
     ["metadata", null, "it is null, and must be an object"],
     ["reply", null, "it is null, and must be an object"],
     ["reply", [], "it is an array, and must be an object"],
-  ])("%s: %j is refused", (field, value, why) => expectRefused(`m.${field}`, why, () => encodeMessage(message({ [field]: value }), "m")));
+  ])("%s: %j is refused", (field, value, why) =>
+    expectRefused(`m.${field}`, why, () => encodeMessage(message({ [field]: value }), "m")),
+  );
 
   test.each(["id", "parentId"])("%s follows the rule of names", (field) => {
-    expect(encodeMessage(message({ [field]: "ü".repeat(100) }), "m").value).toMatchObject({ [field]: "ü".repeat(100) });
+    expect(encodeMessage(message({ [field]: "ü".repeat(100) }), "m").value).toMatchObject({
+      [field]: "ü".repeat(100),
+    });
     for (const no of ["", 5, "a\n", "ü".repeat(101)]) {
       const { code, details } = thrown(() => encodeMessage(message({ [field]: no }), "m"));
       expect({ code, path: details.path }).toEqual({ code: "INVALID_ID", path: `m.${field}` });
@@ -457,10 +558,20 @@ describe("messages", () => {
   });
 
   test("reply: a finish from the list, and usage that is an object", () => {
-    for (const finish of ["stop", "tool-calls", "length", "content-filter", "pause", "error", "other"]) {
+    for (const finish of [
+      "stop",
+      "tool-calls",
+      "length",
+      "content-filter",
+      "pause",
+      "error",
+      "other",
+    ]) {
       expect(encodeMessage(message({ reply: { finish } }), "m").value.reply).toEqual({ finish });
     }
-    const { details } = thrown(() => encodeMessage(message({ reply: { finish: "end_turn" } }), "m"));
+    const { details } = thrown(() =>
+      encodeMessage(message({ reply: { finish: "end_turn" } }), "m"),
+    );
     expect(details.path).toBe("m.reply.finish");
     expectRefused("m.reply.usage", "it is number, and must be an object", () =>
       encodeMessage(message({ reply: { finish: "stop", usage: 5 } }), "m"),
@@ -468,8 +579,12 @@ describe("messages", () => {
   });
 
   test("what is not JSON is refused inside metadata, provider and reply too", () => {
-    expectRefused("m.metadata.at", "Date is not JSON", () => encodeMessage(message({ metadata: { at: new Date() } }), "m"));
-    expectRefused("m.provider.x.n", "NaN is not JSON", () => encodeMessage(message({ provider: { x: { n: Number.NaN } } }), "m"));
+    expectRefused("m.metadata.at", "Date is not JSON", () =>
+      encodeMessage(message({ metadata: { at: new Date() } }), "m"),
+    );
+    expectRefused("m.provider.x.n", "NaN is not JSON", () =>
+      encodeMessage(message({ provider: { x: { n: Number.NaN } } }), "m"),
+    );
   });
 });
 
@@ -505,7 +620,17 @@ describe("tokensOf", () => {
   });
 
   test("is input and output; the rest is counted in those already", () => {
-    expect(tokensOf(reply({ inputTokens: 100, outputTokens: 20, cacheReadTokens: 90, cacheWriteTokens: 5, reasoningTokens: 7 }))).toBe(120);
+    expect(
+      tokensOf(
+        reply({
+          inputTokens: 100,
+          outputTokens: 20,
+          cacheReadTokens: 90,
+          cacheWriteTokens: 5,
+          reasoningTokens: 7,
+        }),
+      ),
+    ).toBe(120);
   });
 
   test("what was not reported counts as none", () => {
@@ -515,11 +640,19 @@ describe("tokensOf", () => {
   });
 
   test("numbers past all counting stay countable", () => {
-    expect(tokensOf(reply({ inputTokens: Number.MAX_VALUE, outputTokens: Number.MAX_VALUE }))).toBe(Number.MAX_SAFE_INTEGER);
+    expect(tokensOf(reply({ inputTokens: Number.MAX_VALUE, outputTokens: Number.MAX_VALUE }))).toBe(
+      Number.MAX_SAFE_INTEGER,
+    );
   });
 
   test("whatever a provider reports, the count is a whole number from 0 on", () => {
-    const odd = fc.oneof(fc.double({ max: 1e15 }), fc.string(), fc.constant(null), fc.boolean(), fc.array(fc.nat()));
+    const odd = fc.oneof(
+      fc.double({ max: 1e15 }),
+      fc.string(),
+      fc.constant(null),
+      fc.boolean(),
+      fc.array(fc.nat()),
+    );
     fc.assert(
       fc.property(odd, odd, (inputTokens, outputTokens) => {
         const tokens = tokensOf(reply({ inputTokens, outputTokens } as Reply["usage"] & object));
@@ -533,18 +666,24 @@ describe("titleOf", () => {
   const title = (content: string) => titleOf({ role: "user", content });
   const family = "👨‍👩‍👧‍👦";
   const graphemes = (text: string) =>
-    [...new Intl.Segmenter("en", { granularity: "grapheme" }).segment(text)].map(({ segment }) => segment);
+    [...new Intl.Segmenter("en", { granularity: "grapheme" }).segment(text)].map(
+      ({ segment }) => segment,
+    );
 
   test("is the first line with text of a user's message, on one row with single spaces", () => {
     expect(title("  \n\n  Plan\ta   trip \r\nto Rome")).toBe("Plan a trip");
-    for (const end of ["\n", "\r\n", "\r", "\u2028", "\u2029"]) expect(title(`one${end}two`)).toBe("one");
-    expect(titleOf({ role: "user", content: [parts.file, { type: "text", text: "Look" }] })).toBe("Look");
+    for (const end of ["\n", "\r\n", "\r", "\u2028", "\u2029"])
+      expect(title(`one${end}two`)).toBe("one");
+    expect(titleOf({ role: "user", content: [parts.file, { type: "text", text: "Look" }] })).toBe(
+      "Look",
+    );
   });
 
   test("there is none without text, and none from other roles", () => {
     expect(title(" \n\t ")).toBeUndefined();
     expect(titleOf({ role: "user", content: [parts.file] })).toBeUndefined();
-    for (const role of ["system", "assistant", "tool"] as const) expect(titleOf({ role, content: "Hello" })).toBeUndefined();
+    for (const role of ["system", "assistant", "tool"] as const)
+      expect(titleOf({ role, content: "Hello" })).toBeUndefined();
   });
 
   test("holds no control characters", () => {

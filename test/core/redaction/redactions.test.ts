@@ -11,80 +11,99 @@ const run = (text: string, o?: RedactionOptions): string => redactions(o)(text, 
 const hex = (n: number): string => "0123456789abcdef".repeat(Math.ceil(n / 16)).slice(0, n);
 
 /** What is found, by the rule that finds it; `stays` is what is left around it. */
-const FOUND: Readonly<Record<RedactionName, readonly (readonly [text: string, edited: string])[]>> = {
-  privateKeys: [
-    [`a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE${hex(60)}\n${hex(64)}\n-----END RSA PRIVATE KEY-----\nb`, "a\n[private key]\nb"],
-    [`-----BEGIN OPENSSH PRIVATE KEY-----\\n${hex(64)}\\n-----END OPENSSH PRIVATE KEY-----`, "[private key]"],
-    ["-----BEGIN PRIVATE KEY-----\nMIIEcut short", "[private key]"],
-    ["-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----!", "[private key]!"],
-  ],
-  tokens: [
-    [`key sk-ant-api03-${hex(40)}-x_y.`, "key [token]."],
-    [`sk-${hex(48)}`, "[token]"],
-    [`"sk-proj-${hex(20)}_${hex(20)}-z"`, '"[token]"'],
-    [`{"k":"a\\nsk-svcacct-${hex(40)}"}`, '{"k":"a\\n[token]"}'],
-    ["id=AKIAIOSFODNN7EXAMPLE;", "id=[token];"],
-    ["ASIAIOSFODNN7EXAMPL3", "[token]"],
-    [`ghp_${hex(36)}`, "[token]"],
-    [`github_pat_${hex(22)}_${hex(59)} `, "[token] "],
-    ["xoxb-2345678901-2345678901234-AbCdEfGh", "[token]"],
-    ["xapp-1-A0-123-abc", "[token]"],
-    ["https://hooks.slack.com/services/T00000000/B00000000/XXXX", "https://hooks.slack.com/services/[token]"],
-    [`sk_live_${hex(24)}`, "[token]"],
-    [`rk_test_${hex(24)}`, "[token]"],
-    [`whsec_${hex(32)}`, "[token]"],
-    [`AIzaSy${"A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q"}`, "[token]"],
-    [`ya29.${hex(40)}`, "[token]"],
-    [`GOCSPX-${hex(28)}`, "[token]"],
-    [`t=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.${hex(43)} x`, "t=[token] x"],
-  ],
-  headers: [
-    [`Authorization: Bearer ${hex(32)}`, "Authorization: Bearer [token]"],
-    ["Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [token]"],
-    [`Authorization: Token ${hex(40)}`, "Authorization: Token [token]"],
-    [`Set-Cookie: sid=${hex(32)}; Path=/`, "Set-Cookie: sid=[token]; Path=/"],
-    [`Cookie: sid=${hex(32)}; theme=dark`, "Cookie: [token]"],
-  ],
-  urls: [
-    ["postgres://app:s3cr3t@db.internal:5432/x", "postgres://app:[password]@db.internal:5432/x"],
-    ["redis://:p@ss@host", "redis://:[password]@host"],
-    [`https://x:gho_${hex(36)}@github.com`, "https://x:[password]@github.com"],
-    ["curl -u ann:hunter-two https://x.example", "curl -u ann:[password] https://x.example"],
-  ],
-  secrets: [
-    ['password="p@ss w0rd!"', 'password="[secret]"'],
-    ['{"password":"p@ss w0rd!"}', '{"password":"[secret]"}'],
-    ["DB_PASSWORD='p@ss w0rd!'", "DB_PASSWORD='[secret]'"],
-    ['PASSWORD="two words"', 'PASSWORD="[secret]"'],
-    ["api_key=abc123def456", "api_key=[secret]"],
-    ['{"client_secret": "zX9-zX9-zX9"}', '{"client_secret": "[secret]"}'],
-    ["DB_PASSWORD: hunter22", "DB_PASSWORD: [secret]"],
-    ["password: hunter-two", "password: [secret]"],
-    ["passwd=correcthorse", "passwd=[secret]"],
-    ['{"dbPassword":"hunter-two"}', '{"dbPassword":"[secret]"}'],
-    ["export AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "export AWS_SECRET_ACCESS_KEY=[secret]"],
-    ["?token=a1b2c3d4&next=1", "?token=[secret]&next=1"],
-  ],
-  cards: [
-    ["4111111111111111", "[card]"],
-    ["my card 4111 1111 1111 1111, thanks", "my card [card], thanks"],
-    ["5500-0055-5555-5559", "[card]"],
-    ["378282246310005", "[card]"],
-    ["order 12 4111 1111 1111 1111 5", "order 12 [card] 5"],
-    ["my order, 4111111111111111", "my order, [card]"],
-    ["I paid 4111111111111111", "I paid [card]"],
-    ["6304000000000000", "[card]"],
-  ],
-  emails: [
-    ["write to Bob.O'Neil+news@mail.example.co.uk.", "write to [email]."],
-    ["<a@b.io>", "<[email]>"],
-    ["zoë@exämple.de", "[email]"],
-    ['{"to":"x\\nbob@example.com"}', '{"to":"x\\n[email]"}'],
-  ],
-};
+const FOUND: Readonly<Record<RedactionName, readonly (readonly [text: string, edited: string])[]>> =
+  {
+    privateKeys: [
+      [
+        `a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE${hex(60)}\n${hex(64)}\n-----END RSA PRIVATE KEY-----\nb`,
+        "a\n[private key]\nb",
+      ],
+      [
+        `-----BEGIN OPENSSH PRIVATE KEY-----\\n${hex(64)}\\n-----END OPENSSH PRIVATE KEY-----`,
+        "[private key]",
+      ],
+      ["-----BEGIN PRIVATE KEY-----\nMIIEcut short", "[private key]"],
+      [
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----!",
+        "[private key]!",
+      ],
+    ],
+    tokens: [
+      [`key sk-ant-api03-${hex(40)}-x_y.`, "key [token]."],
+      [`sk-${hex(48)}`, "[token]"],
+      [`"sk-proj-${hex(20)}_${hex(20)}-z"`, '"[token]"'],
+      [`{"k":"a\\nsk-svcacct-${hex(40)}"}`, '{"k":"a\\n[token]"}'],
+      ["id=AKIAIOSFODNN7EXAMPLE;", "id=[token];"],
+      ["ASIAIOSFODNN7EXAMPL3", "[token]"],
+      [`ghp_${hex(36)}`, "[token]"],
+      [`github_pat_${hex(22)}_${hex(59)} `, "[token] "],
+      ["xoxb-2345678901-2345678901234-AbCdEfGh", "[token]"],
+      ["xapp-1-A0-123-abc", "[token]"],
+      [
+        "https://hooks.slack.com/services/T00000000/B00000000/XXXX",
+        "https://hooks.slack.com/services/[token]",
+      ],
+      [`sk_live_${hex(24)}`, "[token]"],
+      [`rk_test_${hex(24)}`, "[token]"],
+      [`whsec_${hex(32)}`, "[token]"],
+      [`AIzaSy${"A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q"}`, "[token]"],
+      [`ya29.${hex(40)}`, "[token]"],
+      [`GOCSPX-${hex(28)}`, "[token]"],
+      [`t=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.${hex(43)} x`, "t=[token] x"],
+    ],
+    headers: [
+      [`Authorization: Bearer ${hex(32)}`, "Authorization: Bearer [token]"],
+      ["Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [token]"],
+      [`Authorization: Token ${hex(40)}`, "Authorization: Token [token]"],
+      [`Set-Cookie: sid=${hex(32)}; Path=/`, "Set-Cookie: sid=[token]; Path=/"],
+      [`Cookie: sid=${hex(32)}; theme=dark`, "Cookie: [token]"],
+    ],
+    urls: [
+      ["postgres://app:s3cr3t@db.internal:5432/x", "postgres://app:[password]@db.internal:5432/x"],
+      ["redis://:p@ss@host", "redis://:[password]@host"],
+      [`https://x:gho_${hex(36)}@github.com`, "https://x:[password]@github.com"],
+      ["curl -u ann:hunter-two https://x.example", "curl -u ann:[password] https://x.example"],
+    ],
+    secrets: [
+      ['password="p@ss w0rd!"', 'password="[secret]"'],
+      ['{"password":"p@ss w0rd!"}', '{"password":"[secret]"}'],
+      ["DB_PASSWORD='p@ss w0rd!'", "DB_PASSWORD='[secret]'"],
+      ['PASSWORD="two words"', 'PASSWORD="[secret]"'],
+      ["api_key=abc123def456", "api_key=[secret]"],
+      ['{"client_secret": "zX9-zX9-zX9"}', '{"client_secret": "[secret]"}'],
+      ["DB_PASSWORD: hunter22", "DB_PASSWORD: [secret]"],
+      ["password: hunter-two", "password: [secret]"],
+      ["passwd=correcthorse", "passwd=[secret]"],
+      ['{"dbPassword":"hunter-two"}', '{"dbPassword":"[secret]"}'],
+      [
+        "export AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "export AWS_SECRET_ACCESS_KEY=[secret]",
+      ],
+      ["?token=a1b2c3d4&next=1", "?token=[secret]&next=1"],
+    ],
+    cards: [
+      ["4111111111111111", "[card]"],
+      ["my card 4111 1111 1111 1111, thanks", "my card [card], thanks"],
+      ["5500-0055-5555-5559", "[card]"],
+      ["378282246310005", "[card]"],
+      ["order 12 4111 1111 1111 1111 5", "order 12 [card] 5"],
+      ["my order, 4111111111111111", "my order, [card]"],
+      ["I paid 4111111111111111", "I paid [card]"],
+      ["6304000000000000", "[card]"],
+    ],
+    emails: [
+      ["write to Bob.O'Neil+news@mail.example.co.uk.", "write to [email]."],
+      ["<a@b.io>", "<[email]>"],
+      ["zoë@exämple.de", "[email]"],
+      ['{"to":"x\\nbob@example.com"}', '{"to":"x\\n[email]"}'],
+    ],
+  };
 
 describe("the ready set", () => {
-  for (const [name, cases] of Object.entries(FOUND) as [RedactionName, (typeof FOUND)[RedactionName]][])
+  for (const [name, cases] of Object.entries(FOUND) as [
+    RedactionName,
+    (typeof FOUND)[RedactionName],
+  ][])
     test.each(cases)(`${name}: %s`, (text, edited) => {
       expect(run(text)).toBe(edited);
       // Q2, and nothing of it without its rule and those that know the same shape.
@@ -124,7 +143,9 @@ describe("the ready set", () => {
     expect(set("aB3dE6gH9", { in: "state", key: "x", field: "db_password" })).toBe("[secret]");
     expect(set("aB3dE6gH9", { in: "state", key: "x", field: "colour" })).toBe("aB3dE6gH9");
     expect(set("required", { in: "state", key: "x", field: "password" })).toBe("required");
-    expect(redactions({ secrets: false })("aB3dE6gH9", { in: "state", key: "x", field: "apiKey" })).toBe("aB3dE6gH9");
+    expect(
+      redactions({ secrets: false })("aB3dE6gH9", { in: "state", key: "x", field: "apiKey" }),
+    ).toBe("aB3dE6gH9");
   });
 
   test("each can be turned off, or given other words", () => {
@@ -132,9 +153,15 @@ describe("the ready set", () => {
     expect(run(text, { cards: false })).toBe("[email] 4111111111111111");
     expect(run(text, { emails: "<someone>" })).toBe("<someone> [card]");
     expect(run(text, { emails: false, cards: false })).toBe(text);
-    expect(thrown(() => redactions({ emails: "me@example.com" }))).toMatchObject({ code: "INVALID_OPTION" });
-    expect(thrown(() => redactions({ emails: 1 as never }))).toMatchObject({ code: "INVALID_OPTION" });
-    expect(thrown(() => redactions({ phones: true } as never))).toMatchObject({ code: "INVALID_OPTION" });
+    expect(thrown(() => redactions({ emails: "me@example.com" }))).toMatchObject({
+      code: "INVALID_OPTION",
+    });
+    expect(thrown(() => redactions({ emails: 1 as never }))).toMatchObject({
+      code: "INVALID_OPTION",
+    });
+    expect(thrown(() => redactions({ phones: true } as never))).toMatchObject({
+      code: "INVALID_OPTION",
+    });
   });
 
   test("arguments of calls are left alone unless told otherwise", () => {
@@ -146,7 +173,9 @@ describe("the ready set", () => {
 
   test("Q2: what it gave it leaves as it is, whatever it was given", () => {
     const samples = Object.values(FOUND).flatMap((cases) => cases.map(([text]) => text));
-    const texts = fc.array(fc.oneof(fc.constantFrom(...samples), fc.string({ maxLength: 12 })), { maxLength: 6 });
+    const texts = fc.array(fc.oneof(fc.constantFrom(...samples), fc.string({ maxLength: 12 })), {
+      maxLength: 6,
+    });
     fc.assert(
       fc.property(texts, fc.constantFrom(" ", "", "\n", '"', ":"), (pieces, between) => {
         const once = run(pieces.join(between));
@@ -186,18 +215,26 @@ describe("the ready set", () => {
   ]);
   const halves = Object.values(FOUND)
     .flatMap((cases) => cases.map(([text]) => text))
-    .flatMap((text) => [text.slice(0, Math.ceil(text.length / 2)), text.slice(0, -1), text.slice(1)]);
+    .flatMap((text) => [
+      text.slice(0, Math.ceil(text.length / 2)),
+      text.slice(0, -1),
+      text.slice(1),
+    ]);
   test.each([
     { pieces: crafted, bytes: isThorough ? 1024 * 1024 : 128 * 1024, ms: isThorough ? 2_000 : 250 },
     { pieces: halves, bytes: 32 * 1024, ms: 200 },
-  ])("Q1: $bytes bytes of what is made to be slow take no longer than $ms ms", { timeout: 100_000 }, ({ pieces, bytes, ms }) => {
-    const set = redactions();
-    for (const piece of pieces) {
-      const text = piece.repeat(Math.ceil(bytes / piece.length)).slice(0, bytes);
-      expect(
-        cpuMs(() => set(text, where)),
-        JSON.stringify(piece),
-      ).toBeLessThan(ms);
-    }
-  });
+  ])(
+    "Q1: $bytes bytes of what is made to be slow take no longer than $ms ms",
+    { timeout: 100_000 },
+    ({ pieces, bytes, ms }) => {
+      const set = redactions();
+      for (const piece of pieces) {
+        const text = piece.repeat(Math.ceil(bytes / piece.length)).slice(0, bytes);
+        expect(
+          cpuMs(() => set(text, where)),
+          JSON.stringify(piece),
+        ).toBeLessThan(ms);
+      }
+    },
+  );
 });

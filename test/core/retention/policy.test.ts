@@ -12,19 +12,31 @@ type Rule = typeof expired;
 /** What a rule keeps is what the words say, for any list, policy and clock. */
 function holds(rule: Rule): void {
   fc.assert(
-    fc.property(checkpoints, policies, fc.integer({ min: -40, max: 200 }), fc.boolean(), (newestFirst, policy, days, isExact) => {
-      // Now and then one of them is as old as the policy says, to the millisecond.
-      const exact = newestFirst[Math.abs(days) % Math.max(1, newestFirst.length)]?.at ?? start;
-      const now = isExact ? exact + (policy.olderThanMs ?? 0) : start + days * DAY;
-      const gone = new Set(rule(newestFirst, policy, now));
-      for (const [i, one] of newestFirst.entries()) expect([i, gone.has(one)]).toEqual([i, !stays(newestFirst, i, policy, now)]);
-    }),
+    fc.property(
+      checkpoints,
+      policies,
+      fc.integer({ min: -40, max: 200 }),
+      fc.boolean(),
+      (newestFirst, policy, days, isExact) => {
+        // Now and then one of them is as old as the policy says, to the millisecond.
+        const exact = newestFirst[Math.abs(days) % Math.max(1, newestFirst.length)]?.at ?? start;
+        const now = isExact ? exact + (policy.olderThanMs ?? 0) : start + days * DAY;
+        const gone = new Set(rule(newestFirst, policy, now));
+        for (const [i, one] of newestFirst.entries())
+          expect([i, gone.has(one)]).toEqual([i, !stays(newestFirst, i, policy, now)]);
+      },
+    ),
     { numRuns: 3_000 },
   );
 }
 
-const made = (...ats: number[]): Dated[] => ats.map((at) => ({ at, kind: "automatic" as const, labelled: false }));
-const timesLeft = (all: readonly Dated[], policy: RetentionPolicy, now = start + 1_000 * DAY): number[] => {
+const made = (...ats: number[]): Dated[] =>
+  ats.map((at) => ({ at, kind: "automatic" as const, labelled: false }));
+const timesLeft = (
+  all: readonly Dated[],
+  policy: RetentionPolicy,
+  now = start + 1_000 * DAY,
+): number[] => {
   const gone = new Set(expired(all, policy, now));
   return all.filter((one) => !gone.has(one)).map(({ at }) => at);
 };
@@ -36,10 +48,13 @@ describe("what a policy keeps", () => {
 
   test("the same reading catches rules that are wrong", () => {
     const wrong: Record<string, Rule> = {
-      "the newest may go": (all, policy, now) => (policy.keep === 0 ? [...all] : expired(all, policy, now)),
-      "labels are not looked at": (all, policy, now) => expired(all, { ...policy, labelled: false }, now),
+      "the newest may go": (all, policy, now) =>
+        policy.keep === 0 ? [...all] : expired(all, policy, now),
+      "labels are not looked at": (all, policy, now) =>
+        expired(all, { ...policy, labelled: false }, now),
       "labels always count": (all, policy, now) => expired(all, { ...policy, labelled: true }, now),
-      "kinds are not looked at": (all, { kinds: _kinds, ...policy }, now) => expired(all, policy, now),
+      "kinds are not looked at": (all, { kinds: _kinds, ...policy }, now) =>
+        expired(all, policy, now),
       "the oldest of an hour stays": (all, policy, now) => expired(all.toReversed(), policy, now),
       "hours are half hours": (all, policy, now) =>
         expired(
@@ -47,13 +62,20 @@ describe("what a policy keeps", () => {
           policy,
           now,
         ).map((one) => all.find(({ at }) => at * 2 === one.at) ?? one),
-      "an empty policy removes all but one": (all, policy, now) => expired(all, { keep: 1, ...policy }, now),
+      "an empty policy removes all but one": (all, policy, now) =>
+        expired(all, { keep: 1, ...policy }, now),
       "times are believed": (all, policy, now) =>
         policy.olderThanMs === undefined
           ? expired(all, policy, now)
           : all.filter(({ at }, i) => i > 0 && now - at >= (policy.olderThanMs ?? 0)),
       "old is as old as the limit": (all, policy, now) =>
-        expired(all, policy.olderThanMs === undefined ? policy : { ...policy, olderThanMs: policy.olderThanMs + 1 }, now),
+        expired(
+          all,
+          policy.olderThanMs === undefined
+            ? policy
+            : { ...policy, olderThanMs: policy.olderThanMs + 1 },
+          now,
+        ),
     };
     for (const [name, rule] of Object.entries(wrong)) expect(() => holds(rule), name).toThrow();
   });
@@ -72,8 +94,18 @@ describe("what a policy keeps", () => {
   });
 
   test("T3: the newest of each of the last hours and days that have any", () => {
-    const at = (day: number, hour: number, minute = 0) => start + day * DAY + hour * HOUR + minute * 60_000;
-    const all = made(at(9, 12, 50), at(9, 12, 10), at(9, 11, 59), at(8, 3), at(8, 2), at(2, 23), at(2, 22), at(1, 1));
+    const at = (day: number, hour: number, minute = 0) =>
+      start + day * DAY + hour * HOUR + minute * 60_000;
+    const all = made(
+      at(9, 12, 50),
+      at(9, 12, 10),
+      at(9, 11, 59),
+      at(8, 3),
+      at(8, 2),
+      at(2, 23),
+      at(2, 22),
+      at(1, 1),
+    );
     expect(timesLeft(all, { hourly: 3 })).toEqual([at(9, 12, 50), at(9, 11, 59), at(8, 3)]);
     expect(timesLeft(all, { daily: 3 })).toEqual([at(9, 12, 50), at(8, 3), at(2, 23)]);
     // The first of January 2026 was a Thursday: its week has the days up to Sunday, the fourth.
@@ -84,13 +116,25 @@ describe("what a policy keeps", () => {
     const now = start + 100 * DAY;
     const policy = { olderThanMs: 10 * DAY };
     // Set back to 1970 after a reboot.
-    expect(timesLeft(made(now - DAY, 60_000, now - 2 * DAY, now - 50 * DAY), policy, now)).toEqual([now - DAY, 60_000, now - 2 * DAY]);
+    expect(timesLeft(made(now - DAY, 60_000, now - 2 * DAY, now - 50 * DAY), policy, now)).toEqual([
+      now - DAY,
+      60_000,
+      now - 2 * DAY,
+    ]);
     // Ten years ahead, and right again.
     const ahead = now + 3_650 * DAY;
-    expect(timesLeft(made(now - 20 * DAY, ahead, now - 30 * DAY, now - 40 * DAY), policy, now)).toEqual([now - 20 * DAY, ahead]);
+    expect(
+      timesLeft(made(now - 20 * DAY, ahead, now - 30 * DAY, now - 40 * DAY), policy, now),
+    ).toEqual([now - 20 * DAY, ahead]);
     // The clock of who prunes is a year behind: all is yet to come, and stays.
-    expect(timesLeft(made(now, now - DAY, now - 50 * DAY), policy, now - 365 * DAY)).toHaveLength(3);
+    expect(timesLeft(made(now, now - DAY, now - 50 * DAY), policy, now - 365 * DAY)).toHaveLength(
+      3,
+    );
     // And for hours: those times are hours of their own, and the others stay what they are.
-    expect(timesLeft(made(now, ahead, now - HOUR, now - HOUR - 1), { hourly: 3 }, now)).toEqual([now, ahead, now - HOUR]);
+    expect(timesLeft(made(now, ahead, now - HOUR, now - HOUR - 1), { hourly: 3 }, now)).toEqual([
+      now,
+      ahead,
+      now - HOUR,
+    ]);
   });
 });

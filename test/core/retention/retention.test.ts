@@ -1,11 +1,20 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type KeptPlace, type LineNode, needed, reach, touches } from "../../../src/core/retention/retention.js";
+import {
+  type KeptPlace,
+  type LineNode,
+  needed,
+  reach,
+  touches,
+} from "../../../src/core/retention/retention.js";
 
 const LAST = 40;
 const numbers = Array.from({ length: LAST + 2 }, (_, i) => i);
 
-/** Ranges of live messages at or before a base. They may come in any order: a splice puts late messages in front. */
+/**
+ * Ranges of live messages at or before a base. They may come in any order: a splice puts late
+ * messages in front.
+ */
 const rangesUpTo = (base: number): fc.Arbitrary<[number, number][]> =>
   base === 0
     ? fc.constant([])
@@ -19,14 +28,20 @@ const rangesUpTo = (base: number): fc.Arbitrary<[number, number][]> =>
 function placesWithBase(base: (seq: number) => fc.Arbitrary<number>): fc.Arbitrary<KeptPlace[]> {
   const place = fc
     .integer({ min: 1, max: LAST })
-    .chain((seq) => base(seq).chain((at) => rangesUpTo(at).map((ranges): KeptPlace => ({ seq, base: at, ranges }))));
+    .chain((seq) =>
+      base(seq).chain((at) =>
+        rangesUpTo(at).map((ranges): KeptPlace => ({ seq, base: at, ranges })),
+      ),
+    );
   return fc.array(place, { maxLength: 5 });
 }
 
 const baseBefore = (seq: number) => fc.nat({ max: seq - 1 });
 const baseAtPlace = (seq: number) => fc.constant(seq);
 
-const stretches = numbers.flatMap((first) => numbers.slice(first).map((last) => [first, last] as const));
+const stretches = numbers.flatMap((first) =>
+  numbers.slice(first).map((last) => [first, last] as const),
+);
 
 function holdsAny(set: ReadonlySet<number>, first: number, last: number): boolean {
   for (let n = first; n <= last; n++) if (set.has(n)) return true;
@@ -72,7 +87,8 @@ describe("needed and touches", () => {
         for (const intervals of Object.values(needed(places))) {
           for (const [i, [from, to]] of intervals.entries()) {
             expect(from).toBeLessThanOrEqual(to);
-            if (i > 0) expect(from).toBeGreaterThan((intervals[i - 1] as readonly [number, number])[1] + 1);
+            if (i > 0)
+              expect(from).toBeGreaterThan((intervals[i - 1] as readonly [number, number])[1] + 1);
           }
         }
       }),
@@ -107,7 +123,14 @@ describe("needed and touches", () => {
 describe("reach", () => {
   /** Lines in the order of their making: a line can only begin on one that was there before it. */
   const forests: fc.Arbitrary<LineNode[]> = fc
-    .array(fc.record({ owned: fc.boolean(), parent: fc.option(fc.nat()), seq: fc.integer({ min: 1, max: 50 }) }), { maxLength: 12 })
+    .array(
+      fc.record({
+        owned: fc.boolean(),
+        parent: fc.option(fc.nat()),
+        seq: fc.integer({ min: 1, max: 50 }),
+      }),
+      { maxLength: 12 },
+    )
     .map((drafts) =>
       drafts.map(({ owned, parent, seq }, i) => ({
         id: `line-${i}`,
@@ -116,7 +139,10 @@ describe("reach", () => {
       })),
     );
 
-  /** R3 word for word: walk back from every owned line, and note how far each orphan on the way was used. */
+  /**
+   * R3 word for word: walk back from every owned line, and note how far each orphan on the way was
+   * used.
+   */
   function reachByHand(lines: readonly LineNode[]): Map<string, number> {
     const found = new Map<string, number>();
     for (const line of lines.filter(({ owned }) => owned)) {
@@ -132,7 +158,9 @@ describe("reach", () => {
   test("R3: an orphan is needed up to the last needed fork from it, on any forest of lines in any order", () => {
     fc.assert(
       fc.property(
-        forests.chain((lines) => fc.tuple(fc.constant(lines), fc.shuffledSubarray(lines, { minLength: lines.length }))),
+        forests.chain((lines) =>
+          fc.tuple(fc.constant(lines), fc.shuffledSubarray(lines, { minLength: lines.length })),
+        ),
         ([lines, shuffled]) => {
           const byHand = reachByHand(lines);
           expect(new Map(reach(lines))).toEqual(byHand);

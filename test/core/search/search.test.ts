@@ -1,9 +1,23 @@
-/** Words, queries, scores and snippets. SQLite's own full-text search is asked whether it agrees. */
+/**
+ * Words, queries, scores and snippets. SQLite's own full-text search is asked whether it agrees.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { MOST_REPEATS, PASSAGE_WORDS, passagesOf, textFilesIn, textIn } from "../../../src/core/search/document.js";
+import {
+  MOST_REPEATS,
+  PASSAGE_WORDS,
+  passagesOf,
+  textFilesIn,
+  textIn,
+} from "../../../src/core/search/document.js";
 import { frequency, occurrences, rounded, Scoring } from "../../../src/core/search/match.js";
-import { MAX_QUERY_CHARS, MAX_QUERY_WORDS, type Phrase, parseQuery, type Query } from "../../../src/core/search/query.js";
+import {
+  MAX_QUERY_CHARS,
+  MAX_QUERY_WORDS,
+  type Phrase,
+  parseQuery,
+  type Query,
+} from "../../../src/core/search/query.js";
 import { type Snippet, snippetOf } from "../../../src/core/search/snippet.js";
 import { MAX_WORD, split } from "../../../src/core/search/words.js";
 import { openDriver } from "../../../src/store/sql/sqlite/driver/driver.js";
@@ -44,15 +58,32 @@ describe("words", () => {
   test("are found where they stand", () => {
     const text = "a “Café” 日本語 ｶﾞ";
     const { starts, ends } = split(text);
-    expect(starts.map((start, i) => text.slice(start, ends[i]))).toEqual(["a", "Café", "日", "本", "語", "ｶﾞ"]);
+    expect(starts.map((start, i) => text.slice(start, ends[i]))).toEqual([
+      "a",
+      "Café",
+      "日",
+      "本",
+      "語",
+      "ｶﾞ",
+    ]);
   });
 
   test("a long run of letters is divided where another script follows, and looked at once", () => {
     const letters = "a".repeat(2_500);
-    expect(split(`${letters}, b`)).toMatchObject({ words: ["a".repeat(MAX_WORD), "b"], starts: [0, 2_502] });
-    const divided = { words: [..."123"].map(() => "a".repeat(MAX_WORD)), starts: [0, 1_000, 2_000], ends: [1_000, 2_000, 2_501] };
+    expect(split(`${letters}, b`)).toMatchObject({
+      words: ["a".repeat(MAX_WORD), "b"],
+      starts: [0, 2_502],
+    });
+    const divided = {
+      words: [..."123"].map(() => "a".repeat(MAX_WORD)),
+      starts: [0, 1_000, 2_000],
+      ends: [1_000, 2_000, 2_501],
+    };
     expect(split(`${letters}é`)).toEqual(divided);
-    expect(split(`${letters}日b`)).toMatchObject({ words: [...divided.words, "日", "b"], starts: [0, 1_000, 2_000, 2_500, 2_501] });
+    expect(split(`${letters}日b`)).toMatchObject({
+      words: [...divided.words, "日", "b"],
+      starts: [0, 1_000, 2_000, 2_500, 2_501],
+    });
     const ms = (count: number): number => {
       const text = `${"a".repeat(count)}é`;
       const times = Array.from({ length: 5 }, () => {
@@ -61,7 +92,8 @@ describe("words", () => {
       return Math.min(...times);
     };
     ms(10_000);
-    // Eight times as long where each letter is looked at once, and sixty-four times where a run looks at all behind it.
+    // Eight times as long where each letter is looked at once, and sixty-four times where a run
+    // looks at all behind it.
     expect(ms(1_000_000) / ms(125_000)).toBeLessThan(25);
   });
 
@@ -128,14 +160,20 @@ describe("queries", () => {
   });
 
   test("are bounded", async () => {
-    expect(await errorOf(() => parseQuery(Array.from({ length: MAX_QUERY_WORDS + 1 }, (_, i) => `w${i}`).join(" ")))).toMatchObject({
+    expect(
+      await errorOf(() =>
+        parseQuery(Array.from({ length: MAX_QUERY_WORDS + 1 }, (_, i) => `w${i}`).join(" ")),
+      ),
+    ).toMatchObject({
       code: "TOO_LARGE",
     });
     expect(await errorOf(() => parseQuery("term ".repeat(10_000)))).toMatchObject({
       code: "TOO_LARGE",
       details: { limit: MAX_QUERY_CHARS },
     });
-    expect(parseQuery(Array.from({ length: MAX_QUERY_WORDS }, (_, i) => `w${i}`).join(" ")).all).toHaveLength(MAX_QUERY_WORDS);
+    expect(
+      parseQuery(Array.from({ length: MAX_QUERY_WORDS }, (_, i) => `w${i}`).join(" ")).all,
+    ).toHaveLength(MAX_QUERY_WORDS);
   });
 });
 
@@ -158,15 +196,31 @@ describe("what of a message is found", () => {
           name: "refund",
           input: { order: 42, deep: [{ why: "broken" }], yes: true, no: null },
         },
-        { type: "tool-result" as const, callId: "hidden", name: "lookup", outcome: "ok" as const, output: { found: "kelp" } },
+        {
+          type: "tool-result" as const,
+          callId: "hidden",
+          name: "lookup",
+          outcome: "ok" as const,
+          output: { found: "kelp" },
+        },
         {
           type: "tool-result" as const,
           callId: "hidden",
           outcome: "ok" as const,
           output: [{ type: "text" as const, text: "inner" }],
         },
-        { type: "file" as const, name: "notes.txt", mediaType: "text/plain", data: { digest, sizeBytes: 5 } },
-        { type: "file" as const, name: "photo.png", mediaType: "image/png", data: { digest, sizeBytes: 5 } },
+        {
+          type: "file" as const,
+          name: "notes.txt",
+          mediaType: "text/plain",
+          data: { digest, sizeBytes: 5 },
+        },
+        {
+          type: "file" as const,
+          name: "photo.png",
+          mediaType: "image/png",
+          data: { digest, sizeBytes: 5 },
+        },
         { type: "file" as const, mediaType: "text/plain", data: { text: "inline" } },
         { type: "opaque" as const, format: "f", value: { hidden: "opaque" }, text: "shown" },
       ],
@@ -191,8 +245,18 @@ describe("what of a message is found", () => {
   });
 
   test("what only looks like parts is texts", () => {
-    for (const output of [[{ type: "text" }], [{ type: "file", mediaType: "text/plain", data: { digest: 7 } }], [null, "x"], []]) {
-      const part = { type: "tool-result" as const, callId: "1", outcome: "ok" as const, output: output as never };
+    for (const output of [
+      [{ type: "text" }],
+      [{ type: "file", mediaType: "text/plain", data: { digest: 7 } }],
+      [null, "x"],
+      [],
+    ]) {
+      const part = {
+        type: "tool-result" as const,
+        callId: "1",
+        outcome: "ok" as const,
+        output: output as never,
+      };
       expect(() => textFilesIn({ role: "tool", content: [part] })).not.toThrow();
       expect(() => textIn({ role: "tool", content: [part] }, none)).not.toThrow();
     }
@@ -200,9 +264,18 @@ describe("what of a message is found", () => {
 
   test("passages hold all words once, and no word too often", () => {
     const repeated = "a ".repeat(3 * MOST_REPEATS + 7);
-    expect([...passagesOf(repeated)].map(({ words: own }) => own.length)).toEqual([MOST_REPEATS, MOST_REPEATS, MOST_REPEATS, 7]);
+    expect([...passagesOf(repeated)].map(({ words: own }) => own.length)).toEqual([
+      MOST_REPEATS,
+      MOST_REPEATS,
+      MOST_REPEATS,
+      7,
+    ]);
     const many = Array.from({ length: 2 * PASSAGE_WORDS + 5 }, (_, i) => `w${i}`).join(" ");
-    expect([...passagesOf(many)].map(({ words: own }) => own.length)).toEqual([PASSAGE_WORDS, PASSAGE_WORDS, 5]);
+    expect([...passagesOf(many)].map(({ words: own }) => own.length)).toEqual([
+      PASSAGE_WORDS,
+      PASSAGE_WORDS,
+      5,
+    ]);
     const han = "日本語".repeat(5000);
     expect([...passagesOf(han)].flatMap(({ words: own }) => own)).toEqual(words(han));
     expect([...passagesOf(" . ")]).toEqual([]);
@@ -223,9 +296,17 @@ function fts5(documents: readonly (readonly string[])[]) {
   };
 }
 
-function plain(documents: readonly (readonly string[])[], query: Query): (readonly [number, number])[] {
-  const corpus = { documents: documents.length, words: documents.reduce((sum, { length }) => sum + length, 0) };
-  const counts = query.all.map((phrase) => documents.filter((document) => frequency(phrase, document) > 0).length);
+function plain(
+  documents: readonly (readonly string[])[],
+  query: Query,
+): (readonly [number, number])[] {
+  const corpus = {
+    documents: documents.length,
+    words: documents.reduce((sum, { length }) => sum + length, 0),
+  };
+  const counts = query.all.map(
+    (phrase) => documents.filter((document) => frequency(phrase, document) > 0).length,
+  );
   const scoring = new Scoring(corpus, counts);
   return documents.flatMap((document, i) => {
     const found = occurrences(query, document)?.map(({ length }) => length);
@@ -234,24 +315,38 @@ function plain(documents: readonly (readonly string[])[], query: Query): (readon
 }
 
 const someQuery = fc
-  .array(fc.tuple(fc.constantFrom("", "", "", "-"), fc.array(someScripts, { minLength: 1, maxLength: 3 }), fc.constantFrom("", "", "*")), {
-    minLength: 1,
-    maxLength: 3,
-  })
-  .map((chunks) => chunks.map(([minus, own, star]) => `${minus}"${own.join(" ")}"${star}`).join(" "));
+  .array(
+    fc.tuple(
+      fc.constantFrom("", "", "", "-"),
+      fc.array(someScripts, { minLength: 1, maxLength: 3 }),
+      fc.constantFrom("", "", "*"),
+    ),
+    {
+      minLength: 1,
+      maxLength: 3,
+    },
+  )
+  .map((chunks) =>
+    chunks.map(([minus, own, star]) => `${minus}"${own.join(" ")}"${star}`).join(" "),
+  );
 
 describe("matching and scoring", () => {
   test("are FTS5's, in every script", () => {
     fc.assert(
-      fc.property(fc.array(someText, { minLength: 1, maxLength: 12 }), someQuery, (texts, asked) => {
-        const documents = texts.map(words).filter(({ length }) => length > 0);
-        const query = parseQuery(asked);
-        fc.pre(documents.length > 0 && query.all.length > 0);
-        const found = plain(documents, query);
-        const theirs = fts5(documents)(query);
-        expect(found.map(([i]) => i)).toEqual(theirs.map(([i]) => i));
-        for (const [n, [, score]] of found.entries()) expect(score).toBeCloseTo((theirs[n] as readonly [number, number])[1], 8);
-      }),
+      fc.property(
+        fc.array(someText, { minLength: 1, maxLength: 12 }),
+        someQuery,
+        (texts, asked) => {
+          const documents = texts.map(words).filter(({ length }) => length > 0);
+          const query = parseQuery(asked);
+          fc.pre(documents.length > 0 && query.all.length > 0);
+          const found = plain(documents, query);
+          const theirs = fts5(documents)(query);
+          expect(found.map(([i]) => i)).toEqual(theirs.map(([i]) => i));
+          for (const [n, [, score]] of found.entries())
+            expect(score).toBeCloseTo((theirs[n] as readonly [number, number])[1], 8);
+        },
+      ),
     );
   });
 
@@ -304,7 +399,9 @@ describe("snippets", () => {
         }
         // What is cut off begins with no mark: it would belong to what is shown.
         const [start, end] = matches[0] as readonly [number, number];
-        expect(frequency(query.all[0] as Phrase, words(shown.slice(start, end)))).toBeGreaterThan(0);
+        expect(frequency(query.all[0] as Phrase, words(shown.slice(start, end)))).toBeGreaterThan(
+          0,
+        );
         expect(shown.replace(/^…/, "")).not.toMatch(/^[\p{M}\u200d]/u);
       }),
     );

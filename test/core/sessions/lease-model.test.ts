@@ -1,12 +1,14 @@
 /**
  * Two holders and one session, in every order in which their steps can happen.
  *
- * The store is a plain object; what it is asked to do is decided by the functions of core/lease. Whatever a holder asks of the store
- * is on its way for a while and lands later, also after its sender has died, so reading and writing are never one step. A pause needs
- * no step of its own: among all orders are those in which a holder does nothing while the clock goes past its lease.
+ * The store is a plain object; what it is asked to do is decided by the functions of core/lease.
+ * Whatever a holder asks of the store is on its way for a while and lands later, also after its
+ * sender has died, so reading and writing are never one step. A pause needs no step of its own:
+ * among all orders are those in which a holder does nothing while the clock goes past its lease.
  *
- * Worlds are visited breadth first, each one once, so that what breaks an invariant comes with the shortest way there. Where time, epochs
- * and records are bounded there are finitely many worlds, and the search ends by itself; elsewhere it ends after so many steps.
+ * Worlds are visited breadth first, each one once, so that what breaks an invariant comes with the
+ * shortest way there. Where time, epochs and records are bounded there are finitely many worlds,
+ * and the search ends by itself; elsewhere it ends after so many steps.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import {
@@ -36,7 +38,13 @@ const both: readonly Who[] = [0, 1];
 const owners: readonly [Owner, Owner] = [owner("A"), owner("B")];
 
 function owner(nonce: string): Owner {
-  return Object.freeze({ boot: "boot", space: "pid:1", pid: nonce.charCodeAt(0), started: "0", nonce });
+  return Object.freeze({
+    boot: "boot",
+    space: "pid:1",
+    pid: nonce.charCodeAt(0),
+    started: "0",
+    nonce,
+  });
 }
 
 interface Write {
@@ -70,7 +78,16 @@ interface World {
   readonly holders: readonly [Holder, Holder];
 }
 
-const idle: Holder = { alive: true, seen: null, held: null, tail: null, claim: null, renewal: null, release: null, write: null };
+const idle: Holder = {
+  alive: true,
+  seen: null,
+  held: null,
+  tail: null,
+  claim: null,
+  renewal: null,
+  release: null,
+  write: null,
+};
 const start: World = { now: 0, lease: freeLease, journal: [], holders: [idle, idle] };
 
 /** What a protocol is made of. The real one is below; mutants exchange one rule each. */
@@ -85,7 +102,10 @@ interface Rules {
   isDead(world: World, who: Who): boolean;
 }
 
-/** As the runtime asks it of the port: a claim is conditional on epoch and until, all else on the epoch, a write on the tail too. */
+/**
+ * As the runtime asks it of the port: a claim is conditional on epoch and until, all else on the
+ * epoch, a write on the tail too.
+ */
 const real: Rules = {
   decide: grantLease,
   claims: (stored, read) => stored.epoch === read.epoch && stored.until === read.until,
@@ -131,11 +151,18 @@ type Situation =
 
 function change(world: World, who: Who, holder: Partial<Holder>, rest: Partial<World> = {}): World {
   const changed = { ...world.holders[who], ...holder };
-  return { ...world, ...rest, holders: who === 0 ? [changed, world.holders[1]] : [world.holders[0], changed] };
+  return {
+    ...world,
+    ...rest,
+    holders: who === 0 ? [changed, world.holders[1]] : [world.holders[0], changed],
+  };
 }
 
 function steps(world: World, rules: Rules, scope: Scope): Step[] {
-  const found = both.flatMap((who) => [...ownSteps(world, who, rules, scope), ...landings(world, who, rules)]);
+  const found = both.flatMap((who) => [
+    ...ownSteps(world, who, rules, scope),
+    ...landings(world, who, rules),
+  ]);
   if (world.now < scope.lastMs) found.push({ name: "tick", to: { ...world, now: world.now + 1 } });
   return found;
 }
@@ -144,24 +171,40 @@ function steps(world: World, rules: Rules, scope: Scope): Step[] {
 function ownSteps(world: World, who: Who, rules: Rules, { maxEpoch, maxRecords }: Scope): Step[] {
   const { alive, seen, held, tail, claim, renewal, release, write } = world.holders[who];
   if (!alive) return [];
-  const found: Step[] = [{ name: "crash", to: change(world, who, { alive: false, seen: null, held: null, tail: null }) }];
-  if (held === null && seen === null && claim === null) found.push({ name: "look", to: change(world, who, { seen: world.lease }) });
+  const found: Step[] = [
+    { name: "crash", to: change(world, who, { alive: false, seen: null, held: null, tail: null }) },
+  ];
+  if (held === null && seen === null && claim === null)
+    found.push({ name: "look", to: change(world, who, { seen: world.lease }) });
   if (seen !== null && seen.epoch < maxEpoch) found.push(ask(world, who, seen, rules));
   if (held === null) return found;
-  if (tail === null) found.push({ name: "enter", to: change(world, who, { tail: world.journal.length }) });
+  if (tail === null)
+    found.push({ name: "enter", to: change(world, who, { tail: world.journal.length }) });
   else if (write === null && tail < maxRecords)
-    found.push({ name: "write", to: change(world, who, { write: { epoch: held.epoch, after: tail } }) });
+    found.push({
+      name: "write",
+      to: change(world, who, { write: { epoch: held.epoch, after: tail } }),
+    });
   const renewed = renewLease(held, world.now, LEASE_MS);
-  if (renewal === null && renewed.until > held.until) found.push({ name: "renew", to: change(world, who, { renewal: renewed }) });
-  if (release === null) found.push({ name: "let go", to: change(world, who, { release: held, held: null, tail: null }) });
+  if (renewal === null && renewed.until > held.until)
+    found.push({ name: "renew", to: change(world, who, { renewal: renewed }) });
+  if (release === null)
+    found.push({
+      name: "let go",
+      to: change(world, who, { release: held, held: null, tail: null }),
+    });
   return found;
 }
 
 function ask(world: World, who: Who, seen: Lease, rules: Rules): Step {
   const dead = (asked: Owner) => rules.isDead(world, owners.indexOf(asked) as Who);
   const grant = rules.decide(seen, { owner: owners[who], now: world.now, leaseMs: LEASE_MS, dead });
-  if ("heldBy" in grant) return { name: "ask", to: change(world, who, { seen: null }), met: "refused while it is held" };
-  return { name: "ask", to: change(world, who, { seen: null, claim: { read: seen, lease: grant.granted } }) };
+  if ("heldBy" in grant)
+    return { name: "ask", to: change(world, who, { seen: null }), met: "refused while it is held" };
+  return {
+    name: "ask",
+    to: change(world, who, { seen: null, claim: { read: seen, lease: grant.granted } }),
+  };
 }
 
 /** What the store may do next with what is on its way to it. */
@@ -175,32 +218,68 @@ function landings(world: World, who: Who, rules: Rules): Step[] {
   ];
 }
 
-function landClaim(world: World, who: Who, { read, lease }: { read: Lease; lease: Lease }, rules: Rules): Step {
+function landClaim(
+  world: World,
+  who: Who,
+  { read, lease }: { read: Lease; lease: Lease },
+  rules: Rules,
+): Step {
   const stored = world.lease;
   if (!rules.claims(stored, read)) {
-    const met = stored.epoch === read.epoch && stored.owner !== null ? "lost to a renewal" : "lost to a quicker claim";
+    const met =
+      stored.epoch === read.epoch && stored.owner !== null
+        ? "lost to a renewal"
+        : "lost to a quicker claim";
     return { name: "claim lost", to: change(world, who, { claim: null }), met };
   }
   const { alive } = world.holders[who];
-  const to = change(world, who, { claim: null, ...(alive ? { held: lease, tail: null } : undefined) }, { lease });
+  const to = change(
+    world,
+    who,
+    { claim: null, ...(alive ? { held: lease, tail: null } : undefined) },
+    { lease },
+  );
   if (!alive) return { name: "claim", to, granted: who, met: "claim of the dead landed" };
   if (stored.owner === null) return { name: "claim", to, granted: who, met: "granted while free" };
-  return { name: "claim", to, granted: who, met: stored.until <= world.now ? "granted after it ran out" : "granted after its owner died" };
+  return {
+    name: "claim",
+    to,
+    granted: who,
+    met: stored.until <= world.now ? "granted after it ran out" : "granted after its owner died",
+  };
 }
 
 function landRenewal(world: World, who: Who, renewal: Lease, rules: Rules): Step {
   const { held } = world.holders[who];
   const own = held?.epoch === renewal.epoch;
   if (!rules.changes(world.lease, renewal))
-    return { name: "renewal refused", to: change(world, who, { renewal: null, ...(own ? lost : undefined) }), met: "renewal refused" };
-  const to = change(world, who, { renewal: null, ...(own ? { held: renewal } : undefined) }, { lease: renewal });
-  return { name: "renewal", to, ...(world.lease.until <= world.now ? { met: "renewed after it ran out" as const } : undefined) };
+    return {
+      name: "renewal refused",
+      to: change(world, who, { renewal: null, ...(own ? lost : undefined) }),
+      met: "renewal refused",
+    };
+  const to = change(
+    world,
+    who,
+    { renewal: null, ...(own ? { held: renewal } : undefined) },
+    { lease: renewal },
+  );
+  return {
+    name: "renewal",
+    to,
+    ...(world.lease.until <= world.now ? { met: "renewed after it ran out" as const } : undefined),
+  };
 }
 
 function landRelease(world: World, who: Who, release: Lease, rules: Rules): Step {
   return {
     name: "release",
-    to: change(world, who, { release: null }, rules.changes(world.lease, release) ? { lease: rules.letGo(release) } : {}),
+    to: change(
+      world,
+      who,
+      { release: null },
+      rules.changes(world.lease, release) ? { lease: rules.letGo(release) } : {},
+    ),
   };
 }
 
@@ -217,7 +296,8 @@ function landWrite(world: World, who: Who, write: Write, rules: Rules): Step[] {
       },
     ];
   const told = { write: null, ...(own ? { tail: write.after + 1 } : undefined) };
-  if (answer === "known") return [{ name: "write known", to: change(world, who, told), met: "write known already" }];
+  if (answer === "known")
+    return [{ name: "write known", to: change(world, who, told), met: "write known already" }];
   const accepted: Entry = { ...write, by: who };
   const journal = [...world.journal, accepted];
   const met = !alive
@@ -228,8 +308,12 @@ function landWrite(world: World, who: Who, write: Write, rules: Rules): Step[] {
         ? ("write accepted after it ran out" as const)
         : ("write accepted in time" as const);
   const landed: Step = { name: "write", to: change(world, who, told, { journal }), accepted, met };
-  // The answer is lost: the writer does not know, keeps the write as it is, and sends it again (D4).
-  return [landed, { ...landed, name: "write unacknowledged", to: change(world, who, {}, { journal }) }];
+  // The answer is lost: the writer does not know, keeps the write as it is, and sends it again
+  // (D4).
+  return [
+    landed,
+    { ...landed, name: "write unacknowledged", to: change(world, who, {}, { journal }) },
+  ];
 }
 
 /** How a holder takes it that it was superseded. */
@@ -243,14 +327,18 @@ interface Invariant {
 }
 
 const invariants: readonly Invariant[] = [
-  { name: "L1: the epoch never falls", holds: (from, { to }) => to.lease.epoch >= from.lease.epoch },
+  {
+    name: "L1: the epoch never falls",
+    holds: (from, { to }) => to.lease.epoch >= from.lease.epoch,
+  },
   {
     name: "L1: every grant raises the epoch",
     holds: (from, { to, granted }) => granted === undefined || to.lease.epoch > from.lease.epoch,
   },
   {
     name: "L1: at most one holder's epoch is the stored one",
-    holds: (_, { to }) => to.holders.filter(({ held }) => held !== null && held.epoch === to.lease.epoch).length <= 1,
+    holds: (_, { to }) =>
+      to.holders.filter(({ held }) => held !== null && held.epoch === to.lease.epoch).length <= 1,
   },
   {
     name: "L2: the lease of a living holder is not granted away before it runs out",
@@ -263,13 +351,20 @@ const invariants: readonly Invariant[] = [
     name: "D5: a write is accepted only under the epoch that is stored at that moment",
     holds: ({ lease }, { accepted }) => accepted === undefined || accepted.epoch === lease.epoch,
   },
-  { name: "J1: records are numbered without gaps", holds: (_, { to }) => to.journal.every(({ after }, i) => after === i) },
+  {
+    name: "J1: records are numbered without gaps",
+    holds: (_, { to }) => to.journal.every(({ after }, i) => after === i),
+  },
   {
     name: "D5: history is linear: epochs do not interleave, and each is one holder's",
     holds: (_, { to: { journal } }) =>
       journal.every((entry, i) => {
         const before = journal[i - 1];
-        return before === undefined || before.epoch < entry.epoch || (before.epoch === entry.epoch && before.by === entry.by);
+        return (
+          before === undefined ||
+          before.epoch < entry.epoch ||
+          (before.epoch === entry.epoch && before.by === entry.by)
+        );
       }),
   },
 ];
@@ -302,7 +397,8 @@ function search(rules: Rules, scope: Scope): Outcome {
       for (const step of steps(node.world, rules, scope)) {
         const reached: Node = { world: step.to, way: node, step: step.name };
         if (step.met !== undefined) met.add(step.met);
-        for (const { name, holds } of invariants) if (!holds(node.world, step) && !broken.has(name)) broken.set(name, wayTo(reached));
+        for (const { name, holds } of invariants)
+          if (!holds(node.world, step) && !broken.has(name)) broken.set(name, wayTo(reached));
         const key = keyOf(step.to);
         if (visited.has(key)) continue;
         visited.add(key);
@@ -314,7 +410,10 @@ function search(rules: Rules, scope: Scope): Outcome {
   return { worlds: visited.size, complete: layer.length === 0, met, broken };
 }
 
-/** A step replaces the holder it is about, and only that one, so comparing them tells whose step it was. */
+/**
+ * A step replaces the holder it is about, and only that one, so comparing them tells whose step it
+ * was.
+ */
 function wayTo({ world, way, step }: Node): string {
   if (way === undefined) return step;
   const who = both.find((one) => world.holders[one] !== way.world.holders[one]);
@@ -322,8 +421,8 @@ function wayTo({ world, way, step }: Node): string {
 }
 
 /**
- * One text for each world, and the same one for the world in which A and B have changed places: neither the rules nor the invariants
- * tell them apart, so one of the two is enough.
+ * One text for each world, and the same one for the world in which A and B have changed places:
+ * neither the rules nor the invariants tell them apart, so one of the two is enough.
  */
 function keyOf(world: World): string {
   const [a, b] = [keyFrom(world, 0), keyFrom(world, 1)];
@@ -340,14 +439,33 @@ function keyFrom({ now, lease, journal, holders }: World, first: Who): string {
   return String.fromCharCode(...codes);
 }
 
-function pushHolder(codes: number[], { alive, seen, held, tail, claim, renewal, release, write }: Holder, me: Owner): void {
-  codes.push(alive ? 1 : 0, leaseCode(seen, me), leaseCode(held, me), tail === null ? 0 : tail + 1, writeCode(write));
-  codes.push(leaseCode(renewal, me), leaseCode(release, me), leaseCode(claim && claim.read, me), leaseCode(claim && claim.lease, me));
+function pushHolder(
+  codes: number[],
+  { alive, seen, held, tail, claim, renewal, release, write }: Holder,
+  me: Owner,
+): void {
+  codes.push(
+    alive ? 1 : 0,
+    leaseCode(seen, me),
+    leaseCode(held, me),
+    tail === null ? 0 : tail + 1,
+    writeCode(write),
+  );
+  codes.push(
+    leaseCode(renewal, me),
+    leaseCode(release, me),
+    leaseCode(claim && claim.read, me),
+    leaseCode(claim && claim.lease, me),
+  );
 }
 
 function leaseCode(lease: Lease | null, me: Owner): number {
   if (lease === null) return 0;
-  return 1 + (lease.epoch * 3 + (lease.owner === null ? 0 : lease.owner === me ? 1 : 2)) * 16 + lease.until;
+  return (
+    1 +
+    (lease.epoch * 3 + (lease.owner === null ? 0 : lease.owner === me ? 1 : 2)) * 16 +
+    lease.until
+  );
 }
 
 function writeCode(write: Write | null): number {
@@ -375,7 +493,12 @@ const situations = Object.keys({
 describe("two holders of one session", () => {
   if (isThorough)
     test("L1, L2, L3, D4, D5, J1: hold in every world of two epochs and two records, to the end", () => {
-      const { broken, met, complete, worlds } = search(real, { lastMs: 3, maxEpoch: 2, maxRecords: 2, maxSteps: Number.POSITIVE_INFINITY });
+      const { broken, met, complete, worlds } = search(real, {
+        lastMs: 3,
+        maxEpoch: 2,
+        maxRecords: 2,
+        maxSteps: Number.POSITIVE_INFINITY,
+      });
       expect([...broken]).toEqual([]);
       // A search that never went where the invariants bite would pass as well.
       expect([...met].toSorted()).toEqual(situations.toSorted());
@@ -395,7 +518,10 @@ describe("protocols with one rule broken are caught", () => {
   const mutants: readonly (readonly [what: string, rules: Partial<Rules>, caught: string])[] = [
     [
       "a write that ignores the epoch",
-      { append: (world, write) => real.append({ ...world, lease: { ...world.lease, epoch: write.epoch } }, write) },
+      {
+        append: (world, write) =>
+          real.append({ ...world, lease: { ...world.lease, epoch: write.epoch } }, write),
+      },
       "D5: a write is accepted only under the epoch that is stored at that moment",
     ],
     [
@@ -418,24 +544,39 @@ describe("protocols with one rule broken are caught", () => {
       {
         decide(lease, request) {
           const grant = grantLease(lease, request);
-          return "granted" in grant && lease.epoch > 0 ? { granted: { ...grant.granted, epoch: lease.epoch } } : grant;
+          return "granted" in grant && lease.epoch > 0
+            ? { granted: { ...grant.granted, epoch: lease.epoch } }
+            : grant;
         },
       },
       "L1: at most one holder's epoch is the stored one",
     ],
-    ["a claim that ignores what was read", { claims: () => true }, "L1: every grant raises the epoch"],
+    [
+      "a claim that ignores what was read",
+      { claims: () => true },
+      "L1: every grant raises the epoch",
+    ],
     [
       "a claim that looks at the epoch it read and not at until",
       { claims: (stored, read) => stored.epoch === read.epoch },
       "L2: the lease of a living holder is not granted away before it runs out",
     ],
-    ["a renewal or release that ignores the epoch", { changes: () => true }, "L1: the epoch never falls"],
-    ["letting go of the epoch with the lease", { letGo: () => freeLease }, "L1: the epoch never falls"],
+    [
+      "a renewal or release that ignores the epoch",
+      { changes: () => true },
+      "L1: the epoch never falls",
+    ],
+    [
+      "letting go of the epoch with the lease",
+      { letGo: () => freeLease },
+      "L1: the epoch never falls",
+    ],
   ];
 
   const caughtBy = new Map<string, ReadonlyMap<string, string>>();
   beforeAll(() => {
-    for (const [what, rules] of mutants) caughtBy.set(what, search({ ...real, ...rules }, scope).broken);
+    for (const [what, rules] of mutants)
+      caughtBy.set(what, search({ ...real, ...rules }, scope).broken);
   });
 
   test.each(mutants)("%s", (what, _, invariant) => {

@@ -12,7 +12,8 @@ import {
   renewLease,
 } from "../../../src/core/sessions/lease.js";
 
-const owner = (nonce: string): Owner => Object.freeze({ boot: "boot", space: "pid:1", pid: 7, started: "100", nonce });
+const owner = (nonce: string): Owner =>
+  Object.freeze({ boot: "boot", space: "pid:1", pid: 7, started: "100", nonce });
 const a = owner("a");
 const b = owner("b");
 const alive = () => false;
@@ -20,7 +21,9 @@ const alive = () => false;
 const epoch = fc.nat({ max: 1_000 });
 const time = fc.nat({ max: 100_000 });
 const leaseMs = fc.integer({ min: 1, max: 30_000 });
-const held = fc.record({ epoch: epoch.map((n) => n + 1), owner: fc.constant(a), until: time }).map((lease): Lease => Object.freeze(lease));
+const held = fc
+  .record({ epoch: epoch.map((n) => n + 1), owner: fc.constant(a), until: time })
+  .map((lease): Lease => Object.freeze(lease));
 const leases = fc.oneof(
   held,
   epoch.map((n): Lease => Object.freeze({ epoch: n, owner: null, until: 0 })),
@@ -33,7 +36,8 @@ describe("grantLease", () => {
     fc.assert(
       fc.property(leases, time, leaseMs, fc.boolean(), (lease, now, ms, dead) => {
         const grant = grantLease(lease, { owner: b, now, leaseMs: ms, dead: () => dead });
-        if ("granted" in grant) expect(grant.granted).toEqual({ epoch: lease.epoch + 1, owner: b, until: now + ms });
+        if ("granted" in grant)
+          expect(grant.granted).toEqual({ epoch: lease.epoch + 1, owner: b, until: now + ms });
         else expect(grant).toEqual({ heldBy: lease.owner, remainingMs: lease.until - now });
       }),
     );
@@ -43,7 +47,9 @@ describe("grantLease", () => {
     fc.assert(
       fc.property(leases, time, fc.boolean(), (lease, now, dead) => {
         const isFree = lease.owner === null || lease.until <= now || dead;
-        expect(isGranted(grantLease(lease, { owner: b, now, leaseMs: 1, dead: () => dead }))).toBe(isFree);
+        expect(isGranted(grantLease(lease, { owner: b, now, leaseMs: 1, dead: () => dead }))).toBe(
+          isFree,
+        );
       }),
     );
   });
@@ -56,18 +62,34 @@ describe("grantLease", () => {
   });
 
   test("L2: one that seems to last longer than any can is of a time before the clock began anew", () => {
-    const ask = (until: number) => isGranted(grantLease({ epoch: 3, owner: a, until }, { owner: b, now: 60, leaseMs: 50, dead: alive }));
+    const ask = (until: number) =>
+      isGranted(
+        grantLease({ epoch: 3, owner: a, until }, { owner: b, now: 60, leaseMs: 50, dead: alive }),
+      );
     expect([ask(60 + MAX_LEASE_MS), ask(61 + MAX_LEASE_MS)]).toEqual([false, true]);
   });
 
   test("L2: a holder that asks again is refused like any other: one session, one pair of hands", () => {
-    expect(isGranted(grantLease({ epoch: 1, owner: a, until: 10 }, { owner: a, now: 5, leaseMs: 10, dead: alive }))).toBe(false);
+    expect(
+      isGranted(
+        grantLease(
+          { epoch: 1, owner: a, until: 10 },
+          { owner: a, now: 5, leaseMs: 10, dead: alive },
+        ),
+      ),
+    ).toBe(false);
   });
 
   test("L2: a lease of another incarnation holds nobody up, and a grant says of which it is", () => {
     const lease: Lease = { epoch: 3, owner: a, until: 1_000, incarnation: "one" };
     const ask = (incarnation?: string) =>
-      grantLease(lease, { owner: b, now: 1, leaseMs: 50, dead: alive, ...(incarnation && { incarnation }) });
+      grantLease(lease, {
+        owner: b,
+        now: 1,
+        leaseMs: 50,
+        dead: alive,
+        ...(incarnation && { incarnation }),
+      });
     expect(isGranted(ask("one"))).toBe(false);
     expect(ask("two")).toEqual({ granted: { epoch: 4, owner: b, until: 51, incarnation: "two" } });
     expect(ask()).toEqual({ granted: { epoch: 4, owner: b, until: 51 } });
@@ -86,7 +108,9 @@ describe("grantLease", () => {
   });
 
   test("the first lease ever has epoch 1", () => {
-    expect(grantLease(freeLease, { owner: a, now: 0, leaseMs: 10, dead: alive })).toEqual({ granted: { epoch: 1, owner: a, until: 10 } });
+    expect(grantLease(freeLease, { owner: a, now: 0, leaseMs: 10, dead: alive })).toEqual({
+      granted: { epoch: 1, owner: a, until: 10 },
+    });
   });
 });
 
@@ -95,13 +119,21 @@ describe("renewLease", () => {
     fc.assert(
       fc.property(held, time, leaseMs, (lease, now, ms) => {
         const renewed = renewLease(lease, now, ms);
-        expect(renewed).toEqual({ epoch: lease.epoch, owner: lease.owner, until: Math.max(lease.until, now + ms) });
+        expect(renewed).toEqual({
+          epoch: lease.epoch,
+          owner: lease.owner,
+          until: Math.max(lease.until, now + ms),
+        });
       }),
     );
   });
 
   test("L3: a lease that ran out and that nobody took is renewed under its old epoch", () => {
-    expect(renewLease({ epoch: 4, owner: a, until: 10 }, 500, 30)).toEqual({ epoch: 4, owner: a, until: 530 });
+    expect(renewLease({ epoch: 4, owner: a, until: 10 }, 500, 30)).toEqual({
+      epoch: 4,
+      owner: a,
+      until: 530,
+    });
   });
 });
 

@@ -1,5 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { type ErrorCode, errorTable, HoldfastError, quote } from "../../../src/core/values/errors.js";
+import {
+  type ErrorCode,
+  errorTable,
+  HoldfastError,
+  quote,
+} from "../../../src/core/values/errors.js";
 
 const codes = Object.keys(errorTable) as ErrorCode[];
 
@@ -34,26 +39,49 @@ describe("the table", () => {
     );
   });
 
-  test.each(codes)("%s has an HTTP status, an exit code, whether to retry, and a sentence", (code) => {
-    const { http, exit, retryable, says } = errorTable[code];
-    expect(http).toBeGreaterThanOrEqual(400);
-    expect(http).toBeLessThan(600);
-    expect(Number.isInteger(http)).toBe(true);
-    // 0 says that all went well, and shells take the numbers from 126 on for themselves.
-    expect(exit).toBeGreaterThanOrEqual(1);
-    expect(exit).toBeLessThan(126);
-    expect(Number.isInteger(exit)).toBe(true);
-    expect(typeof retryable).toBe("boolean");
-    expect(says).toMatch(/^[A-Z].{10,}\.$/);
-  });
+  test.each(codes)(
+    "%s has an HTTP status, an exit code, whether to retry, and a sentence",
+    (code) => {
+      const { http, exit, retryable, says } = errorTable[code];
+      expect(http).toBeGreaterThanOrEqual(400);
+      expect(http).toBeLessThan(600);
+      expect(Number.isInteger(http)).toBe(true);
+      // 0 says that all went well, and shells take the numbers from 126 on for themselves.
+      expect(exit).toBeGreaterThanOrEqual(1);
+      expect(exit).toBeLessThan(126);
+      expect(Number.isInteger(exit)).toBe(true);
+      expect(typeof retryable).toBe("boolean");
+      expect(says).toMatch(/^[A-Z].{10,}\.$/);
+    },
+  );
 
   test("only what others or time can change is worth the same call again", () => {
-    expect(codes.filter((code) => errorTable[code].retryable).toSorted()).toEqual(["BUSY", "DISK_FULL", "LEASE_HELD", "UNREACHABLE"]);
+    expect(codes.filter((code) => errorTable[code].retryable).toSorted()).toEqual([
+      "BUSY",
+      "DISK_FULL",
+      "LEASE_HELD",
+      "UNREACHABLE",
+    ]);
   });
 
   test("the caller's mistakes are 4xx and the store's troubles are 5xx", () => {
-    const callers: readonly ErrorCode[] = ["INVALID_ID", "INVALID_VALUE", "INVALID_OPTION", "TOO_LARGE", "NOT_FOUND", "CONFLICT"];
-    const stores: readonly ErrorCode[] = ["CORRUPT", "NOT_A_STORE", "NEWER_FORMAT", "UNSUPPORTED", "BUSY", "DISK_FULL", "IO"];
+    const callers: readonly ErrorCode[] = [
+      "INVALID_ID",
+      "INVALID_VALUE",
+      "INVALID_OPTION",
+      "TOO_LARGE",
+      "NOT_FOUND",
+      "CONFLICT",
+    ];
+    const stores: readonly ErrorCode[] = [
+      "CORRUPT",
+      "NOT_A_STORE",
+      "NEWER_FORMAT",
+      "UNSUPPORTED",
+      "BUSY",
+      "DISK_FULL",
+      "IO",
+    ];
     for (const code of callers) expect(errorTable[code].http).toBeLessThan(500);
     for (const code of stores) expect(errorTable[code].http).toBeGreaterThanOrEqual(500);
   });
@@ -101,7 +129,8 @@ describe("quote", () => {
   });
 
   test("the characters next to those ranges are left as they are", () => {
-    for (const unit of [0x20, 0x7e, 0xa0, 0x2027, 0x202f]) expect(quote(String.fromCharCode(unit))).toHaveLength(3);
+    for (const unit of [0x20, 0x7e, 0xa0, 0x2027, 0x202f])
+      expect(quote(String.fromCharCode(unit))).toHaveLength(3);
   });
 
   test("a terminal escape does not reach the terminal", () => {

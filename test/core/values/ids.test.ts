@@ -16,7 +16,11 @@ import { expectCode, thrown } from "./thrown.js";
 
 const tenBytes = fc.uint8Array({ minLength: 10, maxLength: 10 });
 const lines = tenBytes.map(lineId);
-const seqs = fc.oneof(fc.integer({ min: 1, max: 100 }), fc.integer({ min: 1, max: MAX_SEQ }), fc.constant(MAX_SEQ));
+const seqs = fc.oneof(
+  fc.integer({ min: 1, max: 100 }),
+  fc.integer({ min: 1, max: MAX_SEQ }),
+  fc.constant(MAX_SEQ),
+);
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 
@@ -66,7 +70,9 @@ describe("places", () => {
 
   test("have one spelling each: whatever parses is spelled as its place", () => {
     const near = fc.oneof(
-      fc.tuple(lines, fc.oneof(fc.nat().map(String), fc.stringMatching(/^[0-9 +e.-]{0,12}$/))).map(([line, n]) => `${line}-${n}`),
+      fc
+        .tuple(lines, fc.oneof(fc.nat().map(String), fc.stringMatching(/^[0-9 +e.-]{0,12}$/)))
+        .map(([line, n]) => `${line}-${n}`),
       fc.string(),
     );
     fc.assert(
@@ -103,13 +109,20 @@ describe("places", () => {
 });
 
 describe("checkName", () => {
-  const fits = (text: string) => text.length > 0 && Buffer.byteLength(text) <= MAX_ID_BYTES && text.isWellFormed() && !/\p{Cc}/u.test(text);
+  const fits = (text: string) =>
+    text.length > 0 &&
+    Buffer.byteLength(text) <= MAX_ID_BYTES &&
+    text.isWellFormed() &&
+    !/\p{Cc}/u.test(text);
 
   test("takes 1 to 200 bytes of well-formed text without control characters, as it is, and refuses all else", () => {
     const texts = fc.oneof(
       fc.string({ unit: "binary", maxLength: 80 }),
       fc.string({ unit: "grapheme", maxLength: 60 }),
-      fc.string({ unit: fc.constantFrom("a", "ü", "東", "👩", "\ud83d", "\u0000", "\u0085"), maxLength: 90 }),
+      fc.string({
+        unit: fc.constantFrom("a", "ü", "東", "👩", "\ud83d", "\u0000", "\u0085"),
+        maxLength: 90,
+      }),
     );
     fc.assert(
       fc.property(texts, (text) => {
@@ -128,7 +141,10 @@ describe("checkName", () => {
   ])("the limit counts bytes: %s", (_, unit, most) => {
     expect(checkName(unit.repeat(most), "name")).toBe(unit.repeat(most));
     const { code, details } = thrown(() => checkName(unit.repeat(most + 1), "name"));
-    expect({ code, details }).toEqual({ code: "INVALID_ID", details: { path: "name", limit: MAX_ID_BYTES } });
+    expect({ code, details }).toEqual({
+      code: "INVALID_ID",
+      details: { path: "name", limit: MAX_ID_BYTES },
+    });
   });
 
   test.each([
@@ -139,14 +155,19 @@ describe("checkName", () => {
     [new Date(0), "Date"],
     [Object.create(null), "an object"],
   ])("what is no string is named by its type: %s", (value, type) => {
-    expect(thrown(() => checkName(value, "agent")).message).toBe(`agent must be a string, not ${type}.`);
+    expect(thrown(() => checkName(value, "agent")).message).toBe(
+      `agent must be a string, not ${type}.`,
+    );
   });
 
   test("a control character is shown in the message, not sent", () => {
-    expect(thrown(() => checkName("a\u001b[2J", "tag")).message).toBe('tag "a\\u001b[2J" holds a control character.');
+    expect(thrown(() => checkName("a\u001b[2J", "tag")).message).toBe(
+      'tag "a\\u001b[2J" holds a control character.',
+    );
   });
 
-  // An id may come from a request's body, so the object in its place may say anything under `constructor`.
+  // An id may come from a request's body, so the object in its place may say anything under
+  // `constructor`.
   test("D9: text inside a value that is no string never reaches the message raw", () => {
     const fromOutside: unknown = JSON.parse('{"constructor":{"name":"\\u001b[2J"}}');
     expect(thrown(() => checkName(fromOutside, "session id")).message).not.toContain("\u001b");
@@ -170,7 +191,8 @@ test("D9: typeName trusts only the plain name of a function, and no proxy throws
     },
   );
   const constructed = (constructor: unknown) => ({ constructor });
-  const renamed = (name: unknown) => constructed(Object.defineProperty(() => 0, "name", { value: name }));
+  const renamed = (name: unknown) =>
+    constructed(Object.defineProperty(() => 0, "name", { value: name }));
   for (const value of [
     proxy,
     throwing,
@@ -187,6 +209,28 @@ test("D9: typeName trusts only the plain name of a function, and no proxy throws
 
 test("typeName names what people call it", () => {
   class Plan {}
-  const named = [null, [], {}, new Plan(), new Map(), Object.create(null), "x", 1n, undefined, () => 0].map(typeName);
-  expect(named).toEqual(["null", "an array", "Object", "Plan", "Map", "an object", "string", "bigint", "undefined", "function"]);
+  const named = [
+    null,
+    [],
+    {},
+    new Plan(),
+    new Map(),
+    Object.create(null),
+    "x",
+    1n,
+    undefined,
+    () => 0,
+  ].map(typeName);
+  expect(named).toEqual([
+    "null",
+    "an array",
+    "Object",
+    "Plan",
+    "Map",
+    "an object",
+    "string",
+    "bigint",
+    "undefined",
+    "function",
+  ]);
 });

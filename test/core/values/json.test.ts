@@ -2,7 +2,16 @@ import { createContext, runInContext } from "node:vm";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { HoldfastError } from "../../../src/core/values/errors.js";
-import { deepFreeze, encode, equal, freeze, type Json, MAX_DEPTH, MAX_VALUE_BYTES, put } from "../../../src/core/values/json.js";
+import {
+  deepFreeze,
+  encode,
+  equal,
+  freeze,
+  type Json,
+  MAX_DEPTH,
+  MAX_VALUE_BYTES,
+  put,
+} from "../../../src/core/values/json.js";
 import { expectCode, expectRefused, thrown } from "./thrown.js";
 
 const jsonValue = fc.jsonValue({ maxDepth: 5, stringUnit: "grapheme" }) as fc.Arbitrary<Json>;
@@ -93,14 +102,21 @@ describe("encode", () => {
     const text = '{"__proto__":{"admin":true},"constructor":1,"hasOwnProperty":2,"toString":3}';
     const { value, text: again } = encode(JSON.parse(text), "v");
     expect(again).toBe(text);
-    expect(Object.keys(value as object)).toEqual(["__proto__", "constructor", "hasOwnProperty", "toString"]);
+    expect(Object.keys(value as object)).toEqual([
+      "__proto__",
+      "constructor",
+      "hasOwnProperty",
+      "toString",
+    ]);
     expect((value as { admin?: boolean }).admin).toBeUndefined();
     expect(({} as { admin?: boolean }).admin).toBeUndefined();
   });
 
   test("plain means plain: no prototype, and the plain objects of another realm", () => {
     expect(encode(Object.assign(Object.create(null), { a: 1 }), "v").text).toBe('{"a":1}');
-    expect(encode(runInContext("({ a: [{ b: null }] })", createContext()), "v").text).toBe('{"a":[{"b":null}]}');
+    expect(encode(runInContext("({ a: [{ b: null }] })", createContext()), "v").text).toBe(
+      '{"a":[{"b":null}]}',
+    );
   });
 });
 
@@ -123,7 +139,11 @@ describe("what is refused", () => {
     ["a boxed string", new String("x"), "String is not JSON"],
     ["a boxed number", new Number(1), "Number is not JSON"],
     ["an heir of a plain object", Object.create({ a: 1 }), "Object is not JSON"],
-    ["an heir of an object without a prototype", Object.create(Object.create(null)), "an object is not JSON"],
+    [
+      "an heir of an object without a prototype",
+      Object.create(Object.create(null)),
+      "an object is not JSON",
+    ],
     ["a function", () => 0, "a function is not JSON"],
     ["a symbol", Symbol("x"), "a symbol is not JSON"],
     ["a bigint", 1n, "a bigint is not JSON; store it as a string"],
@@ -132,7 +152,11 @@ describe("what is refused", () => {
     ["-Infinity", Number.NEGATIVE_INFINITY, "-Infinity is not JSON"],
     ["half a character", "a\ud83d", "the text holds half a character (a lone surrogate)"],
     ["a symbol as a key", { [Symbol("x")]: 1 }, "a symbol as a key is not JSON"],
-    ["an array with a name", Object.assign([1], { name: "x" }), "an array with named properties is not JSON"],
+    [
+      "an array with a name",
+      Object.assign([1], { name: "x" }),
+      "an array with named properties is not JSON",
+    ],
   ];
 
   /** Written apart from the source on purpose: a path as a person would type it. */
@@ -145,7 +169,8 @@ describe("what is refused", () => {
 
   function at(keys: readonly (string | number)[], leaf: unknown): unknown {
     return keys.reduceRight<unknown>((inner, key) => {
-      if (typeof key === "number") return [...Array.from({ length: key }, (_, i) => ({ before: i })), inner, "after"];
+      if (typeof key === "number")
+        return [...Array.from({ length: key }, (_, i) => ({ before: i })), inner, "after"];
       return { before: ["fine"], ...Object.fromEntries([[key, inner]]), after: 1 };
     }, leaf);
   }
@@ -153,13 +178,26 @@ describe("what is refused", () => {
   const keys = fc.array(
     fc.oneof(
       fc.integer({ min: 0, max: 4 }),
-      fc.constantFrom("plan", "when", "in", "my key", "1", "a.b", 'say "x"', "", "ключ", "__proto__"),
+      fc.constantFrom(
+        "plan",
+        "when",
+        "in",
+        "my key",
+        "1",
+        "a.b",
+        'say "x"',
+        "",
+        "ключ",
+        "__proto__",
+      ),
     ),
     { maxLength: 12 },
   );
 
   test("the house example: state.plan[3].when: Date is not JSON.", () => {
-    expectRefused("state.plan[3].when", "Date is not JSON", () => encode({ plan: [0, 1, 2, { when: new Date() }] }, "state"));
+    expectRefused("state.plan[3].when", "Date is not JSON", () =>
+      encode({ plan: [0, 1, 2, { when: new Date() }] }, "state"),
+    );
   });
 
   test.each(hostile)("%s is refused with its exact path, wherever it stands", (_, value, why) => {
@@ -178,11 +216,15 @@ describe("what is refused", () => {
   });
 
   test("half a character in a key is refused, and spelled out in the path", () => {
-    expectRefused('v["a\\ud83d"]', "the text holds half a character (a lone surrogate)", () => encode({ "a\ud83d": 1 }, "v"));
+    expectRefused('v["a\\ud83d"]', "the text holds half a character (a lone surrogate)", () =>
+      encode({ "a\ud83d": 1 }, "v"),
+    );
   });
 
   test("a key that would redraw the terminal is spelled out in the path", () => {
-    expectRefused('v["\\u001b[2J\\u202e"]', "NaN is not JSON", () => encode({ "\u001b[2J\u202e": Number.NaN }, "v"));
+    expectRefused('v["\\u001b[2J\\u202e"]', "NaN is not JSON", () =>
+      encode({ "\u001b[2J\u202e": Number.NaN }, "v"),
+    );
   });
 
   test("a getter that throws is refused with its path, and its error is the cause", () => {
@@ -209,47 +251,60 @@ describe("what is refused", () => {
       },
     );
     const error = thrown(() => encode({ list: [refusing] }, "v"));
-    expect({ code: error.code, path: error.details.path }).toEqual({ code: "INVALID_VALUE", path: "v.list[0]" });
+    expect({ code: error.code, path: error.details.path }).toEqual({
+      code: "INVALID_VALUE",
+      path: "v.list[0]",
+    });
   });
 
   test("a proxy that was revoked is refused with its path", () => {
     const { proxy, revoke } = Proxy.revocable({}, {});
     revoke();
     const error = thrown(() => encode({ a: proxy }, "v"));
-    expect({ code: error.code, path: error.details.path }).toEqual({ code: "INVALID_VALUE", path: "v.a" });
+    expect({ code: error.code, path: error.details.path }).toEqual({
+      code: "INVALID_VALUE",
+      path: "v.a",
+    });
   });
 
   test("a symbol as a key of an array is refused, not silently dropped", () => {
     expectCode("INVALID_VALUE", () => encode(Object.assign([1], { [Symbol("x")]: 2 }), "v"));
   });
 
-  test.each(["ownKeys", "getPrototypeOf", "getOwnPropertyDescriptor", "get"] as const)("a proxy that throws in %s is refused", (trap) => {
-    const cause = new HoldfastError("CORRUPT", "from a trap");
-    const proxy = (target: object) => {
-      const fail = () => {
-        throw cause;
+  test.each(["ownKeys", "getPrototypeOf", "getOwnPropertyDescriptor", "get"] as const)(
+    "a proxy that throws in %s is refused",
+    (trap) => {
+      const cause = new HoldfastError("CORRUPT", "from a trap");
+      const proxy = (target: object) => {
+        const fail = () => {
+          throw cause;
+        };
+        return new Proxy(target, { [trap]: fail });
       };
-      return new Proxy(target, { [trap]: fail });
-    };
-    // What an array inherits from is not asked.
-    for (const target of trap === "getPrototypeOf" ? [{ x: 1 }] : [{ x: 1 }, [1]]) {
-      // An error of ours that a trap throws is no answer of ours.
-      const error = thrown(() => encode({ a: [0, proxy(target)] }, "v"));
-      expect(error.code).toBe("INVALID_VALUE");
-      expect(error.details.path).toMatch(/^v\.a\[1\]/);
-      expect(error.cause).toBe(cause);
-    }
-  });
+      // What an array inherits from is not asked.
+      for (const target of trap === "getPrototypeOf" ? [{ x: 1 }] : [{ x: 1 }, [1]]) {
+        // An error of ours that a trap throws is no answer of ours.
+        const error = thrown(() => encode({ a: [0, proxy(target)] }, "v"));
+        expect(error.code).toBe("INVALID_VALUE");
+        expect(error.details.path).toMatch(/^v\.a\[1\]/);
+        expect(error.cause).toBe(cause);
+      }
+    },
+  );
 
   test("a proxy that lies about its length is refused", () => {
     for (const length of ["3", Number.NaN, 1.5, -1]) {
-      const liar = new Proxy([1, 2], { get: (list, key) => (key === "length" ? length : Reflect.get(list, key)) });
+      const liar = new Proxy([1, 2], {
+        get: (list, key) => (key === "length" ? length : Reflect.get(list, key)),
+      });
       expectCode("INVALID_VALUE", () => encode(liar, "v"));
     }
   });
 
   test("toJSON is not called: it is a function like any other", () => {
-    expectRefused("v.toJSON", "a function is not JSON", () => encode({ toJSON: () => "changed" }, "v"));
+    expectRefused("v.toJSON", "a function is not JSON", () =>
+      encode({ toJSON: () => "changed" }, "v"),
+    );
   });
 });
 
@@ -277,12 +332,18 @@ describe("D8: bounds", () => {
     const part = "x".repeat(1024 * 1024);
     const most = MAX_VALUE_BYTES / part.length;
     const { code, details } = thrown(() => freeze(Array(most + 1).fill(part), "v"));
-    expect({ code, details }).toEqual({ code: "TOO_LARGE", details: { path: "v", limit: MAX_VALUE_BYTES } });
+    expect({ code, details }).toEqual({
+      code: "TOO_LARGE",
+      details: { path: "v", limit: MAX_VALUE_BYTES },
+    });
   });
 
   test("shared references are copied once, and count each time: thirty objects with a billion paths are refused at once", () => {
     let reads = 0;
-    let value: unknown = Object.defineProperty({}, "leaf", { enumerable: true, get: () => ++reads });
+    let value: unknown = Object.defineProperty({}, "leaf", {
+      enumerable: true,
+      get: () => ++reads,
+    });
     for (let i = 0; i < 30; i++) value = i % 2 === 0 ? [value, value] : { a: value, b: value };
     expectCode("TOO_LARGE", () => encode(value, "v"));
     expect(reads).toBeLessThan(20_000);
@@ -366,7 +427,9 @@ describe("equal", () => {
   });
 
   test("agrees with comparing canonical texts, on values that are nearly the same", () => {
-    const few = fc.jsonValue({ maxDepth: 2 }).chain((value) => fc.constantFrom(value, [value], { a: value }));
+    const few = fc
+      .jsonValue({ maxDepth: 2 })
+      .chain((value) => fc.constantFrom(value, [value], { a: value }));
     const small = fc.letrec((tie) => ({
       value: fc.oneof(
         { depthSize: "small" },
@@ -375,7 +438,10 @@ describe("equal", () => {
         fc.dictionary(fc.constantFrom("a", "b", "__proto__"), tie("value"), { maxKeys: 2 }),
       ),
     })).value;
-    const values = fc.oneof({ weight: 4, arbitrary: small }, { weight: 1, arbitrary: few }) as fc.Arbitrary<Json>;
+    const values = fc.oneof(
+      { weight: 4, arbitrary: small },
+      { weight: 1, arbitrary: few },
+    ) as fc.Arbitrary<Json>;
     fc.assert(
       fc.property(values, values, (a, b) => {
         expect(equal(a, b)).toBe(canonical(a) === canonical(b));

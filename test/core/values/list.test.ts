@@ -11,7 +11,13 @@ interface Pair {
 
 type Step =
   | { readonly do: "push"; readonly on: number; readonly count: number }
-  | { readonly do: "splice"; readonly on: number; readonly at: number; readonly remove: number; readonly insert: number }
+  | {
+      readonly do: "splice";
+      readonly on: number;
+      readonly at: number;
+      readonly remove: number;
+      readonly insert: number;
+    }
   | { readonly do: "copy"; readonly on: number }
   | { readonly do: "read"; readonly on: number };
 
@@ -58,7 +64,9 @@ describe("List", () => {
           } else if (now.do === "splice") {
             const at = now.at % (model.length + 1);
             const fresh = Array.from({ length: now.insert }, () => next++);
-            expect(list.splice(at, now.remove, ...fresh)).toEqual(model.splice(at, now.remove, ...fresh));
+            expect(list.splice(at, now.remove, ...fresh)).toEqual(
+              model.splice(at, now.remove, ...fresh),
+            );
           } else if (now.do === "copy") pairs.push({ list: list.copy(), model: model.slice() });
           else expectEqual({ list, model });
         }

@@ -24,7 +24,10 @@ test("neighbours look nothing like each other, and no other text is one", () => 
   const sealed = sealNumber(7, "s", "key");
   for (let at = 0; at < sealed.length; at++)
     for (const letter of ["A", "_"])
-      if (sealed[at] !== letter) expect(openNumber(`${sealed.slice(0, at)}${letter}${sealed.slice(at + 1)}`, "s", "key")).toBeUndefined();
+      if (sealed[at] !== letter)
+        expect(
+          openNumber(`${sealed.slice(0, at)}${letter}${sealed.slice(at + 1)}`, "s", "key"),
+        ).toBeUndefined();
   for (const text of ["", "7", `${sealed}A`, sealed.slice(1), `${sealed}=`, "~".repeat(22)])
     expect(openNumber(text, "s", "key")).toBeUndefined();
 });

@@ -17,8 +17,15 @@ export function expectCode(code: ErrorCode, run: () => unknown): void {
   expect(thrown(run).code).toBe(code);
 }
 
-/** The rule of INVALID_VALUE: the message begins with the path, and `details.path` says the same as data. */
+/**
+ * The rule of INVALID_VALUE: the message begins with the path, and `details.path` says the same as
+ * data.
+ */
 export function expectRefused(path: string, why: string, run: () => unknown): void {
   const { code, message, details } = thrown(run);
-  expect({ code, message, path: details.path }).toEqual({ code: "INVALID_VALUE", message: `${path}: ${why}.`, path });
+  expect({ code, message, path: details.path }).toEqual({
+    code: "INVALID_VALUE",
+    message: `${path}: ${why}.`,
+    path,
+  });
 }

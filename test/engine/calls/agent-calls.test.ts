@@ -1,4 +1,7 @@
-/** What the kills of agent-kills.test.ts have found, each in its shortest form. One process, two holders: the second takes the first for dead. */
+/**
+ * What the kills of agent-kills.test.ts have found, each in its shortest form. One process, two
+ * holders: the second takes the first for dead.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { NotDone } from "../../../src/index.js";
@@ -20,7 +23,9 @@ test("that a second attempt did nothing says nothing of the first", async () => 
     throw said.shift();
   };
   const refund = { mode: "keyed", retry: { attempts: 3, backoffMs: 1 }, run };
-  expect(inDoubt(await clerk(await openStore("memory:"), { refund }, { name: "refund" }).run("a", "go"))).toEqual(["refund"]);
+  expect(
+    inDoubt(await clerk(await openStore("memory:"), { refund }, { name: "refund" }).run("a", "go")),
+  ).toEqual(["refund"]);
 });
 
 test("that an attempt before a kill may have acted is not forgotten either", async () => {
@@ -32,7 +37,9 @@ test("that an attempt before a kill may have acted is not forgotten either", asy
     throw new NotDone("refused");
   };
   const refund = { mode: "keyed", retry: { attempts: 2, backoffMs: 1 }, run };
-  expect(inDoubt(await clerk(store, { refund }, { name: "refund" }).run("a", "go"))).toEqual(["refund"]);
+  expect(inDoubt(await clerk(store, { refund }, { name: "refund" }).run("a", "go"))).toEqual([
+    "refund",
+  ]);
 });
 
 test("two calls of one name in one reply are answered together, also after a kill", async () => {
@@ -53,7 +60,12 @@ test("a call whose time is up before it could begin is not made: others may have
       if (name === "apply")
         return async (...[changes, docs]: Parameters<Store["apply"]>) => {
           const applied = await store.apply(changes, docs);
-          if (changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes('"is":"intent"')))) await sleep(1_100);
+          if (
+            changes.some(({ saves = [] }) =>
+              saves.some(({ save }) => save.state?.includes('"is":"intent"')),
+            )
+          )
+            await sleep(1_100);
           return applied;
         };
       return typeof value === "function" ? (value.bind(target) as unknown) : value;
@@ -67,8 +79,16 @@ test("a call whose time is up before it could begin is not made: others may have
 
 test("that a late attempt did nothing says nothing of one before it", async () => {
   const store = await openStore("memory:");
-  const said = [() => Promise.reject(new Error("socket hang up")), () => sleep(120).then(() => Promise.reject(new NotDone("refused")))];
-  const refund = { mode: "keyed", timeoutMs: 60, retry: { attempts: 2, backoffMs: 1 }, run: () => said.shift()?.() };
+  const said = [
+    () => Promise.reject(new Error("socket hang up")),
+    () => sleep(120).then(() => Promise.reject(new NotDone("refused"))),
+  ];
+  const refund = {
+    mode: "keyed",
+    timeoutMs: 60,
+    retry: { attempts: 2, backoffMs: 1 },
+    run: () => said.shift()?.(),
+  };
   const bound = clerk(store, { refund }, { name: "refund" });
   expect(inDoubt(await bound.run("a", "go"))).toEqual(["refund"]);
   await sleep(100);
@@ -78,7 +98,10 @@ test("that a late attempt did nothing says nothing of one before it", async () =
 test("a superseded holder passes on what all of its calls answered, not only the first", async () => {
   const store = await openStore("memory:");
   const gates = new Map<string, () => void>();
-  const gated = (name: string) => ({ mode: "once", run: () => new Promise((resolve) => gates.set(name, () => resolve(name))) });
+  const gated = (name: string) => ({
+    mode: "once",
+    run: () => new Promise((resolve) => gates.set(name, () => resolve(name))),
+  });
   const left = async () => (await holdOf(store).effects.list({ status: "in-doubt" })).items.length;
   const tools = { post: gated("post"), wire: gated("wire") };
   const calls = [{ name: "post" }, { name: "wire" }];

@@ -1,8 +1,16 @@
-/** What happens at the edges: in the moment between two things, with code of an author's that fails, and with much of everything. */
+/**
+ * What happens at the edges: in the moment between two things, with code of an author's that fails,
+ * and with much of everything.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Telemetry } from "../../../src/engine/journal/telemetry.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
-import { type Holdfast, HoldfastError, type ToolContext, type WorkerOptions } from "../../../src/index.js";
+import {
+  type Holdfast,
+  HoldfastError,
+  type ToolContext,
+  type WorkerOptions,
+} from "../../../src/index.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { MemoryStore } from "../../../src/store/memory.js";
 import type { Store } from "../../../src/store/port.js";
@@ -21,56 +29,68 @@ function withChild(hold: Holdfast) {
   return hold.agent({
     name: "bot",
     model: script(asks(["sub", {}])),
-    tools: { sub: { mode: "repeatable", run: async (_, { run }) => (await run(child, "go")).status } },
+    tools: {
+      sub: { mode: "repeatable", run: async (_, { run }) => (await run(child, "go")).status },
+    },
   });
 }
 
-describe.each(stores.filter(({ name }) => name === "sqlite" || name === "postgres"))("edges on $name", ({ address }) => {
-  let on: Processes;
-  beforeEach(async () => {
-    on = await Processes.on(address());
-  });
-  afterEach(() => on.close());
-  const worker = (hold: Holdfast, o: WorkerOptions) => hold.worker({ pollMs: 50, onSigterm: false, ...o });
+describe.each(stores.filter(({ name }) => name === "sqlite" || name === "postgres"))(
+  "edges on $name",
+  ({ address }) => {
+    let on: Processes;
+    beforeEach(async () => {
+      on = await Processes.on(address());
+    });
+    afterEach(() => on.close());
+    const worker = (hold: Holdfast, o: WorkerOptions) =>
+      hold.worker({ pollMs: 50, onSigterm: false, ...o });
 
-  test("a worker that has just started knows the store's clock: nobody asks about its calls before their time is up", async () => {
-    let checks = 0;
-    const inside = door();
-    const botOf = (hold: Holdfast) =>
-      hold.agent({
-        name: "bot",
-        model: script(asks(["act", {}])),
-        tools: {
-          act: {
-            mode: "once",
-            timeoutMs: 30_000,
-            run: () => {
-              inside.open();
-              return new Promise(() => {});
-            },
-            check: () => {
-              checks += 1;
-              return undefined;
+    test("a worker that has just started knows the store's clock: nobody asks about its calls before their time is up", async () => {
+      let checks = 0;
+      const inside = door();
+      const botOf = (hold: Holdfast) =>
+        hold.agent({
+          name: "bot",
+          model: script(asks(["act", {}])),
+          tools: {
+            act: {
+              mode: "once",
+              timeoutMs: 30_000,
+              run: () => {
+                inside.open();
+                return new Promise(() => {});
+              },
+              check: () => {
+                checks += 1;
+                return undefined;
+              },
             },
           },
-        },
+        });
+      await botOf(on.start().hold).submit("a", "go");
+      const first = on.start({ leaseMs: 200 });
+      void worker(first.hold, { agents: [botOf(first.hold)], leaseMs: 200 }).drain({
+        maxMs: 60_000,
       });
-    await botOf(on.start().hold).submit("a", "go");
-    const first = on.start({ leaseMs: 200 });
-    void worker(first.hold, { agents: [botOf(first.hold)], leaseMs: 200 }).drain({ maxMs: 60_000 });
-    await inside.opened;
-    first.lose();
-    const stop = new AbortController();
-    const second = botOf(on.start().hold).resume("a", { signal: stop.signal });
-    await pause(700);
-    stop.abort();
-    await second;
-    expect(checks).toBe(0);
-  });
-});
+      await inside.opened;
+      first.lose();
+      const stop = new AbortController();
+      const second = botOf(on.start().hold).resume("a", { signal: stop.signal });
+      await pause(700);
+      stop.abort();
+      await second;
+      expect(checks).toBe(0);
+    });
+  },
+);
 
 /** A file that is not stored: an answer that only looks like one. */
-const picture = { type: "file", mediaType: "image/png", data: { digest: "A".repeat(43), size: 3 } } as never;
+const picture = {
+  type: "file",
+  mediaType: "image/png",
+  data: { digest: "A".repeat(43), size: 3 },
+} as never;
 
 type Way = (go: () => unknown) => unknown;
 
@@ -95,7 +115,8 @@ describe("edges", () => {
     on = await Processes.on("memory:");
   });
   afterEach(() => on.close());
-  const worker = (hold: Holdfast, o: WorkerOptions) => hold.worker({ pollMs: 50, onSigterm: false, ...o });
+  const worker = (hold: Holdfast, o: WorkerOptions) =>
+    hold.worker({ pollMs: 50, onSigterm: false, ...o });
 
   test("a call whose child was stopped is gone on with at once: it is not taken for one that is still under way", async () => {
     const { hold } = on.start();
@@ -112,7 +133,13 @@ describe("edges", () => {
     const bot = hold.agent({
       name: "bot",
       model: script(asks(["sub", {}])),
-      tools: { sub: { mode: "keyed", timeoutMs: 60_000, run: async (_, { run }) => (await run(child, "go")).status } },
+      tools: {
+        sub: {
+          mode: "keyed",
+          timeoutMs: 60_000,
+          run: async (_, { run }) => (await run(child, "go")).status,
+        },
+      },
     });
     const stop = new AbortController();
     const first = bot.run("a", "go", { signal: stop.signal });
@@ -120,7 +147,9 @@ describe("edges", () => {
     stop.abort();
     expect(await first).toMatchObject({ status: "stopped" });
     blocks = false;
-    expect(await Promise.race([bot.resume("a"), pause(2_000)])).toMatchObject({ status: "completed" });
+    expect(await Promise.race([bot.resume("a"), pause(2_000)])).toMatchObject({
+      status: "completed",
+    });
   });
 
   test("a parent does not sleep over what came for its child while that was ending", async () => {
@@ -176,7 +205,9 @@ describe("edges", () => {
       tools: { look: { mode: "repeatable", run: () => 1, toModel: () => [picture] } },
     });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
-    expect((await hold.checkpoints.list("a")).items.map(({ messageCount }) => messageCount)).toEqual([4, 3]);
+    expect(
+      (await hold.checkpoints.list("a")).items.map(({ messageCount }) => messageCount),
+    ).toEqual([4, 3]);
   });
 
   test("a strategy that throws does not lose what a call did", async () => {
@@ -205,7 +236,11 @@ describe("edges", () => {
   ])("what toModel gives does not lose what a call did: %s", async (_name, toModel) => {
     const { hold } = on.start();
     const model = script(asks(["act", {}]));
-    const bot = hold.agent({ name: "bot", model, tools: { act: { mode: "once", run: () => 17, toModel: toModel as never } } });
+    const bot = hold.agent({
+      name: "bot",
+      model,
+      tools: { act: { mode: "once", run: () => 17, toModel: toModel as never } },
+    });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     // The result itself is told instead.
     expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([{ output: 17 }]);
@@ -231,11 +266,24 @@ describe("edges", () => {
     const validate = () => {
       throw new Error("no idea");
     };
-    const input = { "~standard": { version: 1, vendor: "mine", jsonSchema: { input: json, output: json }, validate } } as const;
+    const input = {
+      "~standard": {
+        version: 1,
+        vendor: "mine",
+        jsonSchema: { input: json, output: json },
+        validate,
+      },
+    } as const;
     const model = script(asks(["look", {}]));
-    const bot = hold.agent({ name: "bot", model, tools: { look: { mode: "repeatable", input, run: () => 1 } } });
+    const bot = hold.agent({
+      name: "bot",
+      model,
+      tools: { look: { mode: "repeatable", input, run: () => 1 } },
+    });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
-    expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([{ outcome: "error", output: expect.stringContaining("no idea") }]);
+    expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([
+      { outcome: "error", output: expect.stringContaining("no idea") },
+    ]);
   });
 
   test("another agent does not take part in a run that is not its own", async () => {
@@ -254,7 +302,9 @@ describe("edges", () => {
     const first = own.run("s", "hi");
     await asked.opened;
     await expect(other.run("s", "hi")).rejects.toMatchObject(coded("CONFLICT"));
-    await expect(other.run("s", "ho", { ifBusy: "queue" })).rejects.toMatchObject(coded("CONFLICT"));
+    await expect(other.run("s", "ho", { ifBusy: "queue" })).rejects.toMatchObject(
+      coded("CONFLICT"),
+    );
     goOn.open();
     expect(await first).toMatchObject({ status: "completed", output: "mine" });
   });
@@ -286,7 +336,11 @@ describe("edges", () => {
   test("a submitted turn whose message names a file that is not stored fails, too", async () => {
     const { hold } = on.start();
     const bot = hold.agent({ name: "bot", model: script() });
-    const gone = { type: "file", mediaType: "image/png", data: { digest: "A".repeat(43), sizeBytes: 3 } } as never;
+    const gone = {
+      type: "file",
+      mediaType: "image/png",
+      data: { digest: "A".repeat(43), sizeBytes: 3 },
+    } as never;
     const turn = await bot.submit("s", [gone]);
     const works = worker(hold, { agents: [bot] });
     await works.start();
@@ -301,13 +355,22 @@ describe("edges", () => {
     const { hold } = on.start();
     const bot = hold.agent({ name: "bot", model: script() });
     await bot.run("s", { role: "user", id: "m", content: "one" });
-    const turn = await bot.submit("s", { role: "user", id: "m", content: "another under the same id" });
+    const turn = await bot.submit("s", {
+      role: "user",
+      id: "m",
+      content: "another under the same id",
+    });
     const works = worker(hold, { agents: [bot] });
     await works.start();
-    expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({ status: "failed", error: { message: expect.stringContaining('"m"') } });
+    expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({
+      status: "failed",
+      error: { message: expect.stringContaining('"m"') },
+    });
     await pause(200);
     expect(works.stats().failed).toBe(1);
-    expect(await (await bot.submit("s", "the next")).result({ timeoutMs: 1_000 })).toMatchObject({ status: "completed" });
+    expect(await (await bot.submit("s", "the next")).result({ timeoutMs: 1_000 })).toMatchObject({
+      status: "completed",
+    });
     await works.stop();
   });
 
@@ -335,10 +398,14 @@ describe("edges", () => {
     const bot = hold.agent({
       name: "bot",
       model,
-      tools: { sub: { mode: "repeatable", run: (_, { run }) => run(child, "go", { as: "n".repeat(190) }) } },
+      tools: {
+        sub: { mode: "repeatable", run: (_, { run }) => run(child, "go", { as: "n".repeat(190) }) },
+      },
     });
     expect(await bot.run("s", "go")).toMatchObject({ status: "completed" });
-    expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([{ output: expect.stringMatching(/^run\.as: .* bytes at most/) }]);
+    expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([
+      { output: expect.stringMatching(/^run\.as: .* bytes at most/) },
+    ]);
   });
 
   test("children without a name that are begun in another order after a kill are refused, and act once", async () => {
@@ -359,7 +426,11 @@ describe("edges", () => {
         both.open();
         return stays ? new Promise<string>(() => {}) : "done";
       };
-      return hold.agent({ name: "desk", model: script(asks(["all", {}]), "done"), tools: { all: { mode: "repeatable", run } } });
+      return hold.agent({
+        name: "desk",
+        model: script(asks(["all", {}]), "done"),
+        tools: { all: { mode: "repeatable", run } },
+      });
     };
     const first = on.start();
     void desk(first.hold, true).run("s", "go");
@@ -369,7 +440,9 @@ describe("edges", () => {
     const { hold } = on.start();
     await desk(hold, false).run("s", "go");
     expect(paid).toEqual(["ana", "bob"]);
-    expect(JSON.stringify((await hold.sessions.state("s")).messages)).toContain("Give each a name: { as }");
+    expect(JSON.stringify((await hold.sessions.state("s")).messages)).toContain(
+      "Give each a name: { as }",
+    );
   });
 
   test("a child that was given a name is never one that was counted, nor one of another name", async () => {
@@ -380,7 +453,12 @@ describe("edges", () => {
     const child = hold.agent({
       name: "child",
       model: script(asks(["sub", {}])),
-      tools: { sub: { mode: "repeatable", run: async (_, { run }) => (await run(grandchild, "go", { as: "1" })).sessionId } },
+      tools: {
+        sub: {
+          mode: "repeatable",
+          run: async (_, { run }) => (await run(grandchild, "go", { as: "1" })).sessionId,
+        },
+      },
     });
     const bot = hold.agent({
       name: "bot",
@@ -390,7 +468,10 @@ describe("edges", () => {
           mode: "repeatable",
           run: async (_, { run }) => {
             for (const as of [undefined, ...names, undefined, undefined, "1"])
-              ran.push([as, (await run(child, `for ${as}`, as === undefined ? {} : { as })).sessionId]);
+              ran.push([
+                as,
+                (await run(child, `for ${as}`, as === undefined ? {} : { as })).sessionId,
+              ]);
           },
         },
       },
@@ -401,10 +482,14 @@ describe("edges", () => {
     expect(distinct.size).toBe(names.length + 3);
     // The same name again is the same child.
     expect(ran.at(-1)).toEqual(ran[1]);
-    const ids = (await hold.sessions.list({ agent: "child", limit: 100 })).items.map(({ id }) => id);
+    const ids = (await hold.sessions.list({ agent: "child", limit: 100 })).items.map(
+      ({ id }) => id,
+    );
     expect(ids.toSorted()).toEqual([...distinct].toSorted());
     // A child of a child belongs to a call of its own: the same name is another session.
-    expect((await hold.sessions.list({ agent: "grandchild", limit: 100 })).items).toHaveLength(names.length + 3);
+    expect((await hold.sessions.list({ agent: "grandchild", limit: 100 })).items).toHaveLength(
+      names.length + 3,
+    );
     await hold.sessions.delete("s");
     expect((await hold.sessions.list({ limit: 100 })).items).toEqual([]);
   });
@@ -419,12 +504,18 @@ describe("edges", () => {
         },
       },
     );
-    expect(await hold.agent({ name: "bot", model: script("well") }).run("a", "go")).toMatchObject({ status: "completed", output: "well" });
+    expect(await hold.agent({ name: "bot", model: script("well") }).run("a", "go")).toMatchObject({
+      status: "completed",
+      output: "well",
+    });
     const failing = async () => {
       throw new Error("away");
     };
     const bad = hold.agent({ name: "bad", model: failing, modelRetry: { attempts: 1 } });
-    expect(await bad.run("b", "go")).toMatchObject({ status: "failed", error: { message: "away" } });
+    expect(await bad.run("b", "go")).toMatchObject({
+      status: "failed",
+      error: { message: "away" },
+    });
     await hold.close();
   });
 
@@ -441,9 +532,16 @@ describe("edges", () => {
     };
     for (let i = 0; i < 3; i++) await bot.run("a", `turn ${i}`, { signal });
     expect(listeners).toBe(1);
-    // Those that are made of others are kept by these until they are collected, and a trace of them longer.
-    const sources = Object.getOwnPropertySymbols(signal).find((name) => name.description === "kDependantSignals");
-    expect(sources === undefined ? 0 : (((signal as never)[sources] as Set<unknown> | undefined)?.size ?? 0)).toBe(0);
+    // Those that are made of others are kept by these until they are collected, and a trace of them
+    // longer.
+    const sources = Object.getOwnPropertySymbols(signal).find(
+      (name) => name.description === "kDependantSignals",
+    );
+    expect(
+      sources === undefined
+        ? 0
+        : (((signal as never)[sources] as Set<unknown> | undefined)?.size ?? 0),
+    ).toBe(0);
   });
 
   test("many calls in one reply, and many runs under one signal, do not look like a leak", async () => {
@@ -490,7 +588,10 @@ describe("edges", () => {
         return goOn.opened.then(go);
       },
     });
-    const bot = hold.agent({ name: "bot", model: async () => pause(50).then(() => ({ content: "done" })) });
+    const bot = hold.agent({
+      name: "bot",
+      model: async () => pause(50).then(() => ({ content: "done" })),
+    });
     const works = worker(hold, { agents: [bot] });
     await works.start();
     isFirst = false;
@@ -509,7 +610,9 @@ describe("edges", () => {
     const bot = withChild(hold);
     expect(await bot.run("s", "go")).toMatchObject({ status: "waiting" });
     const [pending] = (await hold.effects.list({ status: "waiting", agent: "child" })).items;
-    expect(await bot.run("s", "never mind", { ifBusy: "interrupt" })).toMatchObject({ status: "completed" });
+    expect(await bot.run("s", "never mind", { ifBusy: "interrupt" })).toMatchObject({
+      status: "completed",
+    });
     expect((await hold.effects.list({ status: "waiting" })).items).toEqual([]);
     expect((await hold.sessions.get(pending?.sessionId ?? ""))?.status).toBe("cancelled");
   });

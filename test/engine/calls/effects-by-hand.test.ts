@@ -1,4 +1,7 @@
-/** Calls of a session by hand: what is made, what is answered from the record, and what nobody may make again. */
+/**
+ * Calls of a session by hand: what is made, what is answered from the record, and what nobody may
+ * make again.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { NotDone } from "../../../src/index.js";
 import { errorOf } from "../../support/error-of.js";
@@ -14,37 +17,55 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
   });
   afterEach(() => on.close());
 
-  test.each(["repeatable", "keyed", "once"] as const)("a %s call is made once under its key, also by the next process", async (mode) => {
-    const first = on.start();
-    let made = 0;
-    const pay = async ({ order }: { order: number }) => ({ order, paid: ++made });
-    const session = await first.hold.session("a");
-    const answer = await session.effect("pay", { order: 42 }, { mode, key: "pay:42" }, pay);
-    expect(answer).toEqual({ order: 42, paid: 1 });
-    expect(await session.effect("pay", { order: 42 }, { mode, key: "pay:42" }, pay)).toEqual(answer);
-    await session.checkpoint();
-    first.kill();
-    const again = await on.start().hold.session("a");
-    expect(await again.effect("pay", { order: 42 }, { mode, key: "pay:42" }, pay)).toEqual(answer);
-    expect(made).toBe(1);
-  });
+  test.each(["repeatable", "keyed", "once"] as const)(
+    "a %s call is made once under its key, also by the next process",
+    async (mode) => {
+      const first = on.start();
+      let made = 0;
+      const pay = async ({ order }: { order: number }) => ({ order, paid: ++made });
+      const session = await first.hold.session("a");
+      const answer = await session.effect("pay", { order: 42 }, { mode, key: "pay:42" }, pay);
+      expect(answer).toEqual({ order: 42, paid: 1 });
+      expect(await session.effect("pay", { order: 42 }, { mode, key: "pay:42" }, pay)).toEqual(
+        answer,
+      );
+      await session.checkpoint();
+      first.kill();
+      const again = await on.start().hold.session("a");
+      expect(await again.effect("pay", { order: 42 }, { mode, key: "pay:42" }, pay)).toEqual(
+        answer,
+      );
+      expect(made).toBe(1);
+    },
+  );
 
-  test.each(["keyed", "once"] as const)("what a %s call answered is durable when it resolves, without a checkpoint", async (mode) => {
-    const first = on.start();
-    const session = await first.hold.session("a");
-    await session.effect("pay", {}, { mode, key: "k" }, async () => "paid");
-    first.kill();
-    const again = await on.start().hold.session("a");
-    expect(await again.effect("pay", {}, { mode, key: "k" }, () => expect.fail("made twice"))).toBe("paid");
-  });
+  test.each(["keyed", "once"] as const)(
+    "what a %s call answered is durable when it resolves, without a checkpoint",
+    async (mode) => {
+      const first = on.start();
+      const session = await first.hold.session("a");
+      await session.effect("pay", {}, { mode, key: "k" }, async () => "paid");
+      first.kill();
+      const again = await on.start().hold.session("a");
+      expect(
+        await again.effect("pay", {}, { mode, key: "k" }, () => expect.fail("made twice")),
+      ).toBe("paid");
+    },
+  );
 
   test("a call that acts needs a key of the caller's; a repeatable one does not", async () => {
     const session = await on.start().hold.session("a");
     const pay = async () => 1;
     for (const mode of ["keyed", "once"] as const)
-      await expect(session.effect("pay", {}, { mode } as never, pay)).rejects.toMatchObject(coded("INVALID_OPTION"));
-    await expect(session.effect("pay", {}, { mode: "twice" } as never, pay)).rejects.toMatchObject(coded("INVALID_OPTION"));
-    await expect(session.effect("pay", {}, {} as never, pay)).rejects.toMatchObject(coded("INVALID_OPTION"));
+      await expect(session.effect("pay", {}, { mode } as never, pay)).rejects.toMatchObject(
+        coded("INVALID_OPTION"),
+      );
+    await expect(session.effect("pay", {}, { mode: "twice" } as never, pay)).rejects.toMatchObject(
+      coded("INVALID_OPTION"),
+    );
+    await expect(session.effect("pay", {}, {} as never, pay)).rejects.toMatchObject(
+      coded("INVALID_OPTION"),
+    );
     expect(await session.effect("pay", {}, { mode: "repeatable" }, pay)).toBe(1);
   });
 
@@ -52,8 +73,12 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     const session = await on.start().hold.session("a");
     const o = { mode: "keyed", key: "k" } as const;
     await session.effect("pay", { order: 1, sum: 2 }, o, async () => "paid");
-    await expect(session.effect("pay", { order: 1, sum: 3 }, o, async () => "paid")).rejects.toMatchObject(coded("CONFLICT"));
-    expect(await session.effect("pay", { sum: 2, order: 1 }, o, () => expect.fail("made twice"))).toBe("paid");
+    await expect(
+      session.effect("pay", { order: 1, sum: 3 }, o, async () => "paid"),
+    ).rejects.toMatchObject(coded("CONFLICT"));
+    expect(
+      await session.effect("pay", { sum: 2, order: 1 }, o, () => expect.fail("made twice")),
+    ).toBe("paid");
     // Another effect may use the same words.
     expect(await session.effect("ship", { order: 1 }, o, async () => "shipped")).toBe("shipped");
   });
@@ -64,20 +89,30 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     const session = await first.hold.session("a");
     const inside = door();
     let tries = 0;
-    void session.effect("pay", {}, { mode: "keyed", key: "k", retry: quick }, async (_args, { key }) => {
-      keys.push(key);
-      tries += 1;
-      if (tries < 3) throw new Error("connection reset");
-      inside.open();
-      return new Promise<string>(() => {});
-    });
+    void session.effect(
+      "pay",
+      {},
+      { mode: "keyed", key: "k", retry: quick },
+      async (_args, { key }) => {
+        keys.push(key);
+        tries += 1;
+        if (tries < 3) throw new Error("connection reset");
+        inside.open();
+        return new Promise<string>(() => {});
+      },
+    );
     await inside.opened;
     first.kill();
     const again = await on.start().hold.session("a");
-    const answer = await again.effect("pay", {}, { mode: "keyed", key: "k" }, async (_args, { key }) => {
-      keys.push(key);
-      return "paid";
-    });
+    const answer = await again.effect(
+      "pay",
+      {},
+      { mode: "keyed", key: "k" },
+      async (_args, { key }) => {
+        keys.push(key);
+        return "paid";
+      },
+    );
     expect(answer).toBe("paid");
     expect(keys).toHaveLength(4);
     expect(new Set(keys).size).toBe(1);
@@ -97,19 +132,28 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     expect(session.status).toBe("in-progress");
     expect(await session.effect("pay", { sum: 1 }, o, async () => "paid")).toBe("paid");
     const other = { mode: "once", key: "k2" } as const;
-    await errorOf(() => session.effect("pay", { sum: 1 }, other, () => Promise.reject(new NotDone("no money"))));
-    expect(await session.effect("pay", { sum: 2 }, other, async () => "paid less")).toBe("paid less");
+    await errorOf(() =>
+      session.effect("pay", { sum: 1 }, other, () => Promise.reject(new NotDone("no money"))),
+    );
+    expect(await session.effect("pay", { sum: 2 }, other, async () => "paid less")).toBe(
+      "paid less",
+    );
   });
 
   test("NotDone is retried as often as was said, whatever the mode", async () => {
     const session = await on.start().hold.session("a");
     for (const mode of ["repeatable", "keyed", "once"] as const) {
       let made = 0;
-      const answer = await session.effect("pay", {}, { mode, key: mode, retry: quick }, async () => {
-        made += 1;
-        if (made < 3) throw new NotDone("not yet");
-        return made;
-      });
+      const answer = await session.effect(
+        "pay",
+        {},
+        { mode, key: mode, retry: quick },
+        async () => {
+          made += 1;
+          if (made < 3) throw new NotDone("not yet");
+          return made;
+        },
+      );
       expect([mode, answer]).toEqual([mode, 3]);
     }
   });
@@ -151,7 +195,13 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     expect(made).toBe(1);
     const [pending, ...others] = await session.unfinished();
     expect(others).toEqual([]);
-    expect(pending).toMatchObject({ sessionId: "a", tool: "pay", args: {}, mode: "once", status: "in-doubt" });
+    expect(pending).toMatchObject({
+      sessionId: "a",
+      tool: "pay",
+      args: {},
+      mode: "once",
+      status: "in-doubt",
+    });
   });
 
   test.each([
@@ -159,13 +209,21 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     ["its error", { error: "declined" }, "declined"],
   ])("check may say %s, and that is the outcome from then on", async (_what, says, expected) => {
     const session = await on.start().hold.session("a");
-    const o = { mode: "once", key: "k", check: async () => says as { result: { found: boolean } } } as const;
+    const o = {
+      mode: "once",
+      key: "k",
+      check: async () => says as { result: { found: boolean } },
+    } as const;
     const make = () => session.effect("pay", {}, o, () => Promise.reject(new Error("reset")));
     const answer = "error" in says ? ((await errorOf(make)) as Error).message : await make();
     expect(answer).toEqual(expected);
     expect(session.status).toBe("in-progress");
     if ("result" in says)
-      expect(await session.effect("pay", {}, { mode: "once", key: "k" }, () => expect.fail("made twice"))).toEqual(expected);
+      expect(
+        await session.effect("pay", {}, { mode: "once", key: "k" }, () =>
+          expect.fail("made twice"),
+        ),
+      ).toEqual(expected);
   });
 
   test("check may say that it did not happen: then it is made again, and asked after again", async () => {
@@ -195,7 +253,9 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
   test("a check that throws has no answer", async () => {
     const session = await on.start().hold.session("a");
     const check = () => Promise.reject(new Error("no network"));
-    const call = session.effect("pay", {}, { mode: "once", key: "k", check }, () => Promise.reject(new Error("reset")));
+    const call = session.effect("pay", {}, { mode: "once", key: "k", check }, () =>
+      Promise.reject(new Error("reset")),
+    );
     await expect(call).rejects.toMatchObject(coded("IN_DOUBT"));
   });
 
@@ -215,8 +275,14 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
       asked.push(request);
       return { result: "found" };
     };
-    expect(await again.effect("pay", { sum: 1 }, { mode: "once", key: "k", check }, () => expect.fail("made twice"))).toBe("found");
-    expect(asked).toEqual([{ key, args: { sum: 1 }, holder: "dead", startedAt: expect.stringMatching(/^\d{4}-.*Z$/) }]);
+    expect(
+      await again.effect("pay", { sum: 1 }, { mode: "once", key: "k", check }, () =>
+        expect.fail("made twice"),
+      ),
+    ).toBe("found");
+    expect(asked).toEqual([
+      { key, args: { sum: 1 }, holder: "dead", startedAt: expect.stringMatching(/^\d{4}-.*Z$/) },
+    ]);
   });
 
   test("while another process may still be inside it, nothing is asked or done before its time is up", async () => {
@@ -237,7 +303,12 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
       holders.push(holder);
       return { result: Math.round(performance.now() - began) };
     };
-    const at = await again.effect("pay", {}, { mode: "once", key: "k", check, timeoutMs: 600 }, () => expect.fail("made twice"));
+    const at = await again.effect(
+      "pay",
+      {},
+      { mode: "once", key: "k", check, timeoutMs: 600 },
+      () => expect.fail("made twice"),
+    );
     expect(at).toBeGreaterThanOrEqual(590);
     expect(holders).toEqual(["unknown"]);
   });
@@ -272,10 +343,14 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     const session = await on.start().hold.session("a");
     const late = door<string>();
     const o = { mode: "once", key: "k", timeoutMs: 10 } as const;
-    await expect(session.effect("pay", {}, o, () => late.opened)).rejects.toMatchObject(coded("IN_DOUBT"));
+    await expect(session.effect("pay", {}, o, () => late.opened)).rejects.toMatchObject(
+      coded("IN_DOUBT"),
+    );
     late.open("paid after all");
     await expect.poll(() => session.status).toBe("in-progress");
-    expect(await session.effect("pay", {}, o, () => expect.fail("made twice"))).toBe("paid after all");
+    expect(await session.effect("pay", {}, o, () => expect.fail("made twice"))).toBe(
+      "paid after all",
+    );
   });
 
   test("a key that those who are called may have forgotten is not used again", async () => {
@@ -293,7 +368,9 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     first.kill();
     now += 60_000;
     const again = await on.start({ clock }).hold.session("a");
-    await expect(again.effect("pay", {}, o, () => expect.fail("made twice"))).rejects.toMatchObject(coded("IN_DOUBT"));
+    await expect(again.effect("pay", {}, o, () => expect.fail("made twice"))).rejects.toMatchObject(
+      coded("IN_DOUBT"),
+    );
     const [pending] = await again.unfinished();
     await again.close();
     const hold = on.start({ clock }).hold;
@@ -305,15 +382,22 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     const session = await on.start().hold.session("a");
     let made = 0;
     const make = (mode: "once" | "keyed") =>
-      session.effect("pay", {}, { mode, key: mode, retry: quick }, (async () => ({ at: [{ when: new Date(++made) }] })) as never);
+      session.effect("pay", {}, { mode, key: mode, retry: quick }, (async () => ({
+        at: [{ when: new Date(++made) }],
+      })) as never);
     for (const mode of ["once", "keyed"] as const)
-      await expect(make(mode)).rejects.toMatchObject({ code: "INVALID_VALUE", message: expect.stringContaining("at[0].when") });
+      await expect(make(mode)).rejects.toMatchObject({
+        code: "INVALID_VALUE",
+        message: expect.stringContaining("at[0].when"),
+      });
     expect(made).toBe(2);
     expect(session.status).toBe("in-progress");
-    await expect(session.effect("pay", {}, { mode: "repeatable" }, (async () => 1n) as never)).rejects.toMatchObject(
-      coded("INVALID_VALUE"),
-    );
-    await expect(session.effect("pay", { when: new Date() } as never, { mode: "repeatable" }, async () => 1)).rejects.toMatchObject({
+    await expect(
+      session.effect("pay", {}, { mode: "repeatable" }, (async () => 1n) as never),
+    ).rejects.toMatchObject(coded("INVALID_VALUE"));
+    await expect(
+      session.effect("pay", { when: new Date() } as never, { mode: "repeatable" }, async () => 1),
+    ).rejects.toMatchObject({
       code: "INVALID_VALUE",
       message: expect.stringContaining("args.when"),
     });
@@ -323,21 +407,40 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     const first = on.start();
     const session = await first.hold.session("a");
     const large = { pages: Array.from({ length: 50 }, (_, i) => `${i} ${"x".repeat(1_000)}`) };
-    await session.effect("read", { big: "y".repeat(20_000) }, { mode: "once", key: "k" }, async () => large);
+    await session.effect(
+      "read",
+      { big: "y".repeat(20_000) },
+      { mode: "once", key: "k" },
+      async () => large,
+    );
     first.kill();
     const again = await on.start().hold.session("a");
-    expect(await again.effect("read", { big: "y".repeat(20_000) }, { mode: "once", key: "k" }, () => expect.fail("again"))).toEqual(large);
+    expect(
+      await again.effect("read", { big: "y".repeat(20_000) }, { mode: "once", key: "k" }, () =>
+        expect.fail("again"),
+      ),
+    ).toEqual(large);
   });
 
   test("what is answered from the record is what was answered live, also where it cannot be told apart in JSON", async () => {
     const session = await on.start().hold.session("a");
     const make = () =>
-      session.effect("f", {}, { mode: "once", key: "k" }, (async () => ({ a: undefined, b: [-0], c: null })) as never) as Promise<unknown>;
+      session.effect("f", {}, { mode: "once", key: "k" }, (async () => ({
+        a: undefined,
+        b: [-0],
+        c: null,
+      })) as never) as Promise<unknown>;
     const live = await make();
     expect(live).toEqual({ b: [0], c: null });
     expect(Object.keys(live as object)).toEqual(["b", "c"]);
     expect(await make()).toStrictEqual(live);
-    const nothing = () => session.effect("g", {}, { mode: "once", key: "k" }, (async () => undefined) as never) as Promise<unknown>;
+    const nothing = () =>
+      session.effect(
+        "g",
+        {},
+        { mode: "once", key: "k" },
+        (async () => undefined) as never,
+      ) as Promise<unknown>;
     expect(await nothing()).toStrictEqual(await nothing());
   });
 
@@ -392,10 +495,15 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     let made = 0;
     const error = new TypeError("no network");
     const make = () =>
-      session.effect("search", {}, { mode: "repeatable", retry: { attempts: 2, backoffMs: 1 } }, () => {
-        made += 1;
-        return Promise.reject(error);
-      });
+      session.effect(
+        "search",
+        {},
+        { mode: "repeatable", retry: { attempts: 2, backoffMs: 1 } },
+        () => {
+          made += 1;
+          return Promise.reject(error);
+        },
+      );
     expect(await errorOf(make)).toBe(error);
     expect(made).toBe(2);
     expect(session.status).toBe("in-progress");
@@ -411,7 +519,8 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     session.append({ role: "user", content: "hello" });
     await session.checkpoint();
     let asked = 0;
-    const ask = (s: typeof session) => s.model(async ({ messages }) => ({ text: `${messages.length} ${++asked}` }));
+    const ask = (s: typeof session) =>
+      s.model(async ({ messages }) => ({ text: `${messages.length} ${++asked}` }));
     expect(await ask(session)).toEqual({ text: "1 1" });
     first.kill();
     const again = await on.start().hold.session("a");
@@ -444,17 +553,24 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     const first = on.start();
     const session = await first.hold.session("a", { agent: "x" });
     const o = { mode: "once", key: "k" } as const;
-    await errorOf(() => session.effect("pay", { sum: 1 }, o, () => Promise.reject(new Error("reset"))));
+    await errorOf(() =>
+      session.effect("pay", { sum: 1 }, o, () => Promise.reject(new Error("reset"))),
+    );
     await expect(session.complete()).rejects.toMatchObject(coded("BAD_STATUS"));
     await session.close();
     const { hold } = on.start();
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-doubt" });
     const { items } = await hold.effects.list({ status: "in-doubt" });
     expect(items).toMatchObject([{ sessionId: "a", tool: "pay", args: { sum: 1 } }]);
-    await hold.effects.settle(items[0]?.effectId as string, { result: { refunded: true }, by: "ana" });
+    await hold.effects.settle(items[0]?.effectId as string, {
+      result: { refunded: true },
+      by: "ana",
+    });
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-progress" });
     const again = await hold.session("a");
-    expect(await again.effect("pay", { sum: 1 }, o, () => expect.fail("made twice"))).toEqual({ refunded: true });
+    expect(await again.effect("pay", { sum: 1 }, o, () => expect.fail("made twice"))).toEqual({
+      refunded: true,
+    });
   });
 
   test("a call that outlives its session's holder tells its outcome to the next one", async () => {
@@ -470,7 +586,13 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     const again = await on.start().hold.session("a");
     late.open("paid");
     await errorOf(() => call);
-    await expect.poll(async () => (await again.checkpoint(), (await again.unfinished()).length), { interval: 250 }).toBe(0);
-    expect(await again.effect("pay", {}, { mode: "once", key: "k" }, () => expect.fail("made twice"))).toBe("paid");
+    await expect
+      .poll(async () => (await again.checkpoint(), (await again.unfinished()).length), {
+        interval: 250,
+      })
+      .toBe(0);
+    expect(
+      await again.effect("pay", {}, { mode: "once", key: "k" }, () => expect.fail("made twice")),
+    ).toBe("paid");
   });
 });

@@ -1,6 +1,7 @@
 /**
- * Which question a recorded reply answers: `session.model`, and calls by hand without a key. Each program is one that a user would write.
- * It is killed at every point, and run again from its beginning.
+ * Which question a recorded reply answers: `session.model`, and calls by hand without a key. Each
+ * program is one that a user would write. It is killed at every point, and run again from its
+ * beginning.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Holdfast, Message, Session } from "../../../src/index.js";
@@ -8,7 +9,8 @@ import { everyCrash } from "../../../src/testing/index.js";
 import { coded, door, Processes } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
 
-const textOf = ({ content }: Message): string => (typeof content === "string" ? content : JSON.stringify(content));
+const textOf = ({ content }: Message): string =>
+  typeof content === "string" ? content : JSON.stringify(content);
 const said = (messages: readonly Message[]): string[] => messages.map(textOf);
 
 /** A model whose reply names the question it was asked, so that a reply to another one is seen. */
@@ -26,12 +28,16 @@ interface Program {
   readonly name: string;
   /** One life, from its beginning. Throws where a reply is not the one to its question. */
   readonly live: (session: Session, run: ReturnType<typeof model>) => Promise<void>;
-  /** The most questions that may be asked in all, with one kill: those of an undisturbed run, and those whose replies may be lost. */
+  /**
+   * The most questions that may be asked in all, with one kill: those of an undisturbed run, and
+   * those whose replies may be lost.
+   */
   readonly most: number;
 }
 
 const shouldBe = (reply: string, question: string): void => {
-  if (reply !== `re ${question}`) throw new Error(`WRONG REPLY: ${JSON.stringify(reply)} for ${JSON.stringify(question)}`);
+  if (reply !== `re ${question}`)
+    throw new Error(`WRONG REPLY: ${JSON.stringify(reply)} for ${JSON.stringify(question)}`);
 };
 
 const programs: readonly Program[] = [
@@ -48,7 +54,9 @@ const programs: readonly Program[] = [
     most: 5,
     live: async (session, run) => {
       for (let step = Number(session.state["step"] ?? 0); step < 4; step++) {
-        const reply = await session.model(async ({ messages }) => `${await run.ask({ messages })}${step}`);
+        const reply = await session.model(
+          async ({ messages }) => `${await run.ask({ messages })}${step}`,
+        );
         shouldBe(reply, `${step}`);
         session.set("step", step + 1);
       }
@@ -59,7 +67,10 @@ const programs: readonly Program[] = [
     most: 5,
     live: async (session, run) => {
       for (let step = Number(session.state["step"] ?? 0); step < 4; step++) {
-        shouldBe(await session.model(async ({ messages }) => `${await run.ask({ messages })}${step}`), `${step}`);
+        shouldBe(
+          await session.model(async ({ messages }) => `${await run.ask({ messages })}${step}`),
+          `${step}`,
+        );
         session.set("step", step + 1);
         await session.checkpoint();
       }
@@ -71,9 +82,12 @@ const programs: readonly Program[] = [
     live: async (session, run) => {
       for (const question of ["q1", "q2"]) {
         if (said(session.messages).includes(`answer ${question}`)) continue;
-        if (!said(session.messages).includes(question)) session.append({ role: "user", content: question });
+        if (!said(session.messages).includes(question))
+          session.append({ role: "user", content: question });
         for (const voice of ["draft", "final"]) {
-          const reply = await session.model(async (context) => `${await run.ask(context)} ${voice}`);
+          const reply = await session.model(
+            async (context) => `${await run.ask(context)} ${voice}`,
+          );
           shouldBe(reply, `${said(session.messages).join("|")} ${voice}`);
         }
         session.append({ role: "assistant", content: `answer ${question}` });
@@ -88,7 +102,8 @@ const programs: readonly Program[] = [
       const questions = ["q1", "q2", "q3"];
       while (session.messages.length < 6) {
         const before = session.messages.length;
-        if (before % 2 === 0) session.append({ role: "user", content: questions[before / 2] as string });
+        if (before % 2 === 0)
+          session.append({ role: "user", content: questions[before / 2] as string });
         const reply = await session.model(run.ask);
         shouldBe(reply, said(session.messages).join("|"));
         session.append({ role: "assistant", content: reply });
@@ -101,7 +116,8 @@ const programs: readonly Program[] = [
     live: async (session, run) => {
       for (const question of ["q1", "q2"]) {
         if (said(session.messages).includes(`answer ${question}`)) continue;
-        if (!said(session.messages).includes(question)) session.append({ role: "user", content: question });
+        if (!said(session.messages).includes(question))
+          session.append({ role: "user", content: question });
         let tries = 0;
         const once = () =>
           session.model(async (context) => {
@@ -120,7 +136,11 @@ const programs: readonly Program[] = [
     most: 6,
     live: async (session, run) => {
       if (session.messages.length === 0)
-        session.append({ role: "user", content: "q1" }, { role: "user", content: "q2" }, { role: "user", content: "q3" });
+        session.append(
+          { role: "user", content: "q1" },
+          { role: "user", content: "q2" },
+          { role: "user", content: "q3" },
+        );
       if (session.messages.length === 3) {
         shouldBe(await session.model(run.ask), "q1|q2|q3");
         // The last message stays, so that only the drop of the reply tells the two questions apart.
@@ -135,7 +155,8 @@ const programs: readonly Program[] = [
     name: "compaction that is not saved before the next question",
     most: 6,
     live: async (session, run) => {
-      if (session.messages.length === 0) session.append({ role: "user", content: "q1" }, { role: "user", content: "q2" });
+      if (session.messages.length === 0)
+        session.append({ role: "user", content: "q1" }, { role: "user", content: "q2" });
       if (textOf(session.messages[0] as Message) === "q1") {
         shouldBe(await session.model(run.ask), "q1|q2");
         session.splice("messages", 0, 1, { role: "user", content: "sum" });
@@ -148,7 +169,8 @@ const programs: readonly Program[] = [
     most: 4,
     live: async (session, run) => {
       if (session.messages.length === 0) session.append({ role: "user", content: "q" });
-      const voice = (name: string) => session.model(async ({ messages }) => `${await run.ask({ messages })} ${name}`);
+      const voice = (name: string) =>
+        session.model(async ({ messages }) => `${await run.ask({ messages })} ${name}`);
       const [one, two] = await Promise.all([voice("one"), voice("two")]);
       shouldBe(one as string, "q one");
       shouldBe(two as string, "q two");
@@ -158,10 +180,16 @@ const programs: readonly Program[] = [
     name: "a program that sets the same state again",
     most: 2,
     live: async (session, run) => {
-      if (session.messages.length === 0) session.append({ role: "user", content: "What holds kelp to the rock?" });
+      if (session.messages.length === 0)
+        session.append({ role: "user", content: "What holds kelp to the rock?" });
       session.set("phase", "search");
       await session.checkpoint("before the search");
-      const page = await session.effect("search", { q: "kelp" }, { mode: "repeatable" }, async ({ q }) => `What ${q} holds on with.`);
+      const page = await session.effect(
+        "search",
+        { q: "kelp" },
+        { mode: "repeatable" },
+        async ({ q }) => `What ${q} holds on with.`,
+      );
       const answer = await session.model(run.ask);
       shouldBe(answer, "What holds kelp to the rock?");
       session.append({ role: "assistant", content: `${answer} ${page}` });
@@ -172,9 +200,13 @@ const programs: readonly Program[] = [
     most: 3,
     live: async (session, run) => {
       for (const question of ["q1", "q2"]) {
-        if (!said(session.messages).includes(question)) session.append({ role: "user", content: question });
+        if (!said(session.messages).includes(question))
+          session.append({ role: "user", content: question });
         const upTo = said(session.messages).slice(0, said(session.messages).indexOf(question) + 1);
-        const reply = await session.model(async () => run.ask({ messages: session.messages.slice(0, upTo.length) }), { key: question });
+        const reply = await session.model(
+          async () => run.ask({ messages: session.messages.slice(0, upTo.length) }),
+          { key: question },
+        );
         shouldBe(reply, upTo.join("|"));
       }
     },
@@ -209,8 +241,10 @@ describe("a program that is killed at every point is never given the reply to an
     let worst = 0;
     const live = async (hold: Holdfast) => {
       const session = await hold.session("s", { waitMs: 1_000 });
-      const voice = (name: string) => async (context: { messages: readonly Message[] }) => `${await run.ask(context)} ${name}`;
-      const labels = async (lines?: "all") => (await hold.checkpoints.list("s", lines && { lines })).items.map(({ label }) => label);
+      const voice = (name: string) => async (context: { messages: readonly Message[] }) =>
+        `${await run.ask(context)} ${name}`;
+      const labels = async (lines?: "all") =>
+        (await hold.checkpoints.list("s", lines && { lines })).items.map(({ label }) => label);
       if (session.messages.length === 0) session.append({ role: "user", content: "q" });
       if (!(await labels()).includes("here")) await session.checkpoint("here");
       if (!(await labels("all")).includes("first")) {
@@ -222,7 +256,9 @@ describe("a program that is killed at every point is never given the reply to an
       if ((await labels()).includes("first")) await session.rewind(here);
       shouldBe(await session.model(voice("rewound")), "q rewound");
       const isForked = (await hold.sessions.get("t")) !== undefined;
-      const fork = isForked ? await hold.session("t", { waitMs: 1_000 }) : await session.fork(here, { id: "t" });
+      const fork = isForked
+        ? await hold.session("t", { waitMs: 1_000 })
+        : await session.fork(here, { id: "t" });
       shouldBe(await fork.model(voice("forked")), "q forked");
       await fork.close();
       await session.complete("done");
@@ -250,39 +286,51 @@ describe("a payment loop by hand", () => {
     return people[paid.length] ?? "all";
   };
 
-  test.each(["keyed", "once"] as const)("pays each person once with %s, killed at every point", async (mode) => {
-    const ledger: { readonly to: string; readonly key: string }[] = [];
-    const ends: string[] = [];
-    const report = await everyCrash({
-      ledger: () => ledger.map(({ to }) => to),
-      make: async (hold) => {
-        const session = await hold.session("pay", { waitMs: 1_000 });
-        if (session.messages.length === 0) {
-          session.append({ role: "user", content: "Pay everybody." });
-          await session.checkpoint("start");
-        }
-        for (;;) {
-          const to = await session.model(next);
-          if (to === "all") break;
-          const check = ({ key }: { key: string }) =>
-            ledger.some((entry) => entry.key === key) ? { result: "paid" } : { retry: true as const };
-          // The key names the step, so that nothing but the reply keeps a person from being paid twice.
-          const step = session.messages.length;
-          await session.effect("pay", { to }, { mode, key: `${step}:${to}`, check }, async (_args, { key }) => {
-            if (mode === "once" || !ledger.some((entry) => entry.key === key)) ledger.push({ to, key });
-            return "paid";
-          });
-          session.append({ role: "assistant", content: `paid ${to}` });
-        }
-        await session.checkpoint("end");
-        ends.push(said(session.messages).join("|"));
-        await session.close();
-      },
-    });
-    expect(report).toMatchObject({ doubled: 0, lost: 0, findings: [] });
-    expect(report.points).toBeGreaterThan(10);
-    expect(new Set(ends)).toEqual(new Set(["Pay everybody.|paid ana|paid bob|paid cy"]));
-  });
+  test.each(["keyed", "once"] as const)(
+    "pays each person once with %s, killed at every point",
+    async (mode) => {
+      const ledger: { readonly to: string; readonly key: string }[] = [];
+      const ends: string[] = [];
+      const report = await everyCrash({
+        ledger: () => ledger.map(({ to }) => to),
+        make: async (hold) => {
+          const session = await hold.session("pay", { waitMs: 1_000 });
+          if (session.messages.length === 0) {
+            session.append({ role: "user", content: "Pay everybody." });
+            await session.checkpoint("start");
+          }
+          for (;;) {
+            const to = await session.model(next);
+            if (to === "all") break;
+            const check = ({ key }: { key: string }) =>
+              ledger.some((entry) => entry.key === key)
+                ? { result: "paid" }
+                : { retry: true as const };
+            // The key names the step, so that nothing but the reply keeps a person from being paid
+            // twice.
+            const step = session.messages.length;
+            await session.effect(
+              "pay",
+              { to },
+              { mode, key: `${step}:${to}`, check },
+              async (_args, { key }) => {
+                if (mode === "once" || !ledger.some((entry) => entry.key === key))
+                  ledger.push({ to, key });
+                return "paid";
+              },
+            );
+            session.append({ role: "assistant", content: `paid ${to}` });
+          }
+          await session.checkpoint("end");
+          ends.push(said(session.messages).join("|"));
+          await session.close();
+        },
+      });
+      expect(report).toMatchObject({ doubled: 0, lost: 0, findings: [] });
+      expect(report.points).toBeGreaterThan(10);
+      expect(new Set(ends)).toEqual(new Set(["Pay everybody.|paid ana|paid bob|paid cy"]));
+    },
+  );
 });
 
 describe.each(stores)("replies by hand on $name", ({ address }) => {
@@ -307,8 +355,16 @@ describe.each(stores)("replies by hand on $name", ({ address }) => {
     expect(run.asked).toHaveLength(2);
   });
 
-  /** What comes between a reply and the same question again, and whether the model is asked again. Answers another store, if it leads to one. */
-  const between: Readonly<Record<string, { readonly asks: boolean; readonly run: (hold: Holdfast, here: string) => Promise<unknown> }>> = {
+  /**
+   * What comes between a reply and the same question again, and whether the model is asked again.
+   * Answers another store, if it leads to one.
+   */
+  const between: Readonly<
+    Record<
+      string,
+      { readonly asks: boolean; readonly run: (hold: Holdfast, here: string) => Promise<unknown> }
+    >
+  > = {
     "a label": { asks: false, run: (hold) => hold.sessions.update("a", { title: "T" }) },
     prune: { asks: false, run: (hold) => hold.checkpoints.prune("a", { keep: 1 }) },
     gc: { asks: false, run: (hold) => hold.gc() },
@@ -345,28 +401,33 @@ describe.each(stores)("replies by hand on $name", ({ address }) => {
     "a copy that was put back": { asks: false, run: (hold) => hold.beginIncarnation() },
   };
 
-  test.each(Object.entries(between))("after %s a question is given its own reply", async (_name, { asks, run }) => {
-    const first = on.start();
-    const asked = model();
-    const session = await first.hold.session("a", { agent: "clerk" });
-    session.append({ role: "user", content: "first" });
-    await session.checkpoint();
-    session.append({ role: "user", content: "q" });
-    session.set("phase", "ask");
-    const here = (await session.checkpoint("here")).id;
-    await session.model(asked.ask);
-    await session.model(async () => "kept", { key: "k" });
-    await session.checkpoint("later");
-    first.kill();
-    const led = await run(on.start().hold, here);
-    const elsewhere = led instanceof Processes ? led : undefined;
-    const { hold } = (elsewhere ?? on).start();
-    const again = await hold.session("a", { waitMs: 2_000 });
-    // Asked anew, the model answers the transcript as it is now.
-    expect(await again.model(async () => "asked again")).toBe(asks ? "asked again" : "re first|q");
-    await again.close({ discard: true });
-    await elsewhere?.close();
-  });
+  test.each(Object.entries(between))(
+    "after %s a question is given its own reply",
+    async (_name, { asks, run }) => {
+      const first = on.start();
+      const asked = model();
+      const session = await first.hold.session("a", { agent: "clerk" });
+      session.append({ role: "user", content: "first" });
+      await session.checkpoint();
+      session.append({ role: "user", content: "q" });
+      session.set("phase", "ask");
+      const here = (await session.checkpoint("here")).id;
+      await session.model(asked.ask);
+      await session.model(async () => "kept", { key: "k" });
+      await session.checkpoint("later");
+      first.kill();
+      const led = await run(on.start().hold, here);
+      const elsewhere = led instanceof Processes ? led : undefined;
+      const { hold } = (elsewhere ?? on).start();
+      const again = await hold.session("a", { waitMs: 2_000 });
+      // Asked anew, the model answers the transcript as it is now.
+      expect(await again.model(async () => "asked again")).toBe(
+        asks ? "asked again" : "re first|q",
+      );
+      await again.close({ discard: true });
+      await elsewhere?.close();
+    },
+  );
 
   test("a reply that was redacted is given as it is stored, and never the text that was removed", async () => {
     const first = on.start();
@@ -380,7 +441,8 @@ describe.each(stores)("replies by hand on $name", ({ address }) => {
     await hold.sessions.redact("a", "secret");
     const again = await hold.session("a");
     const fail = async () => expect.fail("asked again");
-    for (const reply of [await again.model(fail), await again.model(fail, { key: "k" })]) expect(reply).not.toContain("secret");
+    for (const reply of [await again.model(fail), await again.model(fail, { key: "k" })])
+      expect(reply).not.toContain("secret");
   });
 
   test("a checkpoint does not change the place, with a base or without", async () => {
@@ -404,17 +466,27 @@ describe.each(stores)("replies by hand on $name", ({ address }) => {
     const { hold } = on.start();
     const session = await hold.session("a");
     expect(await session.model(async () => "one", { key: "k" })).toBe("one");
-    expect(await session.effect("model", null, { mode: "repeatable", key: "k" }, async () => "tool")).toBe("tool");
-    expect(await session.effect("model", null, { mode: "repeatable" }, async () => "tool 2")).toBe("tool 2");
+    expect(
+      await session.effect("model", null, { mode: "repeatable", key: "k" }, async () => "tool"),
+    ).toBe("tool");
+    expect(await session.effect("model", null, { mode: "repeatable" }, async () => "tool 2")).toBe(
+      "tool 2",
+    );
     session.append({ role: "user", content: "more" });
     session.set("x", 1);
     await session.checkpoint();
     await session.close();
     const again = await hold.session("a");
     expect(await again.model(async () => expect.fail("asked twice"), { key: "k" })).toBe("one");
-    expect(await Promise.all([1, 2].map((n) => again.model(async () => `both ${n}`, { key: "b" })))).toEqual(["both 1", "both 1"]);
-    await expect(again.model(async () => 1, { key: "" })).rejects.toMatchObject(coded("INVALID_ID"));
-    await expect(again.model(async () => 1, { keys: "x" } as never)).rejects.toMatchObject(coded("INVALID_OPTION"));
+    expect(
+      await Promise.all([1, 2].map((n) => again.model(async () => `both ${n}`, { key: "b" }))),
+    ).toEqual(["both 1", "both 1"]);
+    await expect(again.model(async () => 1, { key: "" })).rejects.toMatchObject(
+      coded("INVALID_ID"),
+    );
+    await expect(again.model(async () => 1, { keys: "x" } as never)).rejects.toMatchObject(
+      coded("INVALID_OPTION"),
+    );
   });
 
   test("messages from outside wait while a model is being asked, and come behind its reply", async () => {
@@ -451,13 +523,18 @@ test("past 8 MiB of replies at one place a reply is not kept, and the next holde
   const large = "x".repeat(7_000);
   const count = 1_250;
   let made = 0;
-  for (let i = 0; i < count; i++) await session.effect("read", { i }, { mode: "repeatable" }, async () => `${++made} ${large}`);
+  for (let i = 0; i < count; i++)
+    await session.effect("read", { i }, { mode: "repeatable" }, async () => `${++made} ${large}`);
   await session.checkpoint();
   await session.close();
   const again = await hold.session("a");
-  const first = await again.effect("read", { i: 0 }, { mode: "repeatable" }, async () => expect.fail("made again"));
+  const first = await again.effect("read", { i: 0 }, { mode: "repeatable" }, async () =>
+    expect.fail("made again"),
+  );
   expect((first as string).slice(0, 2)).toBe("1 ");
-  expect(await again.effect("read", { i: count - 1 }, { mode: "repeatable" }, async () => "again")).toBe("again");
+  expect(
+    await again.effect("read", { i: count - 1 }, { mode: "repeatable" }, async () => "again"),
+  ).toBe("again");
   await on.close();
 });
 
@@ -465,12 +542,18 @@ test("of calls under a key that do not act, the latest 1,000 are kept", async ()
   const on = await Processes.on("memory:");
   const { hold } = on.start();
   const session = await hold.session("a");
-  for (let i = 0; i < 1_001; i++) await session.effect("read", { i }, { mode: "repeatable", key: `k${i}` }, async () => i);
+  for (let i = 0; i < 1_001; i++)
+    await session.effect("read", { i }, { mode: "repeatable", key: `k${i}` }, async () => i);
   await session.effect("pay", {}, { mode: "once", key: "k" }, async () => "paid");
   await session.close();
   const again = await hold.session("a");
-  const read = (i: number) => again.effect("read", { i }, { mode: "repeatable", key: `k${i}` }, async () => -1);
+  const read = (i: number) =>
+    again.effect("read", { i }, { mode: "repeatable", key: `k${i}` }, async () => -1);
   expect([await read(1), await read(1_000), await read(0)]).toEqual([1, 1_000, -1]);
-  expect(await again.effect("pay", {}, { mode: "once", key: "k" }, async () => expect.fail("paid twice"))).toBe("paid");
+  expect(
+    await again.effect("pay", {}, { mode: "once", key: "k" }, async () =>
+      expect.fail("paid twice"),
+    ),
+  ).toBe("paid");
   await on.close();
 });

@@ -1,12 +1,23 @@
-/** R1 to R3: a store that was put back from a copy. What was under way in it goes on once somebody has said so, and not before. */
+/**
+ * R1 to R3: a store that was put back from a copy. What was under way in it goes on once somebody
+ * has said so, and not before.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { agent, type Holdfast, HoldfastError, type Pending, type RunResult } from "../../../src/index.js";
+import {
+  agent,
+  type Holdfast,
+  HoldfastError,
+  type Pending,
+  type RunResult,
+} from "../../../src/index.js";
 import { errorOf } from "../../support/error-of.js";
 import { asks, coded, door, Processes, script } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
 
 const pendingIn = (result: RunResult): readonly Pending[] =>
-  result.status === "waiting" || result.status === "in-doubt" ? result.pending : expect.fail(result.status);
+  result.status === "waiting" || result.status === "in-doubt"
+    ? result.pending
+    : expect.fail(result.status);
 const firstIn = (result: RunResult) => pendingIn(result)[0]?.effectId as string;
 const soon = { timeoutMs: 10_000 };
 
@@ -17,7 +28,10 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
   });
   afterEach(() => on.close());
 
-  /** An agent that looks, refunds and mails, in this order; `made` has what its tools did. It stops at the door of one of them. */
+  /**
+   * An agent that looks, refunds and mails, in this order; `made` has what its tools did. It stops
+   * at the door of one of them.
+   */
   const world = (at?: "look" | "refund" | "mail") => {
     const made: string[] = [];
     const keys = new Set<string>();
@@ -44,8 +58,14 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     return { made, keys, agentOf, inside: inside.opened };
   };
 
-  /** Runs until it is inside a call, and is then copied: what runs goes on in the original, and nothing of that is seen here. */
-  const copied = async (at: "look" | "refund" | "mail", { lives = false, leaseMs = 30_000 } = {}) => {
+  /**
+   * Runs until it is inside a call, and is then copied: what runs goes on in the original, and
+   * nothing of that is seen here.
+   */
+  const copied = async (
+    at: "look" | "refund" | "mail",
+    { lives = false, leaseMs = 30_000 } = {},
+  ) => {
     const the = world(at);
     const original = on.start({ leaseMs });
     void the.agentOf(original.hold).run("a", "go");
@@ -68,17 +88,29 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       await session.close();
       for (const result of [await bot.run("a", "go"), await bot.resume("a")]) {
         expect(result.status).toBe("in-doubt");
-        expect(pendingIn(result).map(({ tool, status }) => [tool, status])).toContainEqual(["(restored)", "in-doubt"]);
+        expect(pendingIn(result).map(({ tool, status }) => [tool, status])).toContainEqual([
+          "(restored)",
+          "in-doubt",
+        ]);
       }
       expect(made).toEqual(before);
       const { items } = await hold.effects.list({ status: "in-doubt" });
       const whole = items.find(({ tool }) => tool === "(restored)") as Pending;
-      expect(whole).toMatchObject({ sessionId: "a", mode: "once", args: { was: "in-progress", says: expect.stringContaining("copy") } });
+      expect(whole).toMatchObject({
+        sessionId: "a",
+        mode: "once",
+        args: { was: "in-progress", says: expect.stringContaining("copy") },
+      });
       // R3: only what may not be made twice is in doubt itself.
-      expect(items.map(({ tool }) => tool).toSorted()).toEqual(at === "mail" ? ["(restored)", "mail"] : ["(restored)"]);
+      expect(items.map(({ tool }) => tool).toSorted()).toEqual(
+        at === "mail" ? ["(restored)", "mail"] : ["(restored)"],
+      );
       await hold.effects.settle(whole.effectId, { retry: true, by: "ana" });
       if (at === "mail") {
-        expect(await bot.run("a", "go")).toMatchObject({ status: "in-doubt", pending: [{ tool: "mail" }] });
+        expect(await bot.run("a", "go")).toMatchObject({
+          status: "in-doubt",
+          pending: [{ tool: "mail" }],
+        });
         expect(made).toEqual(before);
         await hold.effects.settle(firstIn(await bot.run("a", "go")), { result: "was sent" });
       }
@@ -111,11 +143,18 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       const bot = agentOf(hold);
       const whole = firstIn(await bot.run(id, "go"));
       if (how === "cancel") await hold.cancel(id, "not here");
-      else await hold.effects.settle(whole, how === "error" ? { error: "not here" } : { result: "go on" });
+      else
+        await hold.effects.settle(
+          whole,
+          how === "error" ? { error: "not here" } : { result: "go on" },
+        );
       expect((await hold.effects.list({ status: "in-doubt" })).items).toEqual([]);
       if (how === "result") expect(await bot.run(id, "go")).toMatchObject({ status: "completed" });
       else {
-        expect(await hold.sessions.get(id)).toMatchObject({ status: "cancelled", reason: "not here" });
+        expect(await hold.sessions.get(id)).toMatchObject({
+          status: "cancelled",
+          reason: "not here",
+        });
         expect(await bot.run(id, "go")).toMatchObject({ status: "stopped", reason: "cancelled" });
         expect(made).toEqual([]);
         // A turn that is begun here is one like others.
@@ -146,7 +185,9 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     await other.beginIncarnation();
     expect(await world().agentOf(other).run("a", "go")).toMatchObject({ status: "in-doubt" });
     // What was settled in between stays settled; it is the session that is asked about again.
-    expect((await other.effects.list({ status: "in-doubt" })).items.map(({ tool }) => tool)).toEqual(["(restored)"]);
+    expect(
+      (await other.effects.list({ status: "in-doubt" })).items.map(({ tool }) => tool),
+    ).toEqual(["(restored)"]);
   });
 
   test("R1 killed at any write while it is opened, it is in doubt when it is opened next", async () => {
@@ -202,38 +243,47 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     }
     expect((await hold.effects.list({ status: "in-doubt" })).items).toEqual([]);
     // Opened again, it is a session of this incarnation.
-    expect(await here.run("done", "and now?")).toMatchObject({ status: "completed", replayed: true });
+    expect(await here.run("done", "and now?")).toMatchObject({
+      status: "completed",
+      replayed: true,
+    });
     expect(made.filter((name) => name === "mail").length).toBeGreaterThan(0);
   });
 
-  test.each(["halted", "failed"] as const)("R2 what was %s opens as it is; whoever goes on with it is asked first", async (status) => {
-    let broken = true;
-    const made: string[] = [];
-    const agentOf = (hold: Holdfast) =>
-      hold.agent({
-        name: "support",
-        model: async ({ messages }) => {
-          if (broken && status === "failed") throw new Error("no model");
-          return messages.length > 2 ? { content: "done" } : asks(["mail", {}]);
-        },
-        tools: { mail: { mode: "once", run: () => (made.push("mail"), "sent") } },
-        ...(status === "halted" && broken && { limits: { steps: 1 } }),
+  test.each(["halted", "failed"] as const)(
+    "R2 what was %s opens as it is; whoever goes on with it is asked first",
+    async (status) => {
+      let broken = true;
+      const made: string[] = [];
+      const agentOf = (hold: Holdfast) =>
+        hold.agent({
+          name: "support",
+          model: async ({ messages }) => {
+            if (broken && status === "failed") throw new Error("no model");
+            return messages.length > 2 ? { content: "done" } : asks(["mail", {}]);
+          },
+          tools: { mail: { mode: "once", run: () => (made.push("mail"), "sent") } },
+          ...(status === "halted" && broken && { limits: { steps: 1 } }),
+        });
+      await agentOf(on.start().hold).run("a", "go");
+      broken = false;
+      const before = made.length;
+      const { hold } = on.start();
+      await hold.beginIncarnation();
+      const session = await hold.session("a");
+      expect(session.status).toBe(status);
+      await session.close();
+      const bot = agentOf(hold);
+      const asked = await bot.resume("a");
+      expect(asked).toMatchObject({
+        status: "in-doubt",
+        pending: [{ tool: "(restored)", args: { was: status } }],
       });
-    await agentOf(on.start().hold).run("a", "go");
-    broken = false;
-    const before = made.length;
-    const { hold } = on.start();
-    await hold.beginIncarnation();
-    const session = await hold.session("a");
-    expect(session.status).toBe(status);
-    await session.close();
-    const bot = agentOf(hold);
-    const asked = await bot.resume("a");
-    expect(asked).toMatchObject({ status: "in-doubt", pending: [{ tool: "(restored)", args: { was: status } }] });
-    expect(made).toHaveLength(before);
-    await hold.effects.settle(firstIn(asked), { retry: true });
-    expect(await bot.resume("a")).toMatchObject({ status: "completed" });
-  });
+      expect(made).toHaveLength(before);
+      await hold.effects.settle(firstIn(asked), { retry: true });
+      expect(await bot.resume("a")).toMatchObject({ status: "completed" });
+    },
+  );
 
   test("R2 a turn that waited is begun, and then in doubt; one that is submitted here is run", async () => {
     const { agentOf, made } = world();
@@ -251,10 +301,11 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     expect(await third.result(soon)).toMatchObject({ status: "completed" });
     expect(made.length).toBe(before + 3);
     const { items } = await hold.effects.list({ status: "in-doubt" });
-    expect(items.map(({ sessionId, args }) => `${sessionId} ${(args as { turn: string }).turn}`).toSorted()).toEqual([
-      "a two",
-      "fresh one",
-    ]);
+    expect(
+      items
+        .map(({ sessionId, args }) => `${sessionId} ${(args as { turn: string }).turn}`)
+        .toSorted(),
+    ).toEqual(["a two", "fresh one"]);
     const result = await bot.run("a", "second", { key: "two" });
     expect(result).toMatchObject({ status: "in-doubt", turnId: "two" });
     await hold.effects.settle(firstIn(result), { retry: true });
@@ -263,7 +314,10 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     await worker.drain();
     expect(await bot.run("a", "second", { key: "two" })).toMatchObject({ status: "completed" });
     expect(await waiting.result(soon)).toMatchObject({ status: "completed" });
-    await hold.effects.settle(items.find(({ sessionId }) => sessionId === "fresh")?.effectId as string, { error: "was run" });
+    await hold.effects.settle(
+      items.find(({ sessionId }) => sessionId === "fresh")?.effectId as string,
+      { error: "was run" },
+    );
     await worker.drain();
     expect((await hold.sessions.get("fresh"))?.status).toBe("cancelled");
     expect(await worker.drain()).toEqual({ ran: 0 });
@@ -273,7 +327,8 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     const { hold, bot, made } = await copied("refund", { leaseMs: 300 });
     const before = made.length;
     const worker = hold.worker({ agents: [bot], onSigterm: false });
-    // A store that many machines share offers a session to workers once its lease has run out, also one that came with a copy.
+    // A store that many machines share offers a session to workers once its lease has run out, also
+    // one that came with a copy.
     const taken = async () => (await worker.drain(), (await hold.sessions.get("a"))?.status);
     await expect.poll(taken, { timeout: 5_000 }).toBe("in-doubt");
     const epoch = async () => {
@@ -293,8 +348,11 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
 
   test("by hand: what is recorded is answered, what acts is refused until it is settled, and a line is not left", async () => {
     const made: string[] = [];
-    const act = (hold: Awaited<ReturnType<Holdfast["session"]>>, key: string, mode: "keyed" | "once" | "repeatable" = "once") =>
-      hold.effect("mail", { key }, { mode, key }, async () => (made.push(key), key));
+    const act = (
+      hold: Awaited<ReturnType<Holdfast["session"]>>,
+      key: string,
+      mode: "keyed" | "once" | "repeatable" = "once",
+    ) => hold.effect("mail", { key }, { mode, key }, async () => (made.push(key), key));
     const there = await on.start().hold.session("a");
     const mark = await there.checkpoint("before");
     await act(there, "first");
@@ -307,7 +365,10 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     for (const mode of ["once", "keyed"] as const) {
       const refused = (await errorOf(() => act(here, "second", mode))) as HoldfastError;
       expect(refused).toBeInstanceOf(HoldfastError);
-      expect(refused).toMatchObject({ code: "IN_DOUBT", details: { sessionId: "a", effectId: expect.any(String) } });
+      expect(refused).toMatchObject({
+        code: "IN_DOUBT",
+        details: { sessionId: "a", effectId: expect.any(String) },
+      });
     }
     await here.checkpoint();
     await expect(here.rewind(mark.id)).rejects.toMatchObject(coded("BAD_STATUS"));
@@ -318,10 +379,12 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     expect(await act(here, "second")).toBe("second");
     expect(made).toEqual(["first", "harmless", "second"]);
     // What it waited for is no act of the past.
-    expect((await here.rewind(mark.id)).passed.map(({ tool, outcome }) => [tool, outcome])).toEqual([
-      ["mail", "ok"],
-      ["mail", "ok"],
-    ]);
+    expect((await here.rewind(mark.id)).passed.map(({ tool, outcome }) => [tool, outcome])).toEqual(
+      [
+        ["mail", "ok"],
+        ["mail", "ok"],
+      ],
+    );
     await here.close();
   });
 
@@ -335,7 +398,9 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     const here = await hold.session("a");
     expect(here.status).toBe("failed");
     here.append({ role: "user", content: "once more" });
-    await expect(here.effect("mail", {}, { mode: "once", key: "m" }, async () => 1)).rejects.toMatchObject(coded("IN_DOUBT"));
+    await expect(
+      here.effect("mail", {}, { mode: "once", key: "m" }, async () => 1),
+    ).rejects.toMatchObject(coded("IN_DOUBT"));
     expect(here.status).toBe("in-doubt");
     expect(here.messages).toHaveLength(2);
     await here.close();
@@ -352,10 +417,20 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
           stick: { mode: "repeatable", run: () => (stuck ? stick() : "on") },
           mail: { mode: "once", run: () => (made.push("mail"), "sent") },
         } as const;
-        const child = agent({ name: "child", model: script(asks(["stick", {}]), asks(["mail", {}]), "done"), tools });
-        const run = async (_args: unknown, ctx: { run: (of: typeof child, input: string) => Promise<{ status: string }> }) =>
-          (await ctx.run(child, "go")).status;
-        return hold.agent({ name: "parent", model: script(asks(["delegate", {}])), tools: { delegate: { mode, run } } as never });
+        const child = agent({
+          name: "child",
+          model: script(asks(["stick", {}]), asks(["mail", {}]), "done"),
+          tools,
+        });
+        const run = async (
+          _args: unknown,
+          ctx: { run: (of: typeof child, input: string) => Promise<{ status: string }> },
+        ) => (await ctx.run(child, "go")).status;
+        return hold.agent({
+          name: "parent",
+          model: script(asks(["delegate", {}])),
+          tools: { delegate: { mode, run } } as never,
+        });
       };
       const original = on.start();
       void familyOf(original.hold, true).run("a", "go");
@@ -377,27 +452,38 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     },
   );
 
-  test.each(["once", "keyed"] as const)("R3 a %s call that was approved and not yet begun in the copy is in doubt itself", async (mode) => {
-    // A key keeps for a time, and of a call that the original has begun since nobody here knows when that was.
-    const made: string[] = [];
-    const agentOf = (hold: Holdfast) =>
-      hold.agent({
-        name: "payer",
-        model: script(asks(["pay", {}])),
-        tools: { pay: { mode, approval: true, run: () => (made.push("pay"), "paid") } },
-      });
-    const there = on.start().hold;
-    await there.effects.approve(firstIn(await agentOf(there).run("a", "go")));
-    const { hold } = on.start();
-    await hold.beginIncarnation();
-    expect(pendingIn(await agentOf(hold).run("a", "go")).map(({ tool }) => tool)).toEqual(["pay", "(restored)"]);
-    expect(made).toEqual([]);
-  });
+  test.each(["once", "keyed"] as const)(
+    "R3 a %s call that was approved and not yet begun in the copy is in doubt itself",
+    async (mode) => {
+      // A key keeps for a time, and of a call that the original has begun since nobody here knows
+      // when that was.
+      const made: string[] = [];
+      const agentOf = (hold: Holdfast) =>
+        hold.agent({
+          name: "payer",
+          model: script(asks(["pay", {}])),
+          tools: { pay: { mode, approval: true, run: () => (made.push("pay"), "paid") } },
+        });
+      const there = on.start().hold;
+      await there.effects.approve(firstIn(await agentOf(there).run("a", "go")));
+      const { hold } = on.start();
+      await hold.beginIncarnation();
+      expect(pendingIn(await agentOf(hold).run("a", "go")).map(({ tool }) => tool)).toEqual([
+        "pay",
+        "(restored)",
+      ]);
+      expect(made).toEqual([]);
+    },
+  );
 
   test("an interrupt gives the old turn up, and the next is run", async () => {
     const { bot, made } = await copied("look");
-    expect(await bot.run("a", "something else", { ifBusy: "reject" }).catch((error: unknown) => error)).toMatchObject(coded("TURN_OPEN"));
-    expect(await bot.run("a", "something else", { ifBusy: "interrupt" })).toMatchObject({ status: "completed" });
+    expect(
+      await bot.run("a", "something else", { ifBusy: "reject" }).catch((error: unknown) => error),
+    ).toMatchObject(coded("TURN_OPEN"));
+    expect(await bot.run("a", "something else", { ifBusy: "interrupt" })).toMatchObject({
+      status: "completed",
+    });
     expect(made.filter((name) => name === "mail")).toHaveLength(1);
   });
 
@@ -428,7 +514,9 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       if (moved) await hold.beginIncarnation();
       await hold.import(rows, { moved });
       const result = await agentOf(hold).run("a", "go");
-      expect(pendingIn(result).map(({ tool }) => tool)).toEqual(moved ? ["mail"] : ["mail", "(imported)"]);
+      expect(pendingIn(result).map(({ tool }) => tool)).toEqual(
+        moved ? ["mail"] : ["mail", "(imported)"],
+      );
       expect(made).toHaveLength(before);
       // It is exported as it stands, and asked about there once.
       const again: string[] = [];

@@ -1,4 +1,7 @@
-/** Loading never reads more than about twice what it returns, however much has been overwritten or compacted away. */
+/**
+ * Loading never reads more than about twice what it returns, however much has been overwritten or
+ * compacted away.
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import { baseTuning } from "../../../src/core/journal/fold.js";
 import { Holdfast } from "../../../src/holdfast.js";
@@ -22,7 +25,9 @@ function counting(inner: Store): { readonly store: Store; read: number } {
       if (name !== "saves" && name !== "blob") return method.bind(target);
       return async (...args: never[]) => {
         const answer = await (method as (...a: never[]) => Promise<unknown>).apply(target, args);
-        for (const save of Array.isArray(answer) ? (answer as { items: string | null; state: string | null }[]) : []) {
+        for (const save of Array.isArray(answer)
+          ? (answer as { items: string | null; state: string | null }[])
+          : []) {
           counter.read += Buffer.byteLength(save.items ?? "") + Buffer.byteLength(save.state ?? "");
         }
         if (answer instanceof Uint8Array) counter.read += answer.length;
@@ -54,7 +59,10 @@ const histories: readonly { readonly name: string; readonly work: Work }[] = [
     async work(hold) {
       const session = await hold.session("a");
       for (let i = 0; i < 300; i++) {
-        session.append({ role: "user", content: text(i, 100) }, { role: "tool", content: text(i, 12_000) });
+        session.append(
+          { role: "user", content: text(i, 100) },
+          { role: "tool", content: text(i, 12_000) },
+        );
         await session.checkpoint();
         session.splice("messages", i, 1 + 1, { role: "user", content: text(i, 100) });
         await session.checkpoint();
@@ -68,7 +76,8 @@ const histories: readonly { readonly name: string; readonly work: Work }[] = [
       for (let i = 0; i < 900; i++) {
         session.append({ role: "assistant", content: text(i, 500) });
         const { id } = await session.checkpoint();
-        if (session.messages.length > 50) session.splice("messages", 0, 45, { role: "system", content: "summary" });
+        if (session.messages.length > 50)
+          session.splice("messages", 0, 45, { role: "system", content: "summary" });
         if (i % 300 === 299) {
           await session.checkpoint();
           session = await session.fork(session.head?.id ?? id, { id: `a${i}` });
@@ -81,12 +90,16 @@ const histories: readonly { readonly name: string; readonly work: Work }[] = [
   },
 ];
 
-async function readAndReturned(address: string, work: Work): Promise<{ readonly read: number; readonly returned: number }> {
+async function readAndReturned(
+  address: string,
+  work: Work,
+): Promise<{ readonly read: number; readonly returned: number }> {
   const counter = counting(await openStore(address));
   const hold = new Holdfast(counter.store, thisMachine(), { now: Date.now }, 30_000);
   try {
     await work(hold);
-    for (const { id } of (await hold.sessions.list({ limit: 10 })).items) await (await hold.session(id).catch(() => undefined))?.close();
+    for (const { id } of (await hold.sessions.list({ limit: 10 })).items)
+      await (await hold.session(id).catch(() => undefined))?.close();
     counter.read = 0;
     const latest = await hold.checkpoints.latest("a");
     const { messages, state } = await hold.checkpoints.state(latest?.id as string);
@@ -104,7 +117,10 @@ describe.each(stores)("loads on $name", ({ address }) => {
 
   test("without bases the same check fails", { timeout: 60_000 }, async () => {
     baseTuning.slackBytes = Number.POSITIVE_INFINITY;
-    const { read, returned } = await readAndReturned(address(), (histories[0] as { work: Work }).work);
+    const { read, returned } = await readAndReturned(
+      address(),
+      (histories[0] as { work: Work }).work,
+    );
     expect(read).toBeGreaterThan(4 * returned + slackBytes);
   });
 });

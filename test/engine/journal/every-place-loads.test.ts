@@ -1,7 +1,8 @@
 /**
- * D2, D8: whatever is done to a session while it is open (work, bases, prunes, deletes, forks, rewinds, snapshots), every checkpoint that is
- * still listed loads what was there when it was taken, a session that is opened again is the one that was left, and a snapshot brings back
- * every session as it was.
+ * D2, D8: whatever is done to a session while it is open (work, bases, prunes, deletes, forks,
+ * rewinds, snapshots), every checkpoint that is still listed loads what was there when it was
+ * taken, a session that is opened again is the one that was left, and a snapshot brings back every
+ * session as it was.
  */
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -27,12 +28,22 @@ type Command =
   | { readonly do: "halt" | "reopen" | "gc" }
   | { readonly do: "prune"; readonly keep: number }
   | { readonly do: "snapshot" }
-  | { readonly do: "delete" | "rewind" | "fork" | "remove" | "restore" | "unsnap"; readonly which: number };
+  | {
+      readonly do: "delete" | "rewind" | "fork" | "remove" | "restore" | "unsnap";
+      readonly which: number;
+    };
 
 /** The largest are kept as blobs. */
 const bytes = fc.constantFrom(10, 10, 200, 200, 9_000);
 const commands: fc.Arbitrary<Command> = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("say" as const), times: fc.integer({ min: 1, max: 3 }), bytes }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant("say" as const),
+      times: fc.integer({ min: 1, max: 3 }),
+      bytes,
+    }),
+  },
   {
     weight: 5,
     arbitrary: fc.record({
@@ -42,15 +53,33 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
       times: fc.integer({ min: 1, max: 6 }),
     }),
   },
-  fc.record({ do: fc.constant("list" as const), start: fc.nat({ max: 3 }), count: fc.nat({ max: 2 }) }),
-  fc.record({ do: fc.constant("forget" as const), start: fc.nat({ max: 5 }), count: fc.nat({ max: 3 }) }),
+  fc.record({
+    do: fc.constant("list" as const),
+    start: fc.nat({ max: 3 }),
+    count: fc.nat({ max: 2 }),
+  }),
+  fc.record({
+    do: fc.constant("forget" as const),
+    start: fc.nat({ max: 5 }),
+    count: fc.nat({ max: 3 }),
+  }),
   fc.record({ do: fc.constantFrom("halt" as const, "reopen" as const, "gc" as const) }),
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("prune" as const), keep: fc.nat({ max: 4 }) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ do: fc.constant("prune" as const), keep: fc.nat({ max: 4 }) }),
+  },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("snapshot" as const) }) },
   {
     weight: 3,
     arbitrary: fc.record({
-      do: fc.constantFrom("delete" as const, "rewind" as const, "fork" as const, "remove" as const, "restore" as const, "unsnap" as const),
+      do: fc.constantFrom(
+        "delete" as const,
+        "rewind" as const,
+        "fork" as const,
+        "remove" as const,
+        "restore" as const,
+        "unsnap" as const,
+      ),
       which: fc.nat({ max: 20 }),
     }),
   },
@@ -89,7 +118,8 @@ class Run {
     const session = this.#session;
     switch (command.do) {
       case "say":
-        for (let i = 0; i < command.times; i++) session.append({ role: "user", content: `${this.#count++} `.padEnd(command.bytes, "x") });
+        for (let i = 0; i < command.times; i++)
+          session.append({ role: "user", content: `${this.#count++} `.padEnd(command.bytes, "x") });
         return this.#save();
       case "set":
         for (let i = 0; i < command.times; i++) {
@@ -101,12 +131,24 @@ class Run {
         const { length } = (session.state["list"] ?? []) as Json[];
         const start = Math.min(command.start, length);
         if (session.state["list"] === undefined) session.set("list", [this.#count++]);
-        else session.splice("list", start, Math.min(command.count, length - start), this.#count++, "x".repeat(100));
+        else
+          session.splice(
+            "list",
+            start,
+            Math.min(command.count, length - start),
+            this.#count++,
+            "x".repeat(100),
+          );
         return this.#save();
       }
       case "forget": {
         const start = Math.min(command.start, session.messages.length);
-        session.splice("messages", start, Math.min(command.count, session.messages.length - start), { role: "user", content: "summary" });
+        session.splice(
+          "messages",
+          start,
+          Math.min(command.count, session.messages.length - start),
+          { role: "user", content: "summary" },
+        );
         return this.#save();
       }
       case "halt":
@@ -170,11 +212,19 @@ class Run {
     const { recovery, sessions } = await this.#hold.agents.restore(snapshot);
     this.#snapshots.set(recovery?.id as string, before);
     const wanted = this.#snapshots.get(snapshot) as ReadonlyMap<string, unknown>;
-    expect(sessions.map(({ id }) => id).sort()).toEqual([...new Set([...wanted.keys(), ...before.keys()])].sort());
-    this.#session = await this.#hold.session(sessions.find(({ id }) => id === this.#session.id)?.id ?? "a", { agent: "ann" });
+    expect(sessions.map(({ id }) => id).sort()).toEqual(
+      [...new Set([...wanted.keys(), ...before.keys()])].sort(),
+    );
+    this.#session = await this.#hold.session(
+      sessions.find(({ id }) => id === this.#session.id)?.id ?? "a",
+      { agent: "ann" },
+    );
     const now = await this.#all();
-    for (const [id, was] of [...before, ...wanted]) expect([id, now.get(id)]).toEqual([id, wanted.get(id) ?? was]);
-    for (const id of before.keys()) if (!wanted.has(id)) expect(await this.#hold.sessions.get(id)).toMatchObject({ archived: true });
+    for (const [id, was] of [...before, ...wanted])
+      expect([id, now.get(id)]).toEqual([id, wanted.get(id) ?? was]);
+    for (const id of before.keys())
+      if (!wanted.has(id))
+        expect(await this.#hold.sessions.get(id)).toMatchObject({ archived: true });
   }
 
   /** Deletes another session: what forks share with it stays. */
@@ -188,7 +238,10 @@ class Run {
   async #at(what: "delete" | "rewind" | "fork", id: string | undefined): Promise<void> {
     if (id === undefined) return;
     if (what === "rewind") await this.#session.rewind(id);
-    if (what === "delete") await this.#hold.checkpoints.delete(id).catch((error: { code: string }) => expect(error.code).toBe("CONFLICT"));
+    if (what === "delete")
+      await this.#hold.checkpoints
+        .delete(id)
+        .catch((error: { code: string }) => expect(error.code).toBe("CONFLICT"));
     if (what === "fork") {
       const fork = await this.#session.fork(id, { id: `fork-${this.#count++}` });
       await this.#session.close();
@@ -199,7 +252,9 @@ class Run {
   /** All that is listed, of every session there is. */
   async check(): Promise<void> {
     for (const { id: session } of (await this.#hold.sessions.list({ limit: 1_000 })).items) {
-      for (const { id } of (await this.#hold.checkpoints.list(session, { limit: 1_000, lines: "all" })).items)
+      for (const { id } of (
+        await this.#hold.checkpoints.list(session, { limit: 1_000, lines: "all" })
+      ).items)
         expect(shown(await this.#hold.checkpoints.state(id))).toEqual(this.#seen.get(id));
     }
   }
@@ -214,25 +269,32 @@ class Run {
 
 const RUNS = runs(6, 60);
 
-test.each(stores)("every place that is listed loads: $name", { timeout: 120_000 + RUNS * 200 }, async ({ name, address, traits }) => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(commands, { minLength: 1, maxLength: 25, size: "max" }), async (all) => {
-      const hold = await open(address());
-      try {
-        const run = new Run(hold, await hold.session("a", { agent: "ann" }));
-        for (const command of all) {
-          await run.do(command);
-          await run.check();
-        }
-        await run.end();
-      } finally {
-        await hold.close();
-      }
-    }),
-    // A schema for each run, and a round trip for each step: fewer, over a wire.
-    { numRuns: name === "memory" ? RUNS * 4 : traits.oneMachine ? RUNS : Math.ceil(RUNS / 5) },
-  );
-});
+test.each(stores)(
+  "every place that is listed loads: $name",
+  { timeout: 120_000 + RUNS * 200 },
+  async ({ name, address, traits }) => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(commands, { minLength: 1, maxLength: 25, size: "max" }),
+        async (all) => {
+          const hold = await open(address());
+          try {
+            const run = new Run(hold, await hold.session("a", { agent: "ann" }));
+            for (const command of all) {
+              await run.do(command);
+              await run.check();
+            }
+            await run.end();
+          } finally {
+            await hold.close();
+          }
+        },
+      ),
+      // A schema for each run, and a round trip for each step: fewer, over a wire.
+      { numRuns: name === "memory" ? RUNS * 4 : traits.oneMachine ? RUNS : Math.ceil(RUNS / 5) },
+    );
+  },
+);
 
 test("a session that was pruned while it was open goes on, and loads, also where a later base spans what is gone", async () => {
   for (const { address } of stores) {

@@ -1,4 +1,7 @@
-/** D3: rows that are missing, as a damaged page or a careless hand leaves them. Nothing hangs, nothing is left out in silence. */
+/**
+ * D3: rows that are missing, as a damaged page or a careless hand leaves them. Nothing hangs,
+ * nothing is left out in silence.
+ */
 import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -21,7 +24,10 @@ afterEach(async () => {
   for (const child of children.splice(0)) await child.end();
 });
 
-/** A store with one session of so many checkpoints; `removed` of them, newest first, are removed properly. Then a row is taken out. */
+/**
+ * A store with one session of so many checkpoints; `removed` of them, newest first, are removed
+ * properly. Then a row is taken out.
+ */
 async function holed(checkpoints: number, removed: number, sql: string): Promise<string> {
   const path = join(fresh(), "store.db");
   const hold = await open(path);
@@ -40,14 +46,18 @@ async function holed(checkpoints: number, removed: number, sql: string): Promise
 }
 
 /** Asks in another process: what hangs there can be ended here. */
-async function asked(path: string, order: { readonly do: string; readonly [key: string]: unknown }): Promise<Record<string, unknown>> {
+async function asked(
+  path: string,
+  order: { readonly do: string; readonly [key: string]: unknown },
+): Promise<Record<string, unknown>> {
   const child = startPuppet();
   children.push(child);
   await child.ask({ do: "open", path });
   return child.ask({ session: "a", ...order }, { withinMs: 4_000 });
 }
 
-const rowAt = (n: number): string => `DELETE FROM save WHERE no = (SELECT no FROM save ORDER BY no LIMIT 1 OFFSET ${n})`;
+const rowAt = (n: number): string =>
+  `DELETE FROM save WHERE no = (SELECT no FROM save ORDER BY no LIMIT 1 OFFSET ${n})`;
 
 test("a list does not leave out a checkpoint whose row is missing", async () => {
   const path = await holed(6, 0, rowAt(3));
@@ -170,7 +180,10 @@ test("history and events do not leave out what a missing save held", async () =>
   const db = new Database(sound);
   db.exec(rowAt(2));
   db.close();
-  expect((await session.history({ limit: 2 })).items.map(({ content }) => content)).toEqual(["message 5", "message 4"]);
+  expect((await session.history({ limit: 2 })).items.map(({ content }) => content)).toEqual([
+    "message 5",
+    "message 4",
+  ]);
   await expect(session.history({ limit: 4 })).rejects.toMatchObject({ code: "CORRUPT" });
   await expect(session.history({ before: 7 })).rejects.toMatchObject({ code: "CORRUPT" });
   await working.close();
@@ -178,10 +191,12 @@ test("history and events do not leave out what a missing save held", async () =>
 
 test("verify goes on past rows that cannot be read, and calls no line lost that is there", async () => {
   const changes = {
-    "a column of a line": "UPDATE line SET body = x'00' WHERE session = (SELECT no FROM session WHERE id = 'a')",
+    "a column of a line":
+      "UPDATE line SET body = x'00' WHERE session = (SELECT no FROM session WHERE id = 'a')",
     "what a save says of itself":
       "UPDATE save SET head = 'x' || substr(head, 2) WHERE no = (SELECT no FROM save ORDER BY no LIMIT 1 OFFSET 2)",
-    "a section that became bytes": "UPDATE save SET items = x'00' WHERE no = (SELECT no FROM save ORDER BY no LIMIT 1 OFFSET 2)",
+    "a section that became bytes":
+      "UPDATE save SET items = x'00' WHERE no = (SELECT no FROM save ORDER BY no LIMIT 1 OFFSET 2)",
     "the tags of its session": "UPDATE session SET tags = 'K]' WHERE id = 'a'",
   };
   for (const [what, sql] of Object.entries(changes)) {
@@ -229,6 +244,8 @@ test("a session whose row was changed does not hide the others from a list, nor 
   const { items, damaged } = await hold.sessions.list();
   expect(items.map(({ id }) => id)).toEqual(["c", "a"]);
   expect(damaged).toEqual([{ id: "b", message: expect.stringContaining("is damaged") }]);
-  expect((await hold.verify()).findings).toContainEqual(expect.objectContaining({ code: "CORRUPT", sessionId: "b" }));
+  expect((await hold.verify()).findings).toContainEqual(
+    expect.objectContaining({ code: "CORRUPT", sessionId: "b" }),
+  );
   await hold.close();
 });

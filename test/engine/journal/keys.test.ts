@@ -1,7 +1,16 @@
-/** K1 to K3: what is called under a key is done once, whoever did not hear the answer, on every store. */
+/**
+ * K1 to K3: what is called under a key is done once, whoever did not hear the answer, on every
+ * store.
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast as Hold } from "../../../src/holdfast.js";
-import { agent, type Holdfast, HoldfastError, open, transcriptVersion } from "../../../src/index.js";
+import {
+  agent,
+  type Holdfast,
+  HoldfastError,
+  open,
+  transcriptVersion,
+} from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { type DocChange, RECEIPT } from "../../../src/store/port/documents.js";
@@ -86,7 +95,8 @@ const cases: readonly Case[] = [
   },
   {
     name: "sessions.replace",
-    call: (hold, { version }, key) => hold.sessions.replace("s", [{ role: "user", content: SECRET }], { version, ...o(key) }),
+    call: (hold, { version }, key) =>
+      hold.sessions.replace("s", [{ role: "user", content: SECRET }], { version, ...o(key) }),
     other: (hold, { version }, key) => hold.sessions.replace("s", [], { version, key }),
     done: async (hold) => {
       const { messages } = await hold.sessions.state("s");
@@ -137,7 +147,8 @@ async function prepare(hold: Holdfast): Promise<Places> {
 }
 
 const isReceipt = ({ kind, put }: DocChange) => kind === RECEIPT && put !== undefined;
-const holdOn = (store: Store, now = Date.now) => new Hold(store, thisMachine(), { now }, 30_000, { indexed: false });
+const holdOn = (store: Store, now = Date.now) =>
+  new Hold(store, thisMachine(), { now }, 30_000, { indexed: false });
 
 /** Applies what comes with a receipt, and then says that it cannot be reached. */
 function losing(inner: Store): { readonly store: Store; readonly lost: () => number } {
@@ -177,64 +188,77 @@ describe.each(stores)("keys on $name", ({ address }) => {
     return hold;
   };
 
-  test.each(cases)("$name: asked again it is done once, and answered as before", async ({ call, other, done }) => {
-    const hold = keep(await open(address(), { search: false }));
-    const at = await prepare(hold);
-    const answer = await call(hold, at, "k");
-    expect(await errorOf(() => other(hold, at, "k"))).toMatchObject({ code: "CONFLICT" });
-    expect(await call(hold, at, "k")).toEqual(answer);
-    expect(await done(hold, at)).toBe(1);
-    expect((await hold.verify()).ok).toBe(true);
-  });
+  test.each(cases)(
+    "$name: asked again it is done once, and answered as before",
+    async ({ call, other, done }) => {
+      const hold = keep(await open(address(), { search: false }));
+      const at = await prepare(hold);
+      const answer = await call(hold, at, "k");
+      expect(await errorOf(() => other(hold, at, "k"))).toMatchObject({ code: "CONFLICT" });
+      expect(await call(hold, at, "k")).toEqual(answer);
+      expect(await done(hold, at)).toBe(1);
+      expect((await hold.verify()).ok).toBe(true);
+    },
+  );
 
-  test.each(cases)("$name: done, and the answer lost, it is not done again", async ({ call, done }) => {
-    const inner = await openStore(address());
-    const { store, lost } = losing(inner);
-    const hold = keep(holdOn(store));
-    const at = await prepare(hold);
-    // It looks whether it was done before it says that it was not.
-    const answer = await call(hold, at, "k");
-    expect(lost()).toBe(1);
-    expect(await call(hold, at, "k")).toEqual(answer);
-    expect(await done(hold, at)).toBe(1);
-  });
+  test.each(cases)(
+    "$name: done, and the answer lost, it is not done again",
+    async ({ call, done }) => {
+      const inner = await openStore(address());
+      const { store, lost } = losing(inner);
+      const hold = keep(holdOn(store));
+      const at = await prepare(hold);
+      // It looks whether it was done before it says that it was not.
+      const answer = await call(hold, at, "k");
+      expect(lost()).toBe(1);
+      expect(await call(hold, at, "k")).toEqual(answer);
+      expect(await done(hold, at)).toBe(1);
+    },
+  );
 
-  test.each(cases)("$name: failed before it was done, it is done when it is asked for again", async ({ call, done }) => {
-    const inner = await openStore(address());
-    let fails = true;
-    const failing = (docs: readonly DocChange[] = []) => fails && docs.some(isReceipt);
-    const store = wrapped(inner, {
-      async apply(changes, docs) {
-        if (failing(docs)) throw new HoldfastError("BUSY", "Not now.");
-        return inner.apply(changes, docs);
-      },
-      async capture(query, decide) {
-        let failed = false;
-        const applied = await inner.capture(query, (sessions) => {
-          const decided = decide(sessions);
-          failed = failing(decided?.docs);
-          return failed ? undefined : decided;
-        });
-        if (failed) throw new HoldfastError("BUSY", "Not now.");
-        return applied;
-      },
-    });
-    const hold = keep(holdOn(store));
-    const at = await prepare(hold);
-    expect(await errorOf(() => call(hold, at, "k"))).toMatchObject({ code: "BUSY" });
-    fails = false;
-    await call(hold, at, "k");
-    expect(await done(hold, at)).toBe(1);
-  });
+  test.each(cases)(
+    "$name: failed before it was done, it is done when it is asked for again",
+    async ({ call, done }) => {
+      const inner = await openStore(address());
+      let fails = true;
+      const failing = (docs: readonly DocChange[] = []) => fails && docs.some(isReceipt);
+      const store = wrapped(inner, {
+        async apply(changes, docs) {
+          if (failing(docs)) throw new HoldfastError("BUSY", "Not now.");
+          return inner.apply(changes, docs);
+        },
+        async capture(query, decide) {
+          let failed = false;
+          const applied = await inner.capture(query, (sessions) => {
+            const decided = decide(sessions);
+            failed = failing(decided?.docs);
+            return failed ? undefined : decided;
+          });
+          if (failed) throw new HoldfastError("BUSY", "Not now.");
+          return applied;
+        },
+      });
+      const hold = keep(holdOn(store));
+      const at = await prepare(hold);
+      expect(await errorOf(() => call(hold, at, "k"))).toMatchObject({ code: "BUSY" });
+      fails = false;
+      await call(hold, at, "k");
+      expect(await done(hold, at)).toBe(1);
+    },
+  );
 
   test.each(cases)("$name: two at once are one", async ({ call, done }) => {
     const hold = keep(await open(address(), { search: false }));
     const at = await prepare(hold);
     const waiting = [call(hold, at, "k"), call(hold, at, "k"), call(hold, at, "k")];
     const outcomes = await Promise.allSettled(waiting);
-    const answers = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+    const answers = outcomes.flatMap((outcome) =>
+      outcome.status === "fulfilled" ? [outcome.value] : [],
+    );
     // Whoever needs the session itself may find another at it.
-    for (const outcome of outcomes) if (outcome.status === "rejected") expect(outcome.reason).toMatchObject({ code: "LEASE_HELD" });
+    for (const outcome of outcomes)
+      if (outcome.status === "rejected")
+        expect(outcome.reason).toMatchObject({ code: "LEASE_HELD" });
     expect(answers.length).toBeGreaterThan(0);
     for (const answer of answers) expect(answer).toEqual(answers[0]);
     expect(await call(hold, at, "k")).toEqual(answers[0]);
@@ -247,7 +271,8 @@ describe.each(stores)("keys on $name", ({ address }) => {
       const hold = keep(await open(address(), { search: false }));
       const at = await prepare(hold);
       const o = { key: "k", waitMs: 5_000 };
-      const call = () => (name === "rewind" ? hold.rewind("s", at.first, o) : hold.checkpoints.create("s", o));
+      const call = () =>
+        name === "rewind" ? hold.rewind("s", at.first, o) : hold.checkpoints.create("s", o);
       const [one, two, three] = await Promise.all([call(), call(), call()]);
       expect(two).toEqual(one);
       expect(three).toEqual(one);
@@ -262,13 +287,18 @@ describe.each(stores)("keys on $name", ({ address }) => {
     const hold = keep(holdOn(inner));
     await prepare(hold);
     await hold.sessions.update("s", { title: "pin 4711" }, { key: "1" });
-    const args = async () => (await inner.docs({ kind: RECEIPT, limit: 10 })).map(({ text }) => /"args":"([^"]*)"/.exec(text)?.[1]);
+    const args = async () =>
+      (await inner.docs({ kind: RECEIPT, limit: 10 })).map(
+        ({ text }) => /"args":"([^"]*)"/.exec(text)?.[1],
+      );
     expect(await args()).toEqual([expect.stringMatching(/^.{20}/)]);
     await hold.sessions.redact("s", "4711", { scrub: false });
     expect(await args()).toEqual([""]);
     await hold.sessions.update("s", { title: "again" }, { key: "1" });
     expect((await hold.sessions.get("s"))?.title).not.toBe("again");
-    expect(await errorOf(() => hold.sessions.delete("s", { key: "1" }))).toMatchObject({ code: "CONFLICT" });
+    expect(await errorOf(() => hold.sessions.delete("s", { key: "1" }))).toMatchObject({
+      code: "CONFLICT",
+    });
   });
 
   test("a receipt that is damaged is found, and says so to whoever asks; what is gone since is told as it stands", async () => {
@@ -278,9 +308,21 @@ describe.each(stores)("keys on $name", ({ address }) => {
     await hold.agents.save({ id: "ann" }, { key: "k" });
     const [{ id } = { id: "" }] = await inner.docs({ kind: RECEIPT, limit: 1 });
     const row = await inner.doc(RECEIPT, id);
-    await inner.apply([], [{ kind: RECEIPT, id, when: {}, put: { of: null, version: 2, text: row?.text as string, body: "7", pins: [] } }]);
+    await inner.apply(
+      [],
+      [
+        {
+          kind: RECEIPT,
+          id,
+          when: {},
+          put: { of: null, version: 2, text: row?.text as string, body: "7", pins: [] },
+        },
+      ],
+    );
     expect(await hold.verify()).toMatchObject({ ok: false, findings: [{ code: "CORRUPT" }] });
-    expect(await errorOf(() => hold.agents.save({ id: "ann" }, { key: "k" }))).toMatchObject({ code: "CORRUPT" });
+    expect(await errorOf(() => hold.agents.save({ id: "ann" }, { key: "k" }))).toMatchObject({
+      code: "CORRUPT",
+    });
     const restored = await hold.agents.restore(at.snapshot, { key: "r" });
     await hold.agents.deleteSnapshot(restored.recovery?.id as string);
     await hold.agents.deleteSnapshot(at.snapshot);
@@ -290,7 +332,9 @@ describe.each(stores)("keys on $name", ({ address }) => {
     await hold.rewind("s", at.first, { key: "w" });
     await hold.sessions.delete("s");
     await hold.gc();
-    expect(await errorOf(() => hold.rewind("s", at.first, { key: "w" }))).toMatchObject({ code: "NOT_FOUND" });
+    expect(await errorOf(() => hold.rewind("s", at.first, { key: "w" }))).toMatchObject({
+      code: "NOT_FOUND",
+    });
   });
 
   test("a deleted session's name may be used again: the delete is not made to the new one", async () => {
@@ -320,17 +364,29 @@ describe.each(stores)("keys on $name", ({ address }) => {
     const hold = keep(await open(address(), { search: false }));
     const at = await prepare(hold);
     const third = await hold.checkpoints.create("s");
-    // Those that nothing begins at: the newest stays, and what a snapshot points at is no checkpoint of it.
-    const outcomes = await Promise.allSettled([at.first, third.id].map((id) => hold.checkpoints.delete(id, { key: "k" })));
+    // Those that nothing begins at: the newest stays, and what a snapshot points at is no
+    // checkpoint of it.
+    const outcomes = await Promise.allSettled(
+      [at.first, third.id].map((id) => hold.checkpoints.delete(id, { key: "k" })),
+    );
     expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
     expect((await hold.checkpoints.list("s")).items).toHaveLength(2);
     const done = outcomes[0]?.status === "fulfilled" ? at.first : third.id;
-    expect(await hold.checkpoints.delete(done, { key: "k" })).toEqual({ deleted: true, checkpoints: 1 });
+    expect(await hold.checkpoints.delete(done, { key: "k" })).toEqual({
+      deleted: true,
+      checkpoints: 1,
+    });
     expect((await hold.checkpoints.list("s")).items).toHaveLength(2);
     // Without the key it is another call, and there is nothing to remove any more.
     expect(await hold.checkpoints.delete(done)).toEqual({ deleted: false, checkpoints: 0 });
-    expect(await hold.checkpoints.delete(done, { key: "another" })).toEqual({ deleted: false, checkpoints: 0 });
-    expect(await hold.checkpoints.delete(done, { key: "another" })).toEqual({ deleted: false, checkpoints: 0 });
+    expect(await hold.checkpoints.delete(done, { key: "another" })).toEqual({
+      deleted: false,
+      checkpoints: 0,
+    });
+    expect(await hold.checkpoints.delete(done, { key: "another" })).toEqual({
+      deleted: false,
+      checkpoints: 0,
+    });
   });
 
   test("after a redaction a key still stands for what it was done to", async () => {
@@ -340,7 +396,9 @@ describe.each(stores)("keys on $name", ({ address }) => {
     await (await hold.session("c")).close();
     await hold.sessions.delete("b", { key: "k" });
     await hold.sessions.redact("s", "one", { scrub: false });
-    expect(await errorOf(() => hold.sessions.delete("c", { key: "k" }))).toMatchObject({ code: "CONFLICT" });
+    expect(await errorOf(() => hold.sessions.delete("c", { key: "k" }))).toMatchObject({
+      code: "CONFLICT",
+    });
     expect(await hold.sessions.get("c")).toBeDefined();
   });
 
@@ -350,8 +408,13 @@ describe.each(stores)("keys on $name", ({ address }) => {
     const aide = agent({ name: "aide", model: scriptedModel(["done"]) });
     const desk = hold.agent({
       name: "desk",
-      model: scriptedModel([{ content: "", toolCalls: [{ id: "1", name: "ask", arguments: {} }] }, "done"]),
-      tools: { ask: { mode: "repeatable", run: async (_args, { run }) => (await run(aide, "go")).status } },
+      model: scriptedModel([
+        { content: "", toolCalls: [{ id: "1", name: "ask", arguments: {} }] },
+        "done",
+      ]),
+      tools: {
+        ask: { mode: "repeatable", run: async (_args, { run }) => (await run(aide, "go")).status },
+      },
     });
     await desk.run("parent", "go");
     const child = (await hold.sessions.list({ agent: "aide" })).items[0]?.id as string;
@@ -359,11 +422,16 @@ describe.each(stores)("keys on $name", ({ address }) => {
     // It goes as soon as it is known that there is one.
     const session = async (id: string) => {
       const row = await inner.session(id);
-      if (id === child && row !== undefined) await inner.apply([{ session: child, when: {}, remove: true }]);
+      if (id === child && row !== undefined)
+        await inner.apply([{ session: child, when: {}, remove: true }]);
       return row;
     };
     const other = holdOn(wrapped(inner, { session }));
-    expect(await other.sessions.delete("parent", { key: "k" })).toMatchObject({ deleted: true, sessions: 1, keptFor: [] });
+    expect(await other.sessions.delete("parent", { key: "k" })).toMatchObject({
+      deleted: true,
+      sessions: 1,
+      keptFor: [],
+    });
     expect(await hold.sessions.get("parent")).toBeUndefined();
   });
 
@@ -401,7 +469,8 @@ describe.each(stores)("keys on $name", ({ address }) => {
       const hold = keep(await open(address(), { search: false }));
       const at = await prepare(hold);
       await call(hold, at, undefined);
-      if (call === cases.find(({ name }) => name === "rewind")?.call) await hold.checkpoints.create("s");
+      if (call === cases.find(({ name }) => name === "rewind")?.call)
+        await hold.checkpoints.create("s");
       await call(hold, at, undefined);
       expect(await done(hold, at)).toBe(2);
     },

@@ -1,6 +1,12 @@
 /** The hook: nothing is stored that it did not see, and a live run sees what a resumed one will. */
 import { describe, expect, test } from "vitest";
-import { type Holdfast, open, partsOf, type RedactionPlace, redactions } from "../../../src/index.js";
+import {
+  type Holdfast,
+  open,
+  partsOf,
+  type RedactionPlace,
+  redactions,
+} from "../../../src/index.js";
 import { filesWith } from "../../support/bytes.js";
 import { asks, script } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
@@ -10,7 +16,11 @@ const redact = (text: string) => text.replaceAll(SECRET, "[x]");
 
 /** Says it everywhere a program can. */
 async function tellAll(hold: Holdfast, made: unknown[]): Promise<void> {
-  const session = await hold.session("a", { title: SECRET, tags: [`t ${SECRET}`], metadata: { [SECRET]: [SECRET] } });
+  const session = await hold.session("a", {
+    title: SECRET,
+    tags: [`t ${SECRET}`],
+    metadata: { [SECRET]: [SECRET] },
+  });
   session.append({ role: "user", content: `I am ${SECRET}`, metadata: { x: SECRET } });
   session.append({
     role: "assistant",
@@ -29,12 +39,26 @@ async function tellAll(hold: Holdfast, made: unknown[]): Promise<void> {
   session.splice("list", 1, 0, SECRET);
   session.save({ state: { ...session.state, more: SECRET } });
   await session.checkpoint({ label: SECRET, description: SECRET, metadata: { [SECRET]: SECRET } });
-  made.push(await session.effect("act", { who: SECRET }, { mode: "once", key: "k" }, async ({ who }) => [who, SECRET]));
-  made.push(await session.effect("look", { who: SECRET }, { mode: "repeatable" }, async ({ who }) => [who, SECRET]));
+  made.push(
+    await session.effect("act", { who: SECRET }, { mode: "once", key: "k" }, async ({ who }) => [
+      who,
+      SECRET,
+    ]),
+  );
+  made.push(
+    await session.effect("look", { who: SECRET }, { mode: "repeatable" }, async ({ who }) => [
+      who,
+      SECRET,
+    ]),
+  );
   made.push(await session.model(async () => ({ said: SECRET })));
   await session.halt(`why: ${SECRET}`);
   await session.close();
-  await hold.sessions.update("a", { title: `again ${SECRET}`, tags: [SECRET], metadata: { y: SECRET } });
+  await hold.sessions.update("a", {
+    title: `again ${SECRET}`,
+    tags: [SECRET],
+    metadata: { y: SECRET },
+  });
   await hold.signal("a", "s", { v: SECRET });
   const done = await hold.session("done");
   await done.complete({ out: SECRET });
@@ -43,12 +67,17 @@ async function tellAll(hold: Holdfast, made: unknown[]): Promise<void> {
   const bot = hold.agent({
     name: "bot",
     system: `You know ${SECRET}.`,
-    model: script(asks(["ask", { q: SECRET }], ["look", { q: SECRET }], ["fails", {}]), `It is ${SECRET}`),
+    model: script(
+      asks(["ask", { q: SECRET }], ["look", { q: SECRET }], ["fails", {}]),
+      `It is ${SECRET}`,
+    ),
     tools: {
       ask: {
         mode: "once",
         approval: true,
-        run: async ({ q }: { q: string }, context) => (made.push(q), context.set("s", SECRET), { a: SECRET }),
+        run: async ({ q }: { q: string }, context) => (
+          made.push(q), context.set("s", SECRET), { a: SECRET }
+        ),
       },
       look: { mode: "repeatable", run: async ({ q }: { q: string }) => `${q} ${SECRET}` },
       fails: {
@@ -62,11 +91,18 @@ async function tellAll(hold: Holdfast, made: unknown[]): Promise<void> {
   const turn = await bot.submit("b", `find ${SECRET}`, { key: "t", title: SECRET });
   await hold.worker({ agents: [bot] }).drain({ maxMs: 10_000 });
   const [waiting] = (await hold.effects.list({ status: "waiting" })).items;
-  await hold.effects.approve(waiting?.effectId ?? "", { by: SECRET, note: SECRET, args: { q: `now ${SECRET}` } });
+  await hold.effects.approve(waiting?.effectId ?? "", {
+    by: SECRET,
+    note: SECRET,
+    args: { q: `now ${SECRET}` },
+  });
   made.push(await bot.run("b", `find ${SECRET}`, { key: "t" }));
   made.push(await turn.result({ timeoutMs: 5_000 }));
   // The same input under the same key is the same turn, though what is stored is another text.
-  expect(await bot.run("b", `find ${SECRET}`, { key: "t" })).toMatchObject({ status: "completed", replayed: true });
+  expect(await bot.run("b", `find ${SECRET}`, { key: "t" })).toMatchObject({
+    status: "completed",
+    replayed: true,
+  });
   await hold.cancel("b", `enough of ${SECRET}`);
   await bot.submit("c", `later ${SECRET}`, { atMs: Date.now() + 3_600_000 });
 }
@@ -82,7 +118,13 @@ describe.each(stores)("the redaction hook on $name", ({ name, address }) => {
     expect(JSON.stringify(made)).not.toContain(SECRET);
     expect(made.slice(0, 3)).toEqual([["[x]", "[x]"], ["[x]", "[x]"], { said: "[x]" }]);
     const live = await hold.session("a");
-    const seen = JSON.stringify([live.messages, live.state, live.reason, live.head, await hold.sessions.list({})]);
+    const seen = JSON.stringify([
+      live.messages,
+      live.state,
+      live.reason,
+      live.head,
+      await hold.sessions.list({}),
+    ]);
     expect(seen).not.toContain(SECRET);
     await live.close();
     if (isOnDisk) expect(filesWith(at, SECRET)).toEqual([]);
@@ -115,12 +157,21 @@ describe("the hook", () => {
     const hold = await open("memory:", { redact: note });
     await tellAll(hold, []);
     await hold.close();
-    const told = Object.fromEntries([...places].map(([what, rests]) => [what, [...rests].toSorted()]));
+    const told = Object.fromEntries(
+      [...places].map(([what, rests]) => [what, [...rests].toSorted()]),
+    );
     expect(told).toEqual({
       session: ["{}"],
       message: ['{"role":"assistant"}', '{"role":"system"}', '{"role":"user"}'],
       arguments: ['{"tool":"act"}', '{"tool":"ask"}', '{"tool":"look"}', '{"tool":"t"}'],
-      result: ['{"tool":"act"}', '{"tool":"ask"}', '{"tool":"fails"}', '{"tool":"look"}', '{"tool":"model"}', "{}"],
+      result: [
+        '{"tool":"act"}',
+        '{"tool":"ask"}',
+        '{"tool":"fails"}',
+        '{"tool":"look"}',
+        '{"tool":"model"}',
+        "{}",
+      ],
       state: ['{"key":"k"}', '{"key":"list"}', '{"key":"more"}', '{"key":"s"}'],
       checkpoint: ["{}"],
       signal: ['{"name":"s"}'],
@@ -153,7 +204,9 @@ describe("the hook", () => {
     expect(() => session.set("k", "x")).toThrow(code);
     await expect(session.checkpoint("label")).rejects.toEqual(code);
     await expect(session.fail("why")).rejects.toEqual(code);
-    await expect(session.effect("t", { a: "x" }, { mode: "once", key: "k" }, async () => 1)).rejects.toEqual(code);
+    await expect(
+      session.effect("t", { a: "x" }, { mode: "once", key: "k" }, async () => 1),
+    ).rejects.toEqual(code);
     await expect(hold.signal("a", "s", "x")).rejects.toEqual(code);
     await expect(hold.sessions.update("a", { title: "x" })).rejects.toEqual(code);
     isBroken = false;
@@ -167,14 +220,18 @@ describe("the hook", () => {
     });
     await expect(made).rejects.toThrow();
     isBroken = false;
-    await session.effect("t", {}, { mode: "once", key: "k2" }, async () => (times += 1)).catch(() => {});
+    await session
+      .effect("t", {}, { mode: "once", key: "k2" }, async () => (times += 1))
+      .catch(() => {});
     expect(times).toBe(1);
     await session.close({ discard: true });
     await hold.close();
   });
 
   test("a function is needed", async () => {
-    await expect(open("memory:", { redact: "x" as never })).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    await expect(open("memory:", { redact: "x" as never })).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+    });
   });
 
   test("the ready set leaves arguments alone: a tool is run with what the model said", async () => {
@@ -184,25 +241,47 @@ describe("the hook", () => {
       const bot = hold.agent({
         name: "bot",
         model: script(asks(["mail", { to: "bob@example.com" }]), "done"),
-        tools: { mail: { mode: "once", run: async ({ to }: { to: string }) => (given.push(to), `sent to ${to}`) } },
+        tools: {
+          mail: {
+            mode: "once",
+            run: async ({ to }: { to: string }) => (given.push(to), `sent to ${to}`),
+          },
+        },
       });
       await bot.run("a", "write to bob@example.com");
       const session = await hold.session("a");
       const parts = session.messages.flatMap((message) => partsOf(message));
       await hold.close();
       return parts.map((part) =>
-        part.type === "tool-call" ? part.input : part.type === "tool-result" ? part.output : "text" in part && part.text,
+        part.type === "tool-call"
+          ? part.input
+          : part.type === "tool-result"
+            ? part.output
+            : "text" in part && part.text,
       );
     };
-    expect(await run(false)).toEqual(["write to [email]", { to: "bob@example.com" }, "sent to [email]", "done"]);
-    expect(await run(true)).toEqual(["write to [email]", { to: "[email]" }, "sent to [email]", "done"]);
+    expect(await run(false)).toEqual([
+      "write to [email]",
+      { to: "bob@example.com" },
+      "sent to [email]",
+      "done",
+    ]);
+    expect(await run(true)).toEqual([
+      "write to [email]",
+      { to: "[email]" },
+      "sent to [email]",
+      "done",
+    ]);
     expect(given).toEqual(["bob@example.com", "[email]"]);
   });
 
   test("a save of the same whole state changes nothing, though what is stored differs from what is given", async () => {
     const hold = await open("memory:", { redact });
     const session = await hold.session("a");
-    const whole = { messages: [{ role: "user" as const, content: SECRET, id: "1" }], state: { k: SECRET, list: [SECRET, "b"] } };
+    const whole = {
+      messages: [{ role: "user" as const, content: SECRET, id: "1" }],
+      state: { k: SECRET, list: [SECRET, "b"] },
+    };
     session.save(whole);
     const { seq } = await session.checkpoint();
     session.save(whole);
@@ -214,26 +293,50 @@ describe("the hook", () => {
 
 test("a hook does not reach the fields of a record, and may leave nothing of a text", async () => {
   const hold = await open("memory:", {
-    redact: (text) => (/secret/.test(text) ? "" : text.replace(/state|metadata|version|createdAt|system/g, "x")),
+    redact: (text) =>
+      /secret/.test(text) ? "" : text.replace(/state|metadata|version|createdAt|system/g, "x"),
   });
-  const saved = await hold.agents.save({ id: "ann", system: "a secret", state: { state: "state" }, metadata: { k: 1 } });
+  const saved = await hold.agents.save({
+    id: "ann",
+    system: "a secret",
+    state: { state: "state" },
+    metadata: { k: 1 },
+  });
   expect(saved).toMatchObject({ version: 1, system: "", state: { x: "x" }, metadata: { k: 1 } });
   expect(await hold.agents.get("ann")).toMatchObject(saved);
-  await hold.agent({ name: "bob", system: "the secret", model: async () => ({ content: "ok" }) }).run("s", "hi");
+  await hold
+    .agent({ name: "bob", system: "the secret", model: async () => ({ content: "ok" }) })
+    .run("s", "hi");
   expect(JSON.stringify(await hold.agents.get("bob"))).not.toContain("secret");
-  expect(await hold.agents.snapshot("ann", { metadata: { metadata: 1 } })).toMatchObject({ metadata: { x: 1 } });
+  expect(await hold.agents.snapshot("ann", { metadata: { metadata: 1 } })).toMatchObject({
+    metadata: { x: 1 },
+  });
   await hold.close();
 });
 
 test.each(stores)("agents and snapshots pass the hook, too: $name", async ({ address }) => {
   const hold = await open(address(), { redact: (text) => text.replaceAll("hunter2", "***") });
   try {
-    const saved = await hold.agents.save({ id: "ann", system: "It is hunter2.", state: { deep: ["hunter2"] }, metadata: { hunter2: 1 } });
+    const saved = await hold.agents.save({
+      id: "ann",
+      system: "It is hunter2.",
+      state: { deep: ["hunter2"] },
+      metadata: { hunter2: 1 },
+    });
     expect(JSON.stringify(saved)).not.toContain("hunter2");
-    expect(await hold.agents.get("ann")).toMatchObject({ system: "It is ***.", state: { deep: ["***"] }, metadata: { "***": 1 } });
-    const snap = await hold.agents.snapshot("ann", { name: "before hunter2", metadata: { why: "hunter2" } });
+    expect(await hold.agents.get("ann")).toMatchObject({
+      system: "It is ***.",
+      state: { deep: ["***"] },
+      metadata: { "***": 1 },
+    });
+    const snap = await hold.agents.snapshot("ann", {
+      name: "before hunter2",
+      metadata: { why: "hunter2" },
+    });
     expect(snap).toMatchObject({ name: "before ***", metadata: { why: "***" } });
-    await hold.agent({ name: "bob", system: "Say hunter2.", model: async () => ({ content: "ok" }) }).run("s", "hi");
+    await hold
+      .agent({ name: "bob", system: "Say hunter2.", model: async () => ({ content: "ok" }) })
+      .run("s", "hi");
     expect((await hold.agents.get("bob"))?.system).toBe("Say ***.");
   } finally {
     await hold.close();

@@ -1,4 +1,7 @@
-/** A session that is rewound again and again: each line begins on the one before. Counted and not timed. */
+/**
+ * A session that is rewound again and again: each line begins on the one before. Counted and not
+ * timed.
+ */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { baseTuning } from "../../../src/core/journal/fold.js";
 import { Past } from "../../../src/engine/journal/past.js";
@@ -18,7 +21,9 @@ afterEach(() => {
 });
 
 /** A store that counts its calls, and the rows that they answer. */
-async function counted(address: string): Promise<{ readonly hold: Holdfast; readonly count: { calls: number; rows: number } }> {
+async function counted(
+  address: string,
+): Promise<{ readonly hold: Holdfast; readonly count: { calls: number; rows: number } }> {
   const count = { calls: 0, rows: 0 };
   const store = new Proxy(await openStore(address), {
     get(target, name: keyof Store) {
@@ -49,8 +54,14 @@ interface Cost {
   readonly rows: number;
 }
 
-/** The dearest of twenty rewinds up to each of these, and what it takes then to open the session and to read its state. */
-async function costsOf(address: string, upTo: readonly number[]): Promise<readonly Record<"rewind" | "open" | "state", Cost>[]> {
+/**
+ * The dearest of twenty rewinds up to each of these, and what it takes then to open the session and
+ * to read its state.
+ */
+async function costsOf(
+  address: string,
+  upTo: readonly number[],
+): Promise<readonly Record<"rewind" | "open" | "state", Cost>[]> {
   const { hold, count } = await counted(address);
   try {
     const of = async (work: () => Promise<unknown>): Promise<Cost> => {
@@ -72,8 +83,15 @@ async function costsOf(address: string, upTo: readonly number[]): Promise<readon
         session = await hold.session("a");
       });
       expect([session.state["k"], session.messages.length]).toEqual([i, 1]);
-      const dearest = { calls: Math.max(...window.map(({ calls }) => calls)), rows: Math.max(...window.map(({ rows }) => rows)) };
-      costs.push({ rewind: dearest, open: opened, state: await of(() => hold.sessions.state("a")) });
+      const dearest = {
+        calls: Math.max(...window.map(({ calls }) => calls)),
+        rows: Math.max(...window.map(({ rows }) => rows)),
+      };
+      costs.push({
+        rewind: dearest,
+        open: opened,
+        state: await of(() => hold.sessions.state("a")),
+      });
     }
     return costs;
   } finally {
@@ -81,25 +99,38 @@ async function costsOf(address: string, upTo: readonly number[]): Promise<readon
   }
 }
 
-/** What is counted are calls of the port: other stores answer the same ones (see the store contract). */
-describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"))("a chain of lines on $name", ({ address }) => {
-  test("the 120th rewind reads no more than the 40th, nor does opening the session or reading its state", async () => {
-    const [early, late] = (await costsOf(address(), [40, 120])) as [Record<string, Cost>, Record<string, Cost>];
-    expect(late["rewind"]?.rows).toBeLessThanOrEqual((early["rewind"] as Cost).rows);
-    // A heartbeat may fall into one of them.
-    expect(late["rewind"]?.calls).toBeLessThanOrEqual((early["rewind"] as Cost).calls + 1);
-    // How many lines stand between the end and the newest base differs: by sixteen at most.
-    for (const what of ["open", "state"]) {
-      expect(late[what]?.calls).toBeLessThanOrEqual((early[what] as Cost).calls + 20);
-      expect(late[what]?.rows).toBeLessThanOrEqual((early[what] as Cost).rows + 40);
-    }
-  });
-});
+/**
+ * What is counted are calls of the port: other stores answer the same ones (see the store
+ * contract).
+ */
+describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"))(
+  "a chain of lines on $name",
+  ({ address }) => {
+    test("the 120th rewind reads no more than the 40th, nor does opening the session or reading its state", async () => {
+      const [early, late] = (await costsOf(address(), [40, 120])) as [
+        Record<string, Cost>,
+        Record<string, Cost>,
+      ];
+      expect(late["rewind"]?.rows).toBeLessThanOrEqual((early["rewind"] as Cost).rows);
+      // A heartbeat may fall into one of them.
+      expect(late["rewind"]?.calls).toBeLessThanOrEqual((early["rewind"] as Cost).calls + 1);
+      // How many lines stand between the end and the newest base differs: by sixteen at most.
+      for (const what of ["open", "state"]) {
+        expect(late[what]?.calls).toBeLessThanOrEqual((early[what] as Cost).calls + 20);
+        expect(late[what]?.rows).toBeLessThanOrEqual((early[what] as Cost).rows + 40);
+      }
+    });
+  },
+);
 
 test("negative control: without a price for lines, each rewind reads more than the one before", async () => {
   baseTuning.lineBytes = 0;
-  const [early, late] = (await costsOf("memory:", [40, 120])) as [Record<string, Cost>, Record<string, Cost>];
-  for (const what of ["rewind", "open", "state"]) expect((late[what] as Cost).rows).toBeGreaterThan(2 * (early[what] as Cost).rows);
+  const [early, late] = (await costsOf("memory:", [40, 120])) as [
+    Record<string, Cost>,
+    Record<string, Cost>,
+  ];
+  for (const what of ["rewind", "open", "state"])
+    expect((late[what] as Cost).rows).toBeGreaterThan(2 * (early[what] as Cost).rows);
 });
 
 test("a rewind to where the session stands reads none of its messages", async () => {
@@ -114,7 +145,9 @@ test("a rewind to where the session stands reads none of its messages", async ()
     rows.push(count.rows - before);
   }
   expect(Math.max(...rows.slice(-40))).toBe(Math.max(...rows.slice(40, 80)));
-  expect(session.messages.map(({ content }) => content)).toEqual(Array.from({ length: 120 }, (_, i) => `message ${i}`));
+  expect(session.messages.map(({ content }) => content)).toEqual(
+    Array.from({ length: 120 }, (_, i) => `message ${i}`),
+  );
   await hold.close();
 });
 
@@ -138,38 +171,46 @@ async function chain(hold: Holdfast, count: number): Promise<readonly string[]> 
   return texts;
 }
 
-describe.each(stores.filter(({ traits }) => traits.oneMachine))("messages on many lines, on $name", ({ address }) => {
-  test("are loaded, listed, forked, pruned, redacted, exported and imported, and verify", async () => {
-    const place = address();
-    const hold = await open(place);
-    const texts = await chain(hold, 40);
-    const says = async (at: Holdfast, id: string) => (await at.sessions.state(id)).messages.map(({ content }) => String(content));
-    expect(await says(hold, "a")).toEqual(texts);
-    const { items } = await hold.checkpoints.list("a", { limit: 1_000 });
-    expect(items).toHaveLength(41);
-    await hold.fork((items[0] as { id: string }).id, { id: "b" });
-    expect(await says(hold, "b")).toEqual(texts);
-    const other = await open(address());
-    expect(await other.import(hold.export({ session: "b" }))).toMatchObject({ conflicts: [] });
-    expect(await says(other, "b")).toEqual(texts);
-    expect(await other.verify()).toMatchObject({ ok: true });
-    await other.close();
-    await hold.sessions.redact("b", "kept 39");
-    const redacted = texts.map((text) => text.replace("kept 39", "[redacted]"));
-    expect(await says(hold, "b")).toEqual(redacted);
-    await hold.checkpoints.prune("a", { keep: 1, lines: "all" });
-    await hold.gc();
-    expect(await says(hold, "a")).toEqual(redacted);
-    expect((await hold.sessions.search("kept", { sessionId: "a" })).items.length).toBeGreaterThan(0);
-    expect(await hold.verify()).toMatchObject({ ok: true });
-    await hold.close();
-  });
-});
+describe.each(stores.filter(({ traits }) => traits.oneMachine))(
+  "messages on many lines, on $name",
+  ({ address }) => {
+    test("are loaded, listed, forked, pruned, redacted, exported and imported, and verify", async () => {
+      const place = address();
+      const hold = await open(place);
+      const texts = await chain(hold, 40);
+      const says = async (at: Holdfast, id: string) =>
+        (await at.sessions.state(id)).messages.map(({ content }) => String(content));
+      expect(await says(hold, "a")).toEqual(texts);
+      const { items } = await hold.checkpoints.list("a", { limit: 1_000 });
+      expect(items).toHaveLength(41);
+      await hold.fork((items[0] as { id: string }).id, { id: "b" });
+      expect(await says(hold, "b")).toEqual(texts);
+      const other = await open(address());
+      expect(await other.import(hold.export({ session: "b" }))).toMatchObject({ conflicts: [] });
+      expect(await says(other, "b")).toEqual(texts);
+      expect(await other.verify()).toMatchObject({ ok: true });
+      await other.close();
+      await hold.sessions.redact("b", "kept 39");
+      const redacted = texts.map((text) => text.replace("kept 39", "[redacted]"));
+      expect(await says(hold, "b")).toEqual(redacted);
+      await hold.checkpoints.prune("a", { keep: 1, lines: "all" });
+      await hold.gc();
+      expect(await says(hold, "a")).toEqual(redacted);
+      expect((await hold.sessions.search("kept", { sessionId: "a" })).items.length).toBeGreaterThan(
+        0,
+      );
+      expect(await hold.verify()).toMatchObject({ ok: true });
+      await hold.close();
+    });
+  },
+);
 
 test("a base that names a line which its own does not go back to is found by verify, and refused by an import", async () => {
   const hold = await open("memory:");
   const strange = await hold.session("strange");
-  strange.append(...Array.from({ length: 40 }, (_, i) => ({ role: "user" as const, content: `secret ${i}` })));
+  strange.append(
+    ...Array.from({ length: 40 }, (_, i) => ({ role: "user" as const, content: `secret ${i}` })),
+  );
   const [line] = (await strange.checkpoint()).id.split("-") as [string];
   await strange.close();
   const linesOf = vi.spyOn(Past.prototype, "linesOf").mockReturnValue([[line, 1, 40]]);
@@ -177,10 +218,15 @@ test("a base that names a line which its own does not go back to is found by ver
   expect(linesOf).toHaveBeenCalled();
   linesOf.mockRestore();
   const { ok, findings } = await hold.verify();
-  expect([ok, findings[0]?.message]).toEqual([false, expect.stringContaining(`says that its messages stand on line ${line}`)]);
+  expect([ok, findings[0]?.message]).toEqual([
+    false,
+    expect.stringContaining(`says that its messages stand on line ${line}`),
+  ]);
   const other = await open("memory:");
   const refused = await errorOf(() => other.import(hold.export({ session: "a" })));
-  expect(refused).toMatchObject({ message: expect.stringContaining("names a line to which its own does not go back") });
+  expect(refused).toMatchObject({
+    message: expect.stringContaining("names a line to which its own does not go back"),
+  });
   expect((await other.sessions.list()).items).toEqual([]);
   await other.close();
   await hold.close();

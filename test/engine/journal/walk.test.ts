@@ -14,14 +14,17 @@ import type { Store } from "../../../src/store/port.js";
 import { wrapped } from "../../support/failures/wrapped.js";
 import { coded } from "../../support/processes.js";
 
-const at = (store: Store): Holdfast => new Holdfast(store, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
+const at = (store: Store): Holdfast =>
+  new Holdfast(store, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
 
 type Change = (save: Save) => Save | undefined;
 
 /** A store whose saves are read as `change` has them. What it leaves out is not there. */
 function damaged(store: Store, change: Change, traits = store.traits): Store {
   const saves = async (line: LineId, query: SaveQuery) =>
-    (await store.saves(line, { ...query, limit: MAX_SEQ })).flatMap((save) => change(save) ?? []).slice(0, query.limit);
+    (await store.saves(line, { ...query, limit: MAX_SEQ }))
+      .flatMap((save) => change(save) ?? [])
+      .slice(0, query.limit);
   return wrapped(store, { saves, traits } as Partial<Store>);
 }
 
@@ -57,7 +60,9 @@ async function grown() {
   return { store, hold, ids, line, own };
 }
 
-/** Bases come every few saves: what stands before one is not needed to load what stands behind it. */
+/**
+ * Bases come every few saves: what stands before one is not needed to load what stands behind it.
+ */
 async function withBases<T>(work: () => Promise<T>): Promise<T> {
   const { slackBytes } = baseTuning;
   baseTuning.slackBytes = 100;
@@ -74,10 +79,15 @@ const orders = [
   ["newest first", { newestFirst: true }],
 ] as const;
 
-async function walked(store: Store, stretches: readonly Stretch[], o: WalkOptions): Promise<readonly number[]> {
+async function walked(
+  store: Store,
+  stretches: readonly Stretch[],
+  o: WalkOptions,
+): Promise<readonly number[]> {
   const found: number[] = [];
   const ordered = o.newestFirst ? stretches.toReversed() : stretches;
-  for await (const page of new Journal(store).saves.walk(ordered, o)) found.push(...page.map(({ save }) => save.seq));
+  for await (const page of new Journal(store).saves.walk(ordered, o))
+    found.push(...page.map(({ save }) => save.seq));
   return found;
 }
 
@@ -85,7 +95,10 @@ describe.each(orders)("a walk, %s", (_, order) => {
   test.each([1, 2, 3, 500])("answers every save of a past once, %i at once", async (rows) => {
     const { store, line, own } = await grown();
     const past = await new Journal(store).past(own).all();
-    const expected = [...(await savesOf(store, line)).slice(0, 8), ...(await savesOf(store, own))].map(({ seq }) => seq);
+    const expected = [
+      ...(await savesOf(store, line)).slice(0, 8),
+      ...(await savesOf(store, own)),
+    ].map(({ seq }) => seq);
     const found = await walked(store, past.toReversed(), { ...order, ...everything, rows });
     expect(order.newestFirst ? found.toReversed() : found).toEqual(expected);
   });
@@ -93,19 +106,31 @@ describe.each(orders)("a walk, %s", (_, order) => {
   test.each([
     ["here", true],
     ["over a wire", false],
-  ])("WALK-1 names the record that is missing, whichever save is gone: %s", async (_where, oneMachine) => {
-    const { store, line, own } = await grown();
-    const past = (await new Journal(store).past(own).all()).toReversed().map((one) => ({ ...one, to: Math.min(one.to, 60) }));
-    const bounded = past.map((one) => (one.line === own ? { ...one, to: one.from + 11 } : one));
-    const all = [...(await savesOf(store, line)).slice(0, 8), ...(await savesOf(store, own))];
-    for (const rows of [2, 500])
-      for (const gone of all) {
-        const found = walked(damaged(store, without(gone), { ...store.traits, oneMachine }), bounded, { ...order, ...everything, rows });
-        const numbers = Array.from({ length: gone.seq - firstSeq(gone) + 1 }, (_no, i) => firstSeq(gone) + i);
-        await expect(found, `without ${gone.seq}`).rejects.toMatchObject(coded("CORRUPT"));
-        await found.catch(({ details }) => expect(numbers).toContain(details.seq));
-      }
-  });
+  ])(
+    "WALK-1 names the record that is missing, whichever save is gone: %s",
+    async (_where, oneMachine) => {
+      const { store, line, own } = await grown();
+      const past = (await new Journal(store).past(own).all())
+        .toReversed()
+        .map((one) => ({ ...one, to: Math.min(one.to, 60) }));
+      const bounded = past.map((one) => (one.line === own ? { ...one, to: one.from + 11 } : one));
+      const all = [...(await savesOf(store, line)).slice(0, 8), ...(await savesOf(store, own))];
+      for (const rows of [2, 500])
+        for (const gone of all) {
+          const found = walked(
+            damaged(store, without(gone), { ...store.traits, oneMachine }),
+            bounded,
+            { ...order, ...everything, rows },
+          );
+          const numbers = Array.from(
+            { length: gone.seq - firstSeq(gone) + 1 },
+            (_no, i) => firstSeq(gone) + i,
+          );
+          await expect(found, `without ${gone.seq}`).rejects.toMatchObject(coded("CORRUPT"));
+          await found.catch(({ details }) => expect(numbers).toContain(details.seq));
+        }
+    },
+  );
 
   test("WALK-2 sees a save that was exchanged for a sound one of another history", async () => {
     const [one, two] = [await grown(), await grown()];
@@ -114,7 +139,10 @@ describe.each(orders)("a walk, %s", (_, order) => {
     for (const [i, other] of others.entries()) {
       const save = (await savesOf(one.store, one.line))[i] as Save;
       const exchanged = damaged(one.store, (was) => (was.seq === save.seq ? other : was));
-      const found = walked(wrapped(exchanged, { anchors: async () => noWitnesses }), [own], { ...order, ...everything });
+      const found = walked(wrapped(exchanged, { anchors: async () => noWitnesses }), [own], {
+        ...order,
+        ...everything,
+      });
       await expect(found, `at ${save.seq}`).rejects.toMatchObject(coded("CORRUPT"));
     }
   });
@@ -123,12 +151,17 @@ describe.each(orders)("a walk, %s", (_, order) => {
     const { store, line } = await grown();
     const last = (await savesOf(store, line)).at(-1) as Save;
     const witness = { line, seq: last.seq, check: last.check };
-    const anchors = async () => ({ of: (id: string) => (id === line ? witness : undefined), [Symbol.iterator]: () => [witness].values() });
+    const anchors = async () => ({
+      of: (id: string) => (id === line ? witness : undefined),
+      [Symbol.iterator]: () => [witness].values(),
+    });
     const short = wrapped(damaged(store, without(last)), { anchors } as Partial<Store>);
     const own = { line, from: 1, to: MAX_SEQ, session: "a" };
     await expect(walked(short, [own], order)).rejects.toMatchObject(coded("CORRUPT"));
     expect(await walked(short, [{ ...own, session: null }], order)).toHaveLength(11);
-    expect(await walked(wrapped(store, { anchors } as Partial<Store>), [own], order)).toHaveLength(12);
+    expect(await walked(wrapped(store, { anchors } as Partial<Store>), [own], order)).toHaveLength(
+      12,
+    );
   });
 
   test("goes on where retention has left a gap, and takes it for damage where all must be there", async () => {
@@ -146,9 +179,13 @@ describe.each(orders)("a walk, %s", (_, order) => {
       await hold.checkpoints.prune(id, { keep: 1 });
     }
     const past = (await new Journal(store).past(own).all()).toReversed();
-    expect((await savesOf(store, line)).length + (await savesOf(store, own)).length).toBeLessThan(24);
+    expect((await savesOf(store, line)).length + (await savesOf(store, own)).length).toBeLessThan(
+      24,
+    );
     expect((await walked(store, past, { ...order, ...everything })).length).toBeGreaterThan(2);
-    await expect(walked(store, past, { ...order, ...everything, whole: true })).rejects.toMatchObject(coded("CORRUPT"));
+    await expect(
+      walked(store, past, { ...order, ...everything, whole: true }),
+    ).rejects.toMatchObject(coded("CORRUPT"));
   });
 });
 
@@ -157,7 +194,8 @@ test("negative control: a walk that does not look at numbers would miss a hole",
   const gone = (await savesOf(store, line))[4] as Save;
   const seen: number[] = [];
   const reader = new Journal(damaged(store, without(gone))).saves;
-  for await (const page of reader.pages({ line, from: 1, to: MAX_SEQ }, {})) seen.push(...page.map(({ seq }) => seq));
+  for await (const page of reader.pages({ line, from: 1, to: MAX_SEQ }, {}))
+    seen.push(...page.map(({ seq }) => seq));
   expect(seen).toHaveLength(11);
 });
 
@@ -202,7 +240,10 @@ async function all<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
 /** Asks for three payments, each of which waits for a person. */
 const payer = () => ({
   name: "payer",
-  model: async () => ({ content: "", toolCalls: ["x", "y", "z"].map((id) => ({ id, name: "pay", arguments: { id } })) }),
+  model: async () => ({
+    content: "",
+    toolCalls: ["x", "y", "z"].map((id) => ({ id, name: "pay", arguments: { id } })),
+  }),
   tools: { pay: { mode: "once" as const, approval: true, run: () => "paid" } },
 });
 
@@ -233,20 +274,28 @@ const readers: Readonly<Record<string, Situation>> = {
   "lists of checkpoints": { make: talked, ask: (hold) => hold.checkpoints.list("a") },
   export: { make: talked, ask: (hold) => all(hold.export({ session: "a" })) },
   verify: { make: talked, ask: (hold) => hold.verify(), tells: { ok: false } },
-  "the survey of a prune": { make: talked, ask: (hold) => hold.checkpoints.prune("a", { keep: 1 }) },
+  "the survey of a prune": {
+    make: talked,
+    ask: (hold) => hold.checkpoints.prune("a", { keep: 1 }),
+  },
   "the steps of a prune": {
     make: talked,
     from: ({ newestFirst, items }) => newestFirst === true && items,
     ask: (hold) => hold.checkpoints.prune("a", { keep: 1 }),
   },
   redaction: { make: talked, ask: (hold) => hold.sessions.redact("a", "message") },
-  search: { make: talked, ask: (hold) => hold.sessions.search("message"), tells: { damaged: [{ id: "a" }] } },
+  search: {
+    make: talked,
+    ask: (hold) => hold.sessions.search("message"),
+    tells: { damaged: [{ id: "a" }] },
+  },
   "calls of a line that was left": {
     async make(hold, store) {
       const ids = await talk(hold, 2);
       const line = (await store.session("a"))?.head.line as LineId;
       const session = await hold.session("a");
-      for (const key of ["one", "two", "three"]) await session.effect("ship", { key }, { mode: "once", key }, async () => "shipped");
+      for (const key of ["one", "two", "three"])
+        await session.effect("ship", { key }, { mode: "once", key }, async () => "shipped");
       await session.checkpoint();
       await session.rewind(ids[0] as string, { effects: "ask" } as never);
       await session.checkpoint();
@@ -268,7 +317,10 @@ const readers: Readonly<Record<string, Situation>> = {
       for (const key of ["one", "two", "three"]) await bot.run("a", key, { key });
       return nth(store, 3);
     },
-    ask: (hold) => hold.agent({ name: "bot", model: async () => ({ content: "hello" }) } as never).run("a", "one", { key: "one" }),
+    ask: (hold) =>
+      hold
+        .agent({ name: "bot", model: async () => ({ content: "hello" }) } as never)
+        .run("a", "one", { key: "one" }),
     from: ({ newestFirst, items }) => newestFirst === true && items,
   },
   "the place that an imported fork begins at": {
@@ -295,7 +347,9 @@ const readers: Readonly<Record<string, Situation>> = {
   "the decision about a call": {
     async make(hold, store) {
       await hold.agent(payer() as never).run("a", "go");
-      const waiting = (await hold.effects.list({ status: "waiting" })).items.map(({ effectId }) => effectId);
+      const waiting = (await hold.effects.list({ status: "waiting" })).items.map(
+        ({ effectId }) => effectId,
+      );
       for (const id of waiting) await hold.effects.approve(id);
       [decided = ""] = waiting;
       return nth(store, -2);
@@ -309,7 +363,9 @@ describe("a save below each reader is missing", () => {
   test.each(Object.entries(readers))("%s", async (_, { make, ask, from = () => true, tells }) => {
     const store = new MemoryStore();
     const gone = await make(at(store), store);
-    await ask(at(store)).catch((error: { code?: string }) => expect(error.code, "control: nothing is missing").not.toBe("CORRUPT"));
+    await ask(at(store)).catch((error: { code?: string }) =>
+      expect(error.code, "control: nothing is missing").not.toBe("CORRUPT"),
+    );
     const second = new MemoryStore();
     const hidden = await make(at(second), second);
     expect(hidden.seq).toBe(gone.seq);

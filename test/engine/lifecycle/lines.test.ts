@@ -6,7 +6,9 @@ import { asks, coded, door, Processes, script } from "../../support/processes.js
 import { stores } from "../../support/stores.js";
 
 const firstIn = (result: RunResult) =>
-  result.status === "waiting" || result.status === "in-doubt" ? (result.pending[0]?.effectId as string) : expect.fail(result.status);
+  result.status === "waiting" || result.status === "in-doubt"
+    ? (result.pending[0]?.effectId as string)
+    : expect.fail(result.status);
 
 describe.each(stores)("rewinds and forks on $name", ({ address }) => {
   let on: Processes;
@@ -20,7 +22,8 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const session = await hold.session("a");
     const before = await session.checkpoint("before");
     let made = 0;
-    const pay = (s = session, sum = 5, key = "pay:1") => s.effect("pay", { sum }, { mode, key }, async () => `paid ${++made}`);
+    const pay = (s = session, sum = 5, key = "pay:1") =>
+      s.effect("pay", { sum }, { mode, key }, async () => `paid ${++made}`);
     expect(await pay()).toBe("paid 1");
     await session.checkpoint("after");
     return { session, before, pay, made: () => made };
@@ -29,7 +32,11 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
   test("rewind answers what had been done by then", async () => {
     const { session, before } = await paid(on.start().hold);
     await session.effect("look", {}, { mode: "repeatable" }, async () => 1);
-    await errorOf(() => session.effect("mail", { to: "x" }, { mode: "keyed", key: "m" }, () => Promise.reject(new NotDone("no"))));
+    await errorOf(() =>
+      session.effect("mail", { to: "x" }, { mode: "keyed", key: "m" }, () =>
+        Promise.reject(new NotDone("no")),
+      ),
+    );
     await session.checkpoint();
     const { passed } = await session.rewind(before.id);
     expect(passed).toMatchObject([
@@ -47,7 +54,9 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     expect(waiting.code).toBe("WAITING");
     expect(session.status).toBe("waiting");
     await expect(pay()).rejects.toMatchObject(coded("WAITING"));
-    expect((await hold.effects.list({ status: "waiting" })).items).toMatchObject([{ tool: "pay", waitsFor: { for: "repeat" } }]);
+    expect((await hold.effects.list({ status: "waiting" })).items).toMatchObject([
+      { tool: "pay", waitsFor: { for: "repeat" } },
+    ]);
     await hold.effects.approve(waiting.details.effectId, { by: "ana" });
     await expect.poll(() => session.status).toBe("in-progress");
     expect(await pay()).toBe("paid 2");
@@ -84,10 +93,14 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const session = await on.start().hold.session("a");
     const before = await session.checkpoint();
     const o = { mode: "once", key: "k" } as const;
-    await errorOf(() => session.effect("pay", {}, o, () => Promise.reject(new NotDone("no money"))));
+    await errorOf(() =>
+      session.effect("pay", {}, o, () => Promise.reject(new NotDone("no money"))),
+    );
     await session.checkpoint();
     await session.rewind(before.id, { effects: "replay" });
-    expect(await errorOf(() => session.effect("pay", {}, o, async () => "paid"))).toMatchObject({ message: "no money" });
+    expect(await errorOf(() => session.effect("pay", {}, o, async () => "paid"))).toMatchObject({
+      message: "no money",
+    });
   });
 
   test("another call under the same name is the same act: it waits, too; one that differs in both is made", async () => {
@@ -114,14 +127,26 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const before = await session.checkpoint();
     const inside = door();
     const gate = door<string>();
-    const call = session.effect("pay", {}, { mode: "once", key: "k" }, () => (inside.open(), gate.opened));
+    const call = session.effect(
+      "pay",
+      {},
+      { mode: "once", key: "k" },
+      () => (inside.open(), gate.opened),
+    );
     await inside.opened;
     await expect(session.rewind(before.id)).rejects.toMatchObject({ code: "BAD_STATUS" });
     await expect(session.adopt(before.id)).rejects.toMatchObject({ code: "BAD_STATUS" });
     gate.open("paid");
     await call;
-    await errorOf(() => session.effect("mail", {}, { mode: "once", key: "m" }, () => Promise.reject(new Error("reset"))));
-    const error = (await errorOf(() => session.rewind(before.id))) as { code: string; details: { effectId: string } };
+    await errorOf(() =>
+      session.effect("mail", {}, { mode: "once", key: "m" }, () =>
+        Promise.reject(new Error("reset")),
+      ),
+    );
+    const error = (await errorOf(() => session.rewind(before.id))) as {
+      code: string;
+      details: { effectId: string };
+    };
     expect(error.code).toBe("BAD_STATUS");
     await hold.effects.settle(error.details.effectId, { error: "never sent" });
     await expect.poll(() => session.status).toBe("in-progress");
@@ -150,7 +175,8 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
       model: script(...Array.from({ length: lines }, (_, i) => asks(["pay", { n: i + 1 }]))),
       tools: { pay: { mode: "once", run: ({ n }) => (made.push(n), `paid ${n} ${made.length}`) } },
     });
-  const firstOf = async (hold: Holdfast, id: string) => (await hold.checkpoints.list(id, { limit: 100 })).items.at(-1) as Checkpoint;
+  const firstOf = async (hold: Holdfast, id: string) =>
+    (await hold.checkpoints.list(id, { limit: 100 })).items.at(-1) as Checkpoint;
 
   test("a fork of a run goes its own way: what its origin has done since is asked about", async () => {
     const { hold } = on.start();
@@ -160,7 +186,10 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     expect(made).toEqual([1, 2]);
     await hold.fork((await firstOf(hold, "a")).id, { id: "b" });
     const waiting = await bot.resume("b");
-    expect(waiting).toMatchObject({ status: "waiting", pending: [{ tool: "pay", args: { n: 1 }, waitsFor: { for: "repeat" } }] });
+    expect(waiting).toMatchObject({
+      status: "waiting",
+      pending: [{ tool: "pay", args: { n: 1 }, waitsFor: { for: "repeat" } }],
+    });
     await hold.effects.approve(firstIn(waiting));
     const second = await bot.resume("b");
     expect(second).toMatchObject({ status: "waiting", pending: [{ args: { n: 2 } }] });
@@ -181,8 +210,12 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     expect(await bot.resume("b")).toMatchObject({ status: "completed" });
     expect(made).toEqual(expected);
     const session = await hold.session("b");
-    const said = session.messages.filter(({ role }) => role === "tool").map(({ content }) => (content[0] as { output?: unknown }).output);
-    expect(said).toEqual(effects === "replay" ? ["paid 1 1", "paid 2 2"] : ["paid 1 3", "paid 2 4"]);
+    const said = session.messages
+      .filter(({ role }) => role === "tool")
+      .map(({ content }) => (content[0] as { output?: unknown }).output);
+    expect(said).toEqual(
+      effects === "replay" ? ["paid 1 1", "paid 2 2"] : ["paid 1 3", "paid 2 4"],
+    );
     await session.close();
   });
 
@@ -193,11 +226,16 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const halted = await bot.run("a", "go", { limits: { steps: 1 } });
     expect(halted.status).toBe("halted");
     const { items } = await hold.checkpoints.list("a", { limit: 100 });
-    const between = items.find(({ messageCount, kind }) => messageCount === 3 && kind === "automatic") as Checkpoint;
+    const between = items.find(
+      ({ messageCount, kind }) => messageCount === 3 && kind === "automatic",
+    ) as Checkpoint;
     await hold.fork(between.id, { id: "b" });
     expect(await bot.resume("a")).toMatchObject({ status: "completed" });
     expect(made).toEqual([1, 2]);
-    expect(await bot.resume("b")).toMatchObject({ status: "waiting", pending: [{ args: { n: 2 } }] });
+    expect(await bot.resume("b")).toMatchObject({
+      status: "waiting",
+      pending: [{ args: { n: 2 } }],
+    });
     expect(made).toEqual([1, 2]);
   });
 
@@ -211,7 +249,9 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
         name: "payer",
         checkpoint: "after-model",
         model: script(asks(["pay", { n: 1 }])),
-        tools: { pay: { mode: "once", run: ({ n }) => (made.push(n), inside.open(), gate.opened) } },
+        tools: {
+          pay: { mode: "once", run: ({ n }) => (made.push(n), inside.open(), gate.opened) },
+        },
       });
     const run = agentOf(first.hold).run("a", "go");
     await inside.opened;
@@ -249,7 +289,10 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     await hold.fork(first.id, { id: "b" });
     await hold.checkpoints.prune("a", { keep: 1 });
     await hold.gc();
-    expect(await bot.resume("b")).toMatchObject({ status: "waiting", pending: [{ args: { n: 1 } }] });
+    expect(await bot.resume("b")).toMatchObject({
+      status: "waiting",
+      pending: [{ args: { n: 1 } }],
+    });
     expect(made).toEqual([1, 2, 3]);
   });
 
@@ -259,7 +302,12 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const before = await session.checkpoint("before");
     let made = 0;
     const pay = (s: typeof session, n: number) =>
-      s.effect("pay", { n, note: "x".repeat(2_000) }, { mode: "once", key: `pay:${n}` }, async () => ++made);
+      s.effect(
+        "pay",
+        { n, note: "x".repeat(2_000) },
+        { mode: "once", key: `pay:${n}` },
+        async () => ++made,
+      );
     const fork = await session.fork(before.id, { id: "fork" });
     for (let n = 0; n < 40; n++) {
       await pay(session, n);
@@ -291,7 +339,10 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const { hold } = on.start();
     const agent = hold.agent({
       name: "payer",
-      model: script(...Array.from({ length: 12 }, (_, n) => asks(["pay", { n, note: "z".repeat(3_000) }])), "done"),
+      model: script(
+        ...Array.from({ length: 12 }, (_, n) => asks(["pay", { n, note: "z".repeat(3_000) }])),
+        "done",
+      ),
       tools: { pay: { mode: "once", run: ({ n }: { n: number }) => `paid ${n}` } },
       checkpoint: "after-model",
     });

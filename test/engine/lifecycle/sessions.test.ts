@@ -1,4 +1,6 @@
-/** What a session does, on every store. Random mixtures of the same are in api/equal-stores.test.ts. */
+/**
+ * What a session does, on every store. Random mixtures of the same are in api/equal-stores.test.ts.
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import {
   type Holdfast,
@@ -26,7 +28,8 @@ async function told(hold: Holdfast, after: string | undefined): Promise<SessionE
   return events;
 }
 
-const code = (expected: string) => expect.objectContaining({ code: expected }) as unknown as HoldfastError;
+const code = (expected: string) =>
+  expect.objectContaining({ code: expected }) as unknown as HoldfastError;
 
 describe.each(stores)("sessions on $name", ({ address, traits }) => {
   const opened: Holdfast[] = [];
@@ -69,7 +72,11 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     now += 1_000;
     const { createdAt } = await session.checkpoint();
     const times = session.messages.map((message) => message.createdAt);
-    expect([...times, createdAt]).toEqual(["2026-01-01T00:00:00.000Z", "2026-01-01T00:01:00.000Z", "2026-01-01T00:01:01.000Z"]);
+    expect([...times, createdAt]).toEqual([
+      "2026-01-01T00:00:00.000Z",
+      "2026-01-01T00:01:00.000Z",
+      "2026-01-01T00:01:01.000Z",
+    ]);
     await session.close();
     expect((await hold.session("a")).messages.map((message) => message.createdAt)).toEqual(times);
   });
@@ -109,7 +116,9 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
   test("an append with one bad message stages none of them", async () => {
     const hold = await fresh();
     const session = await hold.session("a");
-    expect(() => session.append(user("fine"), { role: "nobody", content: "x" } as never)).toThrow(code("INVALID_VALUE"));
+    expect(() => session.append(user("fine"), { role: "nobody", content: "x" } as never)).toThrow(
+      code("INVALID_VALUE"),
+    );
     expect(session.messages).toEqual([]);
     await session.close();
   });
@@ -143,14 +152,27 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     const rest = await session.history({ cursor: page.next as string, limit: 100 });
     expect(rest.items.map(({ content }) => content)).toEqual(["6", "5", "4", "3", "2", "1", "0"]);
     await session.close();
-    expect((await hold.session("a")).messages.map(({ content }) => content)).toEqual(["summary", "8", "9"]);
+    expect((await hold.session("a")).messages.map(({ content }) => content)).toEqual([
+      "summary",
+      "8",
+      "9",
+    ]);
   });
 
   test("checkpoints carry what they should", async () => {
     const hold = await fresh();
     const session = await hold.session("a");
-    session.append(user("hi"), { ...says("ho"), reply: { finish: "stop", usage: { inputTokens: 10, outputTokens: 5 } } });
-    const first = await session.checkpoint({ label: "l", description: "d", kind: "pre-operation", tasksCompleted: 2, metadata: { a: 1 } });
+    session.append(user("hi"), {
+      ...says("ho"),
+      reply: { finish: "stop", usage: { inputTokens: 10, outputTokens: 5 } },
+    });
+    const first = await session.checkpoint({
+      label: "l",
+      description: "d",
+      kind: "pre-operation",
+      tasksCompleted: 2,
+      metadata: { a: 1 },
+    });
     expect(first).toMatchObject({
       step: 1,
       kind: "pre-operation",
@@ -166,7 +188,12 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     });
     expect(first.parentId).toBeUndefined();
     const second = await session.checkpoint({ step: 7 });
-    expect(second).toMatchObject({ step: 7, kind: "manual", tasksCompleted: 2, parentId: first.id });
+    expect(second).toMatchObject({
+      step: 7,
+      kind: "manual",
+      tasksCompleted: 2,
+      parentId: first.id,
+    });
     expect((await session.checkpoint()).step).toBe(8);
     expect(await hold.checkpoints.get(first.id)).toEqual(first);
     expect(session.head?.step).toBe(8);
@@ -183,9 +210,19 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     session.append(user("more"));
     expect([session.status, session.output]).toEqual(["in-progress", undefined]);
     await session.halt("the same call three times", { label: "stuck", metadata: { loops: 3 } });
-    expect(session.head).toMatchObject({ kind: "automatic", label: "stuck", metadata: { loops: 3 }, status: "halted" });
-    await expect(session.complete(undefined, { kind: "odd" as "manual" })).rejects.toEqual(code("INVALID_OPTION"));
-    expect(await hold.sessions.get("a")).toMatchObject({ status: "halted", reason: "the same call three times" });
+    expect(session.head).toMatchObject({
+      kind: "automatic",
+      label: "stuck",
+      metadata: { loops: 3 },
+      status: "halted",
+    });
+    await expect(session.complete(undefined, { kind: "odd" as "manual" })).rejects.toEqual(
+      code("INVALID_OPTION"),
+    );
+    expect(await hold.sessions.get("a")).toMatchObject({
+      status: "halted",
+      reason: "the same call three times",
+    });
     await session.close();
     const again = await hold.session("a");
     expect([again.status, again.reason]).toEqual(["halted", "the same call three times"]);
@@ -214,14 +251,23 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
       origin: { sessionId: "a", checkpointId: at.id },
     });
     await session.close();
-    expect(await hold.sessions.delete("a")).toMatchObject({ deleted: true, sessions: 1, keptFor: ["b"] });
+    expect(await hold.sessions.delete("a")).toMatchObject({
+      deleted: true,
+      sessions: 1,
+      keptFor: ["b"],
+    });
     // What they shared is the fork's now.
     expect(await hold.checkpoints.get(at.id)).toEqual({ ...at, sessionId: "b" });
     await hold.gc();
     await fork.close();
-    expect((await hold.session("b")).messages.map(({ content }) => content)).toEqual(["shared", "only b"]);
+    expect((await hold.session("b")).messages.map(({ content }) => content)).toEqual([
+      "shared",
+      "only b",
+    ]);
     expect(await hold.verify()).toMatchObject({ ok: true });
-    expect(await hold.fork(at.id, { id: "c" })).toMatchObject({ origin: { sessionId: "b", checkpointId: at.id } });
+    expect(await hold.fork(at.id, { id: "c" })).toMatchObject({
+      origin: { sessionId: "b", checkpointId: at.id },
+    });
   });
 
   test("rewind goes back on a new line, keeps the old one, and adopt returns to it", async () => {
@@ -234,7 +280,8 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect(await session.rewind(first.id)).toEqual({ before: second.id, passed: [] });
     session.append(user("3"));
     const third = await session.checkpoint("third");
-    const labels = async (lines?: "all") => (await hold.checkpoints.list("a", lines ? { lines } : {})).items.map(({ label }) => label);
+    const labels = async (lines?: "all") =>
+      (await hold.checkpoints.list("a", lines ? { lines } : {})).items.map(({ label }) => label);
     expect(await labels()).toEqual(["third", "first"]);
     expect(await labels("all")).toEqual(["third", "second", "first"]);
     await session.adopt(second.id);
@@ -244,7 +291,11 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     session.append(user("4"));
     await session.checkpoint("fourth");
     await session.close();
-    expect((await hold.session("a")).messages.map(({ content }) => content)).toEqual(["1", "3", "4"]);
+    expect((await hold.session("a")).messages.map(({ content }) => content)).toEqual([
+      "1",
+      "3",
+      "4",
+    ]);
   });
 
   test("a checkpoint has the same parent wherever it is listed: also the first on a line that begins at another", async () => {
@@ -260,13 +311,19 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect(third.parentId).toBe(first.id);
     const { items } = await hold.checkpoints.list("a", { lines: "all" });
     expect(items.map(({ id, parentId }) => [id, parentId])).toEqual(
-      await Promise.all(items.map(async ({ id }) => [id, (await hold.checkpoints.get(id))?.parentId])),
+      await Promise.all(
+        items.map(async ({ id }) => [id, (await hold.checkpoints.get(id))?.parentId]),
+      ),
     );
     expect(items).toHaveLength(3);
     expect(items[0]).toEqual(third);
     const paged = [];
     for (let cursor: string | undefined; ; ) {
-      const page = await hold.checkpoints.list("a", { lines: "all", limit: 1, ...(cursor !== undefined && { cursor }) });
+      const page = await hold.checkpoints.list("a", {
+        lines: "all",
+        limit: 1,
+        ...(cursor !== undefined && { cursor }),
+      });
       paged.push(...page.items);
       if (page.next === undefined) break;
       cursor = page.next;
@@ -289,14 +346,18 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
 
     expect(await hold.sessions.ids("order")).toEqual(["order-1", "order-1b", "order-2"]);
     expect(await hold.sessions.ids("", { limit: 1 })).toEqual(["order-1"]);
-    expect((await hold.sessions.forks("order-1")).items.map(({ id }) => id)).toEqual(["order-2", "order-1b"]);
+    expect((await hold.sessions.forks("order-1")).items.map(({ id }) => id)).toEqual([
+      "order-2",
+      "order-1b",
+    ]);
     expect(await hold.sessions.forks("order-2")).toEqual({ items: [] });
     await expect(hold.sessions.forks("none")).rejects.toEqual(code("NOT_FOUND"));
 
     const [line, seq] = second.id.split("-");
     expect(await hold.checkpoints.find(`${line?.slice(0, 9)}-${seq}`)).toEqual([second]);
     expect(await hold.checkpoints.find(`${line?.slice(0, 9)}-9`)).toEqual([]);
-    for (const odd of ["order-1", "-2", "%-2", `${line}`]) expect(await hold.checkpoints.find(odd)).toEqual([]);
+    for (const odd of ["order-1", "-2", "%-2", `${line}`])
+      expect(await hold.checkpoints.find(odd)).toEqual([]);
   });
 
   test("a store says how it is doing: what it is, who holds what, and what somebody should know", async () => {
@@ -306,7 +367,12 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     await held.checkpoint();
     await (await hold.session("b")).complete("done");
     const about = await hold.about();
-    expect(about.sessions).toMatchObject({ looked: 2, byStatus: { "in-progress": 1, completed: 1 }, lastWeek: 2, damaged: 0 });
+    expect(about.sessions).toMatchObject({
+      looked: 2,
+      byStatus: { "in-progress": 1, completed: 1 },
+      lastWeek: 2,
+      damaged: 0,
+    });
     expect(about.leases.held.map(({ sessionId, holder }) => [sessionId, holder])).toEqual([
       ["b", `process ${process.pid}`],
       ["a", `process ${process.pid}`],
@@ -362,15 +428,30 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     }
     await hold.fork(made[4]?.id as string, { id: "b" });
     expect(await hold.checkpoints.prune("a", { keep: 3 })).toEqual({ removed: 6 });
-    expect((await hold.checkpoints.list("a")).items.map(({ label }) => label)).toEqual(["9", "8", "7", "4"]);
+    expect((await hold.checkpoints.list("a")).items.map(({ label }) => label)).toEqual([
+      "9",
+      "8",
+      "7",
+      "4",
+    ]);
     expect(await hold.checkpoints.prune("a", { keep: 3 })).toEqual({ removed: 0 });
     expect((await hold.checkpoints.state(made[7]?.id as string)).state).toEqual({ k: 7 });
     expect((await hold.checkpoints.state(made[4]?.id as string)).messages).toHaveLength(5);
     await expect(hold.checkpoints.state(made[5]?.id as string)).rejects.toEqual(code("NOT_FOUND"));
     await expect(hold.checkpoints.delete(made[4]?.id as string)).rejects.toEqual(code("CONFLICT"));
-    expect(await hold.checkpoints.delete(made[8]?.id as string)).toEqual({ deleted: true, checkpoints: 1 });
-    expect(await hold.checkpoints.delete(made[8]?.id as string)).toEqual({ deleted: false, checkpoints: 0 });
-    expect((await hold.checkpoints.list("a")).items.map(({ label }) => label)).toEqual(["9", "7", "4"]);
+    expect(await hold.checkpoints.delete(made[8]?.id as string)).toEqual({
+      deleted: true,
+      checkpoints: 1,
+    });
+    expect(await hold.checkpoints.delete(made[8]?.id as string)).toEqual({
+      deleted: false,
+      checkpoints: 0,
+    });
+    expect((await hold.checkpoints.list("a")).items.map(({ label }) => label)).toEqual([
+      "9",
+      "7",
+      "4",
+    ]);
     expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
     session.append(user("goes on"));
     expect((await session.checkpoint()).parentId).toBe(made[9]?.id);
@@ -381,7 +462,12 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     const session = await hold.session("a");
     session.append(user("1"));
     await session.checkpoint();
-    expect(await hold.sessions.delete("a")).toEqual({ deleted: true, sessions: 1, checkpoints: 1, keptFor: [] });
+    expect(await hold.sessions.delete("a")).toEqual({
+      deleted: true,
+      sessions: 1,
+      checkpoints: 1,
+      keptFor: [],
+    });
     session.append(user("late"));
     await expect(session.checkpoint()).rejects.toEqual(code("STALE_LEASE"));
     expect(session.signal.aborted).toBe(true);
@@ -390,7 +476,12 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect(again.messages).toEqual([]);
     expect(again.epoch).toBe(2);
     await expect(session.checkpoint()).rejects.toEqual(code("STALE_LEASE"));
-    expect(await hold.sessions.delete("unknown")).toEqual({ deleted: false, sessions: 0, checkpoints: 0, keptFor: [] });
+    expect(await hold.sessions.delete("unknown")).toEqual({
+      deleted: false,
+      sessions: 0,
+      checkpoints: 0,
+      keptFor: [],
+    });
   });
 
   test("one holder at a time: LEASE_HELD names the holder and the time left, waitMs waits", async () => {
@@ -441,13 +532,23 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     session.append(user("x"));
     await session.checkpoint();
     await hold.cancel("a", "stopped by the user");
-    await new Promise<void>((resolve) => (session.signal.aborted ? resolve() : session.signal.addEventListener("abort", () => resolve())));
-    expect(await hold.sessions.get("a")).toMatchObject({ status: "cancelled", reason: "stopped by the user" });
+    await new Promise<void>((resolve) =>
+      session.signal.aborted
+        ? resolve()
+        : session.signal.addEventListener("abort", () => resolve()),
+    );
+    expect(await hold.sessions.get("a")).toMatchObject({
+      status: "cancelled",
+      reason: "stopped by the user",
+    });
     expect(() => session.append(user("y"))).toThrow(code("BAD_STATUS"));
     await session.close();
     await (await hold.session("b")).close();
     await hold.cancel("b");
-    expect(await hold.sessions.get("b")).toMatchObject({ status: "cancelled", reason: "cancelled" });
+    expect(await hold.sessions.get("b")).toMatchObject({
+      status: "cancelled",
+      reason: "cancelled",
+    });
     await expect(hold.cancel("nobody")).rejects.toEqual(code("NOT_FOUND"));
     const again = await hold.session("a");
     again.append(user("goes on"));
@@ -458,17 +559,35 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
   test("titles come from the first user message, and labels override them", async () => {
     const hold = await fresh();
     const session = await hold.session("a");
-    session.append({ role: "system", content: "be kind" }, user("  \n What holds kelp\tto the rock?\nIt is wet there."));
+    session.append(
+      { role: "system", content: "be kind" },
+      user("  \n What holds kelp\tto the rock?\nIt is wet there."),
+    );
     await session.checkpoint();
     expect((await hold.sessions.get("a"))?.title).toBe("What holds kelp to the rock?");
-    await hold.sessions.update("a", { title: "Kelp", tags: ["b", "a"], archived: true, metadata: { m: 1 } });
-    expect(await hold.sessions.get("a")).toMatchObject({ title: "Kelp", tags: ["b", "a"], archived: true, metadata: { m: 1 } });
+    await hold.sessions.update("a", {
+      title: "Kelp",
+      tags: ["b", "a"],
+      archived: true,
+      metadata: { m: 1 },
+    });
+    expect(await hold.sessions.get("a")).toMatchObject({
+      title: "Kelp",
+      tags: ["b", "a"],
+      archived: true,
+      metadata: { m: 1 },
+    });
     await Promise.all([
       hold.sessions.update("a", { title: "1" }),
       hold.sessions.update("a", { archived: false }),
       hold.sessions.update("a", { metadata: {} }),
     ]);
-    expect(await hold.sessions.get("a")).toMatchObject({ title: "1", tags: ["b", "a"], archived: false, metadata: {} });
+    expect(await hold.sessions.get("a")).toMatchObject({
+      title: "1",
+      tags: ["b", "a"],
+      archived: false,
+      metadata: {},
+    });
   });
 
   test("files are kept once under their digest, and read back verified", async () => {
@@ -482,7 +601,11 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     session.append(file("a.png"), file("b.png"));
     bytes.fill(0);
     await session.checkpoint();
-    const part = ((session.messages[0] as Message).content as unknown as { data: { digest: string; sizeBytes: number } }[])[0];
+    const part = (
+      (session.messages[0] as Message).content as unknown as {
+        data: { digest: string; sizeBytes: number };
+      }[]
+    )[0];
     expect(part?.data.sizeBytes).toBe(20_000);
     expect((await hold.blob(part?.data.digest as string))?.every((byte) => byte === 7)).toBe(true);
     expect((await hold.stats()).sizeBytes).toBeLessThan(21_500);
@@ -491,7 +614,10 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     other.append({ ...(session.messages[0] as MessageInput), id: "copied" });
     await other.checkpoint();
     expect(await hold.verify()).toMatchObject({ ok: true });
-    other.append({ role: "user", content: [{ type: "file", mediaType: "x", data: { digest: "A".repeat(43), sizeBytes: 1 } }] });
+    other.append({
+      role: "user",
+      content: [{ type: "file", mediaType: "x", data: { digest: "A".repeat(43), sizeBytes: 1 } }],
+    });
     await expect(other.checkpoint()).rejects.toEqual(code("INVALID_VALUE"));
   });
 
@@ -510,8 +636,15 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     await session.checkpoint();
     await hold.checkpoints.prune("a", { keep: 1 });
     await hold.gc();
-    const file = ((session.messages[0] as Message).content as unknown as { type: string; data?: { digest: string } }[])[1];
-    expect(Buffer.from((await hold.blob(file?.data?.digest as string)) ?? []).toString()).toBe("kept");
+    const file = (
+      (session.messages[0] as Message).content as unknown as {
+        type: string;
+        data?: { digest: string };
+      }[]
+    )[1];
+    expect(Buffer.from((await hold.blob(file?.data?.digest as string)) ?? []).toString()).toBe(
+      "kept",
+    );
     expect(await hold.verify()).toMatchObject({ ok: true });
   });
 
@@ -525,8 +658,16 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     session.save({ state: { kept: 1, changed: "b", added: [] } });
     await session.complete();
     const diff = await hold.checkpoints.diff(a.id, session.head?.id as string);
-    expect(diff.messages).toMatchObject({ sameAtStart: 1, removed: [{ content: "before" }], added: [{ content: "after" }] });
-    expect(diff.state).toEqual({ added: { added: [] }, removed: { removed: true }, changed: { changed: { from: "a", to: "b" } } });
+    expect(diff.messages).toMatchObject({
+      sameAtStart: 1,
+      removed: [{ content: "before" }],
+      added: [{ content: "after" }],
+    });
+    expect(diff.state).toEqual({
+      added: { added: [] },
+      removed: { removed: true },
+      changed: { changed: { from: "a", to: "b" } },
+    });
     expect(diff.status).toEqual({ from: "in-progress", to: "completed" });
     expect(diff.text.split("\n")).toEqual([
       "- assistant: before",
@@ -536,10 +677,15 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
       '~ state.changed: "a" → "b"',
       "status: in-progress → completed",
     ]);
-    expect(await hold.checkpoints.diff(a.id, a.id)).toMatchObject({ equal: true, text: "no difference" });
+    expect(await hold.checkpoints.diff(a.id, a.id)).toMatchObject({
+      equal: true,
+      text: "no difference",
+    });
   });
 
-  test("events tell the past from a cursor on, then what comes, and rewinds", { timeout: 20_000 }, async () => {
+  test("events tell the past from a cursor on, then what comes, and rewinds", {
+    timeout: 20_000,
+  }, async () => {
     const hold = await fresh();
     const session = await hold.session("a");
     session.append(user("1"));
@@ -565,12 +711,19 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     await following;
     expect(
       seen.map((event) =>
-        event.type === "message" ? event.message.content : event.type === "checkpoint" ? event.checkpoint.label : event.type,
+        event.type === "message"
+          ? event.message.content
+          : event.type === "checkpoint"
+            ? event.checkpoint.label
+            : event.type,
       ),
     ).toEqual(["1", "state", "first", "2", "second", "rewind", "3", "status", undefined]);
     const rest: string[] = [];
     const again = new AbortController();
-    for await (const event of hold.events("a", { after: (seen[4] as SessionEvent).cursor, signal: again.signal })) {
+    for await (const event of hold.events("a", {
+      after: (seen[4] as SessionEvent).cursor,
+      signal: again.signal,
+    })) {
       rest.push(event.type);
       if (rest.length === 4) again.abort();
     }
@@ -599,17 +752,24 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     let status = "in-progress";
     for (const event of all) {
       if (event.type === "message") messages.push(event.message);
-      else if (event.type === "splice") messages.splice(event.start, event.removed, ...(event.message ? [event.message] : []));
+      else if (event.type === "splice")
+        messages.splice(event.start, event.removed, ...(event.message ? [event.message] : []));
       else if (event.type === "state") state[event.key] = event.value;
       else if (event.type === "unset") delete state[event.key];
-      else if (event.type === "list") state[event.key] = (state[event.key] as Json[]).toSpliced(event.start, event.removed, ...event.items);
+      else if (event.type === "list")
+        state[event.key] = (state[event.key] as Json[]).toSpliced(
+          event.start,
+          event.removed,
+          ...event.items,
+        );
       else if (event.type === "status") status = event.status;
     }
     expect(messages).toEqual(session.messages);
     expect(state).toEqual(session.state);
     expect(status).toBe("completed");
     expect(new Set(all.map(({ cursor }) => cursor)).size).toBe(all.length);
-    for (const [i, { cursor }] of all.slice(0, -1).entries()) expect(await told(hold, cursor)).toEqual(all.slice(i + 1));
+    for (const [i, { cursor }] of all.slice(0, -1).entries())
+      expect(await told(hold, cursor)).toEqual(all.slice(i + 1));
   });
 
   test("a follower of a session that is deleted, and made again under its name, comes to an end", async () => {
@@ -651,9 +811,9 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
       }),
     );
     expect(made.map(({ step }) => step)).toEqual(Array.from({ length: 50 }, (_, i) => i + 1));
-    expect((await hold.checkpoints.list("a", { limit: 100 })).items.map(({ label }) => Number(label))).toEqual(
-      Array.from({ length: 50 }, (_, i) => 49 - i),
-    );
+    expect(
+      (await hold.checkpoints.list("a", { limit: 100 })).items.map(({ label }) => Number(label)),
+    ).toEqual(Array.from({ length: 50 }, (_, i) => 49 - i));
     expect((await hold.checkpoints.state(made[24]?.id as string)).messages).toHaveLength(25);
   });
 
@@ -662,7 +822,9 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     for (let i = 0; i < 7; i++) await (await hold.session(`s${i}`)).close();
     const session = await hold.session("s0");
     for (let i = 0; i < 7; i++) await session.checkpoint(`${i}`);
-    const pages = async <T>(list: (cursor?: string) => Promise<{ items: readonly T[]; next?: string }>) => {
+    const pages = async <T>(
+      list: (cursor?: string) => Promise<{ items: readonly T[]; next?: string }>,
+    ) => {
       const found: T[] = [];
       for (let cursor: string | undefined; ; ) {
         const page = await list(cursor);
@@ -672,17 +834,17 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
         cursor = page.next;
       }
     };
-    expect((await pages((cursor) => hold.sessions.list({ limit: 3, ...(cursor ? { cursor } : {}) }))).map(({ id }) => id)).toEqual([
-      "s6",
-      "s5",
-      "s4",
-      "s3",
-      "s2",
-      "s1",
-      "s0",
-    ]);
     expect(
-      (await pages((cursor) => hold.checkpoints.list("s0", { limit: 3, ...(cursor ? { cursor } : {}) }))).map(({ label }) => label),
+      (
+        await pages((cursor) => hold.sessions.list({ limit: 3, ...(cursor ? { cursor } : {}) }))
+      ).map(({ id }) => id),
+    ).toEqual(["s6", "s5", "s4", "s3", "s2", "s1", "s0"]);
+    expect(
+      (
+        await pages((cursor) =>
+          hold.checkpoints.list("s0", { limit: 3, ...(cursor ? { cursor } : {}) }),
+        )
+      ).map(({ label }) => label),
     ).toEqual(["6", "5", "4", "3", "2", "1", "0"]);
   });
 });

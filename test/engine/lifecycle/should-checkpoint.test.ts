@@ -8,8 +8,15 @@ import { stores } from "../../support/stores.js";
 const user = (content: string) => ({ role: "user", content }) as const;
 const reply = (content: string) => ({ role: "assistant", content }) as const;
 const asks = (...ids: readonly string[]) =>
-  ({ role: "assistant", content: ids.map((callId) => ({ type: "tool-call", callId, name: "look", input: {} }) as const) }) as const;
-const answers = (callId: string) => ({ role: "tool", content: [{ type: "tool-result", callId, outcome: "ok", output: "seen" }] }) as const;
+  ({
+    role: "assistant",
+    content: ids.map((callId) => ({ type: "tool-call", callId, name: "look", input: {} }) as const),
+  }) as const;
+const answers = (callId: string) =>
+  ({
+    role: "tool",
+    content: [{ type: "tool-result", callId, outcome: "ok", output: "seen" }],
+  }) as const;
 
 const MINUTE = 60_000;
 const strategies: Readonly<Record<string, Strategy>> = {
@@ -23,86 +30,97 @@ const strategies: Readonly<Record<string, Strategy>> = {
   function: ({ step, event }) => step === 2 && event === "model",
 };
 const wantedBy = (session: Session): readonly string[] =>
-  Object.entries(strategies).flatMap(([name, strategy]) => (session.shouldCheckpoint(strategy) ? [name] : []));
+  Object.entries(strategies).flatMap(([name, strategy]) =>
+    session.shouldCheckpoint(strategy) ? [name] : [],
+  );
 
 let on: Processes | undefined;
 afterEach(() => on?.close());
 
-describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"))("on $name", ({ address }) => {
-  test("each strategy answers from what came since the last checkpoint, and the same after a kill", async () => {
-    on = await Processes.on(address());
-    const clock = manualClock(1_700_000_000_000);
-    let process = on.start({ clock });
-    let session = await process.hold.session("a");
-    expect(wantedBy(session)).toEqual([]);
-    /** Saves without a checkpoint, kills the process, and opens the session in another. */
-    const killed = async () => {
-      const live = wantedBy(session);
-      await session.model(async () => "unused", { key: `${session.messages.length}` });
-      process.kill();
-      process = (on as Processes).start({ clock });
-      session = await process.hold.session("a");
-      expect(wantedBy(session)).toEqual(live);
-    };
-    session.append(user("go"));
-    expect(wantedBy(session)).toEqual(["before-step"]);
-    await killed();
-    session.append(asks("1", "2"));
-    expect(wantedBy(session)).toEqual(["after-model"]);
-    await killed();
-    session.append(answers("1"));
-    // Between two answers of one reply.
-    expect(wantedBy(session)).toEqual(["3 messages"]);
-    session.append(answers("2"));
-    await killed();
-    expect(wantedBy(session)).toEqual(["after-tool", "before-step", "3 messages"]);
-    await session.checkpoint();
-    expect(wantedBy(session)).toEqual([]);
-    clock.advance(2 * MINUTE);
-    // Time alone is no reason: nothing came.
-    expect(wantedBy(session)).toEqual([]);
-    session.append(reply("One."));
-    expect(wantedBy(session)).toEqual(["after-model", "minute", "function"]);
-    session.append(user("more"), reply("Two."));
-    await killed();
-    expect(wantedBy(session)).toEqual(["after-model", "2 steps", "3 messages", "minute", "function"]);
-    await session.checkpoint();
-    session.set("plan", 1);
-    clock.advance(MINUTE);
-    expect(wantedBy(session)).toEqual(["minute"]);
-    session.unset("plan");
-    await session.checkpoint();
-    await session.effect("look", {}, { mode: "keyed", key: "k" }, () => "seen");
-    expect(wantedBy(session)).toEqual(["after-tool"]);
-    await killed();
-    expect(wantedBy(session)).toEqual(["after-tool"]);
-    await session.close({ discard: true });
-  });
+describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"))(
+  "on $name",
+  ({ address }) => {
+    test("each strategy answers from what came since the last checkpoint, and the same after a kill", async () => {
+      on = await Processes.on(address());
+      const clock = manualClock(1_700_000_000_000);
+      let process = on.start({ clock });
+      let session = await process.hold.session("a");
+      expect(wantedBy(session)).toEqual([]);
+      /** Saves without a checkpoint, kills the process, and opens the session in another. */
+      const killed = async () => {
+        const live = wantedBy(session);
+        await session.model(async () => "unused", { key: `${session.messages.length}` });
+        process.kill();
+        process = (on as Processes).start({ clock });
+        session = await process.hold.session("a");
+        expect(wantedBy(session)).toEqual(live);
+      };
+      session.append(user("go"));
+      expect(wantedBy(session)).toEqual(["before-step"]);
+      await killed();
+      session.append(asks("1", "2"));
+      expect(wantedBy(session)).toEqual(["after-model"]);
+      await killed();
+      session.append(answers("1"));
+      // Between two answers of one reply.
+      expect(wantedBy(session)).toEqual(["3 messages"]);
+      session.append(answers("2"));
+      await killed();
+      expect(wantedBy(session)).toEqual(["after-tool", "before-step", "3 messages"]);
+      await session.checkpoint();
+      expect(wantedBy(session)).toEqual([]);
+      clock.advance(2 * MINUTE);
+      // Time alone is no reason: nothing came.
+      expect(wantedBy(session)).toEqual([]);
+      session.append(reply("One."));
+      expect(wantedBy(session)).toEqual(["after-model", "minute", "function"]);
+      session.append(user("more"), reply("Two."));
+      await killed();
+      expect(wantedBy(session)).toEqual([
+        "after-model",
+        "2 steps",
+        "3 messages",
+        "minute",
+        "function",
+      ]);
+      await session.checkpoint();
+      session.set("plan", 1);
+      clock.advance(MINUTE);
+      expect(wantedBy(session)).toEqual(["minute"]);
+      session.unset("plan");
+      await session.checkpoint();
+      await session.effect("look", {}, { mode: "keyed", key: "k" }, () => "seen");
+      expect(wantedBy(session)).toEqual(["after-tool"]);
+      await killed();
+      expect(wantedBy(session)).toEqual(["after-tool"]);
+      await session.close({ discard: true });
+    });
 
-  test("after a fork and a rewind the counts begin at the checkpoint that was gone back to", async () => {
-    on = await Processes.on(address());
-    const clock = manualClock(1_700_000_000_000);
-    const { hold } = on.start({ clock });
-    const session = await hold.session("a");
-    session.append(user("1"));
-    const first = await session.checkpoint();
-    session.append(user("2"), user("3"), user("4"));
-    expect(session.shouldCheckpoint({ everyMessages: 3 })).toBe(true);
-    await session.checkpoint();
-    clock.advance(2 * MINUTE);
-    const fork = await session.fork(first.id);
-    await session.rewind(first.id);
-    for (const one of [session, fork]) {
-      expect(wantedBy(one)).toEqual([]);
-      one.append(user("5"), user("6"));
-      expect(one.shouldCheckpoint({ everyMessages: 3 })).toBe(false);
-      one.append(user("7"));
-      expect(one.shouldCheckpoint({ everyMessages: 3 })).toBe(true);
-      expect(one.shouldCheckpoint({ everyMs: MINUTE })).toBe(one === session);
-      await one.close({ discard: true });
-    }
-  });
-});
+    test("after a fork and a rewind the counts begin at the checkpoint that was gone back to", async () => {
+      on = await Processes.on(address());
+      const clock = manualClock(1_700_000_000_000);
+      const { hold } = on.start({ clock });
+      const session = await hold.session("a");
+      session.append(user("1"));
+      const first = await session.checkpoint();
+      session.append(user("2"), user("3"), user("4"));
+      expect(session.shouldCheckpoint({ everyMessages: 3 })).toBe(true);
+      await session.checkpoint();
+      clock.advance(2 * MINUTE);
+      const fork = await session.fork(first.id);
+      await session.rewind(first.id);
+      for (const one of [session, fork]) {
+        expect(wantedBy(one)).toEqual([]);
+        one.append(user("5"), user("6"));
+        expect(one.shouldCheckpoint({ everyMessages: 3 })).toBe(false);
+        one.append(user("7"));
+        expect(one.shouldCheckpoint({ everyMessages: 3 })).toBe(true);
+        expect(one.shouldCheckpoint({ everyMs: MINUTE })).toBe(one === session);
+        await one.close({ discard: true });
+      }
+    });
+  },
+);
 
 test("a function is told what came since the last checkpoint", async () => {
   on = await Processes.on("memory:");
@@ -125,8 +143,16 @@ test("a function is told what came since the last checkpoint", async () => {
 test("a strategy that is none is refused, and so is a session that is closed", async () => {
   on = await Processes.on("memory:");
   const session = await on.start().hold.session("a");
-  for (const strategy of ["sometimes", {}, { everyMessages: 0 }, { everyMessages: 1, everyMs: 1 }, null])
-    expect(() => session.shouldCheckpoint(strategy as never)).toThrow(expect.objectContaining(coded("INVALID_OPTION")));
+  for (const strategy of [
+    "sometimes",
+    {},
+    { everyMessages: 0 },
+    { everyMessages: 1, everyMs: 1 },
+    null,
+  ])
+    expect(() => session.shouldCheckpoint(strategy as never)).toThrow(
+      expect.objectContaining(coded("INVALID_OPTION")),
+    );
   await session.close();
   expect(() => session.shouldCheckpoint()).toThrow(expect.objectContaining(coded("CLOSED")));
 });

@@ -1,6 +1,6 @@
 /**
- * Two callers on one store, with one of them stopped at an await while the other runs: every such order is legal between processes, so
- * every one must leave a sound store.
+ * Two callers on one store, with one of them stopped at an await while the other runs: every such
+ * order is legal between processes, so every one must leave a sound store.
  */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { Holdfast } from "../../../src/holdfast.js";
@@ -13,7 +13,8 @@ import { stores } from "../../support/stores.js";
 
 type Hooks = Partial<Record<`${"before" | "after"} ${keyof Store}`, () => Promise<void>>>;
 
-const code = (expected: string) => expect.objectContaining({ code: expected }) as unknown as HoldfastError;
+const code = (expected: string) =>
+  expect.objectContaining({ code: expected }) as unknown as HoldfastError;
 
 /** Runs each hook the first time its moment comes. */
 function hooked(store: Store, hooks: Hooks): Store {
@@ -66,12 +67,21 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
   const isSound = async (hold: Holdfast) => {
     expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
     for (const { id: session } of (await hold.sessions.list({ limit: 100 })).items) {
-      for (const { id } of (await hold.checkpoints.list(session, { limit: 1000, lines: "all" })).items) await hold.checkpoints.state(id);
+      for (const { id } of (await hold.checkpoints.list(session, { limit: 1000, lines: "all" }))
+        .items)
+        await hold.checkpoints.state(id);
     }
   };
 
   test("saves that land while a line is pruned are kept", { timeout: 30_000 }, async () => {
-    for (const moment of ["before lines", "after lines", "before saves", "after saves", "before replace", "after replace"] as const) {
+    for (const moment of [
+      "before lines",
+      "after lines",
+      "before saves",
+      "after saves",
+      "before replace",
+      "after replace",
+    ] as const) {
       const { free, stopped } = await two();
       const session = await free.session("a");
       await work(session, runs(20, 60));
@@ -87,7 +97,9 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
     }
   });
 
-  test("a fork that is begun in the middle of a prune loads, or is refused", { timeout: 30_000 }, async () => {
+  test("a fork that is begun in the middle of a prune loads, or is refused", {
+    timeout: 30_000,
+  }, async () => {
     for (const moment of eachNth(2, ["after lines", "before replace", "after replace"] as const)) {
       const { free, stopped } = await two();
       const session = await free.session("a");
@@ -97,7 +109,11 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
       const pruning = stopped({
         [moment]: async () => {
           for (const n of [3, 205, 440])
-            answers.push(await free.fork(made[n] as string, { id: `f${n}` }).catch((error: HoldfastError) => error.code));
+            answers.push(
+              await free
+                .fork(made[n] as string, { id: `f${n}` })
+                .catch((error: HoldfastError) => error.code),
+            );
         },
       });
       await pruning.checkpoints.prune("a", { keep: 3 });
@@ -126,7 +142,12 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
   });
 
   test("two prunes at once leave a sound line", { timeout: 30_000 }, async () => {
-    for (const moment of eachNth(2, ["after lines", "after saves", "before replace", "after replace"] as const)) {
+    for (const moment of eachNth(2, [
+      "after lines",
+      "after saves",
+      "before replace",
+      "after replace",
+    ] as const)) {
       const { free, stopped } = await two();
       const session = await free.session("a");
       await work(session, 300);
@@ -152,7 +173,8 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
       await free.fork((await old.checkpoint()).id, { id: fork });
       await free.sessions.delete("a");
     };
-    // Once before it is first tried, and once more when it has learnt of that and is about to try again.
+    // Once before it is first tried, and once more when it has learnt of that and is about to try
+    // again.
     const late = stopped({ "after session": liveAndDie, "after buriedEpoch": liveAndDie });
     const young = await late.session("a");
     young.set("who", "young");
@@ -174,7 +196,10 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
     session.append({ role: "user", content: "after" });
     await session.checkpoint();
     await session.close();
-    expect((await free.session("a")).messages.map(({ content }) => content)).toEqual(["0", "after"]);
+    expect((await free.session("a")).messages.map(({ content }) => content)).toEqual([
+      "0",
+      "after",
+    ]);
   });
 
   test("a cancel is not lost where the holder closes before it looked", async () => {
@@ -186,7 +211,12 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
   });
 
   test("verify does not accuse a store whose holder goes on meanwhile", async () => {
-    for (const moment of ["after anchors", "after lines", "after saves", "after sessions"] as const) {
+    for (const moment of [
+      "after anchors",
+      "after lines",
+      "after saves",
+      "after sessions",
+    ] as const) {
       const { free, stopped } = await two();
       const session = await free.session("a");
       await work(session, 5);
@@ -211,11 +241,15 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
         await made.close();
       },
     ],
-    ["sessions that are only opened", async (free: Holdfast, _: Session, n: number) => (await free.session(`s${n % 9}`)).close()],
+    [
+      "sessions that are only opened",
+      async (free: Holdfast, _: Session, n: number) => (await free.session(`s${n % 9}`)).close(),
+    ],
   ])("%s that follow each other without end let timers run", async (_, again) => {
     const { free } = await two();
     const session = await free.session("a");
-    // A disk or a machine that is slow may hold up one of them for long. But once a timer is late, it is not made to wait for many more.
+    // A disk or a machine that is slow may hold up one of them for long. But once a timer is late,
+    // it is not made to wait for many more.
     let late = 0;
     let most = 0;
     let ran = performance.now();
@@ -246,7 +280,8 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
     await (await session.fork(id, { id: "by the holder" })).close();
     expect(await free.sessions.get("by the holder")).toMatchObject(kept);
     expect(await free.fork(id, { id: "by another" })).toMatchObject(kept);
-    for (const fork of ["keeps it", "by the holder", "by another"]) await free.sessions.delete(fork);
+    for (const fork of ["keeps it", "by the holder", "by another"])
+      await free.sessions.delete(fork);
     await expect(session.fork(id, { id: "stolen" })).rejects.toEqual(code("NOT_FOUND"));
     await expect(free.fork(id, { id: "stolen" })).rejects.toEqual(code("NOT_FOUND"));
   });
@@ -265,7 +300,9 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
   test("a session that is deleted while a list is put together is not called damaged", async () => {
     const { free, stopped } = await two();
     for (const id of ["a", "b"]) await work(await free.session(id), 1);
-    const listing = stopped({ "after sessions": async () => void (await free.sessions.delete("a")) });
+    const listing = stopped({
+      "after sessions": async () => void (await free.sessions.delete("a")),
+    });
     expect((await listing.sessions.list()).damaged).toBeUndefined();
     expect((await listing.sessions.list()).items.map(({ id }) => id)).toEqual(["b"]);
   });

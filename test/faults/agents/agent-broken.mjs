@@ -1,4 +1,7 @@
-/** Stores that break their word, for the negative controls: whoever checks the children that work on them must notice. */
+/**
+ * Stores that break their word, for the negative controls: whoever checks the children that work on
+ * them must notice.
+ */
 import { open } from "../../../dist/core/journal/open-save.js";
 import { firstSeq } from "../../../dist/core/journal/save.js";
 import { seal } from "../../../dist/core/journal/seal-save.js";
@@ -13,10 +16,14 @@ export function wrapped(store, calls) {
   });
 }
 
-const carries = (changes, is) => changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes(`"is":"${is}"`)));
+const carries = (changes, is) =>
+  changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes(`"is":"${is}"`)));
 const never = () => new Promise(() => {});
 
-/** Says that a change with such an event is kept, and keeps neither it nor anything that comes after it. */
+/**
+ * Says that a change with such an event is kept, and keeps neither it nor anything that comes after
+ * it.
+ */
 export function forgetful(store, is) {
   let isOver = false;
   return wrapped(store, {
@@ -28,7 +35,10 @@ export function forgetful(store, is) {
   });
 }
 
-/** Reads journals without the outcomes of keyed calls that have no name, sealed as if there had never been any. What people said stays. */
+/**
+ * Reads journals without the outcomes of keyed calls that have no name, sealed as if there had
+ * never been any. What people said stays.
+ */
 export function stripped(store) {
   /** What the digest of each save has become. */
   const became = new Map();
@@ -37,11 +47,16 @@ export function stripped(store) {
   const withoutOutcome = (record) => {
     const { effect, base } = record;
     if (effect?.is === "intent" && isKeyed(effect)) keyed.add(effect.id);
-    if (effect?.is === "done" && effect.by === undefined && keyed.has(effect.id)) return { unset: "nothing" };
+    if (effect?.is === "done" && effect.by === undefined && keyed.has(effect.id))
+      return { unset: "nothing" };
     if (base?.course?.effects === undefined) return record;
     const effects = base.course.effects.map(({ phase, ...call }) => {
       if (isKeyed(call)) keyed.add(call.id);
-      return { ...call, phase: phase === "done" && isKeyed(call) && call.call && call.by === undefined ? "begun" : phase };
+      return {
+        ...call,
+        phase:
+          phase === "done" && isKeyed(call) && call.call && call.by === undefined ? "begun" : phase,
+      };
     });
     return { ...record, base: { ...base, course: { ...base.course, effects } } };
   };

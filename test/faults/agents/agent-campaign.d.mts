@@ -18,7 +18,12 @@ export interface AgentResult {
   readonly ms: number;
   readonly wrong: readonly string[];
 }
-export type Broken = "forgets-intents" | "forgets-outcomes" | "strips-outcomes" | "check-says-retry" | "errors-as-outcomes";
+export type Broken =
+  | "forgets-intents"
+  | "forgets-outcomes"
+  | "strips-outcomes"
+  | "check-says-retry"
+  | "errors-as-outcomes";
 export interface CampaignOptions<B, R> {
   readonly kills: number;
   readonly seed: number;
@@ -29,10 +34,17 @@ export interface CampaignOptions<B, R> {
 }
 export interface Turn {
   readonly input: string;
-  readonly replies: readonly (readonly { readonly id: string; readonly name: string; readonly arguments: object }[])[];
+  readonly replies: readonly (readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly arguments: object;
+  }[])[];
 }
 export interface StageOptions<B, S> {
-  /** A child is killed when it reaches the first of these points, the next child at the second, and so on. */
+  /**
+   * A child is killed when it reaches the first of these points, the next child at the second, and
+   * so on.
+   */
   readonly at: readonly string[];
   readonly script: S;
   readonly broken?: B;

@@ -1,4 +1,7 @@
-/** Runs an agent over sessions until it is killed, or nothing is left to do. At one point of those it is told it says so, and stands still. */
+/**
+ * Runs an agent over sessions until it is killed, or nothing is left to do. At one point of those
+ * it is told it says so, and stands still.
+ */
 import { agent } from "../../../dist/index.js";
 import { say } from "../../support/children/said.mjs";
 import { forgetful, stripped } from "./agent-broken.mjs";
@@ -56,7 +59,12 @@ async function goOn(id) {
     result = await bound.run(id, turns[turn].input, { key: String(turn) });
   }
   const { status, pending = [], error, reason } = result;
-  return { status, error, reason, pending: pending.map(({ effectId, status: is }) => ({ effectId, is })) };
+  return {
+    status,
+    error,
+    reason,
+    pending: pending.map(({ effectId, status: is }) => ({ effectId, is })),
+  };
 }
 
 await rounds(child, hold, goOn);

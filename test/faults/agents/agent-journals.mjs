@@ -1,6 +1,7 @@
 /**
- * What is known of one store and its ledger while children are killed over it, and what must be so. Nothing here asks the runtime what it
- * thinks: the journal is read from the store as it stands, save by save, and the ledger is the truth about the world.
+ * What is known of one store and its ledger while children are killed over it, and what must be so.
+ * Nothing here asks the runtime what it thinks: the journal is read from the store as it stands,
+ * save by save, and the ledger is the truth about the world.
  */
 import { instant } from "./agent-points.mjs";
 import { acts } from "./agent-script.mjs";
@@ -18,7 +19,9 @@ export class Journals {
   #byKey = new Map();
   ledger;
   #declared;
-  /** Of the ledger, as it was at the last look; and how many of them were held against the journals. */
+  /**
+   * Of the ledger, as it was at the last look; and how many of them were held against the journals.
+   */
   #lines = [];
   #heard = 0;
   counts = { acknowledged: 0, calls: 0, acts: 0, deduped: 0, settled: 0, checked: 0 };
@@ -36,16 +39,19 @@ export class Journals {
   hear(lines) {
     for (const line of lines) {
       if (line.fault) this.wrong.push(`the child failed: ${line.fault}`);
-      for (const save of line.saved ?? []) this.#acknowledged.set(`${save.line}-${save.seq}`, { ...save, n: line.n });
+      for (const save of line.saved ?? [])
+        this.#acknowledged.set(`${save.line}-${save.seq}`, { ...save, n: line.n });
     }
     this.counts.acknowledged = this.#acknowledged.size;
   }
 
   /** Reads what is new in the journals and in the ledger, and holds the one against the other. */
   async look(store) {
-    // First the ledger: what reaches it while the journals are read is held against them the next time.
+    // First the ledger: what reaches it while the journals are read is held against them the next
+    // time.
     this.#lines = [...this.ledger.read()];
-    for (const { id, head } of await store.sessions({ limit: PAGE })) await this.#readLine(store, head.line, id);
+    for (const { id, head } of await store.sessions({ limit: PAGE }))
+      await this.#readLine(store, head.line, id);
     for (const [place, { check, session }] of this.#acknowledged) {
       if (this.#found.get(place) === check) continue;
       this.wrong.push(`save ${place} of ${session} was acknowledged and is gone`);
@@ -62,21 +68,30 @@ export class Journals {
     this.effects = new Map();
     this.counts.checked = 0;
     await this.look(store);
-    for (const [place, check] of found) if (this.#found.get(place) !== check) this.wrong.push(`save ${place} was there and is gone`);
+    for (const [place, check] of found)
+      if (this.#found.get(place) !== check) this.wrong.push(`save ${place} was there and is gone`);
   }
 
   async #readLine(store, line, session) {
     for (;;) {
       const from = (this.#ends.get(line) ?? 0) + 1;
-      const saves = await store.saves(line, { from, to: Number.MAX_SAFE_INTEGER, limit: PAGE, items: true, state: true });
+      const saves = await store.saves(line, {
+        from,
+        to: Number.MAX_SAFE_INTEGER,
+        limit: PAGE,
+        items: true,
+        state: true,
+      });
       for (const save of saves) {
         const place = `${line}-${save.seq}`;
         this.#found.set(place, save.check);
         this.#ends.set(line, save.seq);
         // What nobody acknowledged was there when it was found, at the latest.
         const when = this.#acknowledged.get(place)?.n ?? instant();
-        for (const record of JSON.parse(save.state ?? "[]")) this.#record(record, session, when, save.at);
-        for (const record of JSON.parse(save.items ?? "[]")) if (record.status !== undefined) this.state(record, session, when);
+        for (const record of JSON.parse(save.state ?? "[]"))
+          this.#record(record, session, when, save.at);
+        for (const record of JSON.parse(save.items ?? "[]"))
+          if (record.status !== undefined) this.state(record, session, when);
       }
       if (saves.length < PAGE) return;
     }
@@ -87,7 +102,10 @@ export class Journals {
     if (record.turn !== undefined) this.turn(record.turn, session, at);
   }
 
-  /** Told of every status that is recorded, and when that was at the latest; of every turn, and when by the wall. */
+  /**
+   * Told of every status that is recorded, and when that was at the latest; of every turn, and when
+   * by the wall.
+   */
   state() {}
   turn() {}
 
@@ -114,7 +132,8 @@ export class Journals {
     effect.last = is;
     if (is === "begun") {
       effect.attempts += 1;
-      if (isOver(effect)) this.wrong.push(`${name(effect)} was begun again after its outcome was recorded`);
+      if (isOver(effect))
+        this.wrong.push(`${name(effect)} was begun again after its outcome was recorded`);
     }
     if (is === "doubt" || is === "waits") effect.asked += 1;
     if (is === "doubt") effect.isDoubtful = true;
@@ -129,7 +148,9 @@ export class Journals {
 
   // ---- at every kill
 
-  /** The calls that reached the world since the last look, against what the journal says of them. */
+  /**
+   * The calls that reached the world since the last look, against what the journal says of them.
+   */
   #hold() {
     for (const line of this.#lines.slice(this.#heard)) {
       this.counts.calls += 1;
@@ -144,7 +165,8 @@ export class Journals {
         continue;
       }
       const calls = this.#under(line.key).length;
-      if (acts(effect) && calls > effect.attempts) this.wrong.push(`${what} was called ${calls} times and begun ${effect.attempts} times`);
+      if (acts(effect) && calls > effect.attempts)
+        this.wrong.push(`${what} was called ${calls} times and begun ${effect.attempts} times`);
     }
     this.#heard = this.#lines.length;
     for (const effect of this.effects.values()) this.#holdOne(effect);
@@ -160,13 +182,19 @@ export class Journals {
     if (done !== undefined && calls.some((line) => line.n > done.when))
       this.once(effect, `${name(effect)} was called again after its outcome was recorded`);
     const reached = calls.filter(({ did }) => did !== "nothing").length;
-    if (mode === "once" && reached > 1) this.once(effect, `${name(effect)}, to be called once, reached the world ${reached} times`);
+    if (mode === "once" && reached > 1)
+      this.once(effect, `${name(effect)}, to be called once, reached the world ${reached} times`);
     // The call itself, whatever keys it was given; a refund by its order.
     const same = ({ tool, session, callId, args }) =>
       tool === effect.name &&
       session === effect.session &&
-      (effect.named === undefined ? callId === calls[0]?.callId : `refund:${args.order}` === effect.named);
-    const happened = calls.length === 0 ? 0 : this.#lines.filter((line) => line.did === "acted" && same(line)).length;
+      (effect.named === undefined
+        ? callId === calls[0]?.callId
+        : `refund:${args.order}` === effect.named);
+    const happened =
+      calls.length === 0
+        ? 0
+        : this.#lines.filter((line) => line.did === "acted" && same(line)).length;
     if (happened > 1) this.once(effect, `${name(effect)} happened ${happened} times`);
   }
 
@@ -183,13 +211,18 @@ export class Journals {
 
   /** The calls of a session that act on the world and are not over. */
   openIn(session) {
-    return [...this.effects.values()].filter((effect) => effect.session === session && acts(effect) && !isOver(effect));
+    return [...this.effects.values()].filter(
+      (effect) => effect.session === session && acts(effect) && !isOver(effect),
+    );
   }
 
   /** What a person finds out about a call of which nobody knows what became. */
   truth({ key }, rng) {
     const act = this.ledger.actUnder(key);
-    if (act !== undefined) return { result: { receipt: act.receipt, ...(act.args.pad && { pad: "p".repeat(act.args.pad) }) } };
+    if (act !== undefined)
+      return {
+        result: { receipt: act.receipt, ...(act.args.pad && { pad: "p".repeat(act.args.pad) }) },
+      };
     return rng.next() < 0.5 ? { error: "it did not happen" } : { retry: true };
   }
 

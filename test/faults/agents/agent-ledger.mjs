@@ -1,6 +1,7 @@
 /**
- * The world outside: an append-only file with a line for every call that reached it. Whoever is called under a key that it knows answers as it
- * did before. A line that a kill has cut short is no line, and what it would have said has not happened.
+ * The world outside: an append-only file with a line for every call that reached it. Whoever is
+ * called under a key that it knows answers as it did before. A line that a kill has cut short is no
+ * line, and what it would have said has not happened.
  */
 import { closeSync, fstatSync, openSync, readSync, writeSync } from "node:fs";
 
@@ -14,7 +15,8 @@ export class Ledger {
     this.#file = openSync(path, "a+");
     const { size } = fstatSync(this.#file);
     const last = Buffer.alloc(1);
-    if (size > 0 && readSync(this.#file, last, 0, 1, size - 1) === 1 && last[0] !== 10) writeSync(this.#file, "\n");
+    if (size > 0 && readSync(this.#file, last, 0, 1, size - 1) === 1 && last[0] !== 10)
+      writeSync(this.#file, "\n");
   }
 
   /** The lines of others since the last look, and one's own. */

@@ -1,9 +1,15 @@
-/** Where a child stands still to be killed: around the commits of its store, and wherever its tools say so. */
+/**
+ * Where a child stands still to be killed: around the commits of its store, and wherever its tools
+ * say so.
+ */
 
 import { hear, say } from "../../support/children/said.mjs";
 import { wrapped } from "./agent-broken.mjs";
 
-/** When something was, by a clock that all processes of the machine share: so what came first is known, whoever did it. */
+/**
+ * When something was, by a clock that all processes of the machine share: so what came first is
+ * known, whoever did it.
+ */
 export const instant = () => Number(process.hrtime.bigint() / 1_000n);
 
 /** By what a save carries: the points before and after it is committed. */
@@ -21,7 +27,9 @@ const AROUND = {
 };
 
 const carries = (changes, text) =>
-  changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes(text) || save.items?.includes(text)));
+  changes.some(({ saves = [] }) =>
+    saves.some(({ save }) => save.state?.includes(text) || save.items?.includes(text)),
+  );
 
 export class Points {
   #stopAt;
@@ -31,7 +39,10 @@ export class Points {
     this.#stopAt = stopAt;
   }
 
-  /** Stands still where it was told to, and nothing of this process moves, until it is killed or told to go on. */
+  /**
+   * Stands still where it was told to, and nothing of this process moves, until it is killed or
+   * told to go on.
+   */
   at(point) {
     const nth = (this.#reached.get(point) ?? 0) + 1;
     this.#reached.set(point, nth);
@@ -44,7 +55,9 @@ export class Points {
   around(store) {
     return wrapped(store, {
       apply: async (changes, docs) => {
-        const points = Object.keys(AROUND).flatMap((text) => (carries(changes, text) ? [AROUND[text]] : []));
+        const points = Object.keys(AROUND).flatMap((text) =>
+          carries(changes, text) ? [AROUND[text]] : [],
+        );
         for (const [before] of points) this.at(before);
         const applied = await store.apply(changes, docs);
         const saves = changes.flatMap(({ session, saves = [] }) =>

@@ -1,4 +1,7 @@
-/** What the children of the campaigns have in common: they are told what to do, open the store, and run sessions until nothing is left. */
+/**
+ * What the children of the campaigns have in common: they are told what to do, open the store, and
+ * run sessions until nothing is left.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { baseTuning } from "../../../dist/core/journal/fold.js";
 import { leaseOf } from "../../../dist/engine/records/rows.js";
@@ -39,17 +42,20 @@ async function letGo(store) {
   }
 }
 
-/** Runs all sessions as far as they go, says how far that was, and begins again when it is told to. */
+/**
+ * Runs all sessions as far as they go, says how far that was, and begins again when it is told to.
+ */
 export async function rounds({ store, order: { sessions, ...order } }, hold, goOn) {
   const round = async (told) => {
     const left = [...sessions];
     const ends = [];
     const lane = async () => {
-      for (let id = left.shift(); id !== undefined; id = left.shift()) ends.push({ session: id, ...(await goOn(id, told)) });
+      for (let id = left.shift(); id !== undefined; id = left.shift())
+        ends.push({ session: id, ...(await goOn(id, told)) });
     };
     await Promise.all([lane(), lane(), lane()]);
-    // Waiting for orders stops everything: what a superseded holder tells the next one may be on its way, and an aide of a call that was
-    // cut notes what became of its own.
+    // Waiting for orders stops everything: what a superseded holder tells the next one may be on
+    // its way, and an aide of a call that was cut notes what became of its own.
     if (ends.some(({ status }) => status === "stopped")) await sleep(100);
     await letGo(store);
     return ends;

@@ -1,4 +1,7 @@
-/** E4, D5: a session whose holder was killed, or stopped for longer than its lease lasts, while it was inside a call. */
+/**
+ * E4, D5: a session whose holder was killed, or stopped for longer than its lease lasts, while it
+ * was inside a call.
+ */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
@@ -24,7 +27,9 @@ function scene(tool: string) {
   const path = join(directory, "ledger");
   const ledger = new Ledger(path);
   let run = 0;
-  const visit = async <T>(look: (store: Awaited<ReturnType<typeof openStore>>) => Promise<T>): Promise<T> => {
+  const visit = async <T>(
+    look: (store: Awaited<ReturnType<typeof openStore>>) => Promise<T>,
+  ): Promise<T> => {
     const store = await openStore(address);
     try {
       return await look(store);
@@ -32,13 +37,31 @@ function scene(tool: string) {
       await store.close();
     }
   };
-  const scripts = { s0: [{ input: "s0: turn 0", replies: [[{ id: "0.0", name: tool, arguments: {} }]] }] };
-  const child = async ({ at, ...o }: { readonly at?: string; readonly leaseMs?: number; readonly timeoutMs?: number } = {}) => {
+  const scripts = {
+    s0: [{ input: "s0: turn 0", replies: [[{ id: "0.0", name: tool, arguments: {} }]] }],
+  };
+  const child = async ({
+    at,
+    ...o
+  }: {
+    readonly at?: string;
+    readonly leaseMs?: number;
+    readonly timeoutMs?: number;
+  } = {}) => {
     const started = start(new URL("./agent-child.mjs", import.meta.url));
     children.push(started);
     await started.heard((line) => line.ready);
     const stopAt = at === undefined ? {} : { stopAt: { point: at, nth: 1 } };
-    started.tell({ address, ledger: path, seed: 1, run: run++, sessions: ["s0"], scripts, ...stopAt, ...o });
+    started.tell({
+      address,
+      ledger: path,
+      seed: 1,
+      run: run++,
+      sessions: ["s0"],
+      scripts,
+      ...stopAt,
+      ...o,
+    });
     return started;
   };
   return {
@@ -50,7 +73,13 @@ function scene(tool: string) {
       visit(async (store) => {
         const head = (await store.session("s0"))?.head;
         if (head === undefined) return [];
-        const saves = await store.saves(head.line, { from: 1, to: 1e9, limit: 1_000, items: true, state: true });
+        const saves = await store.saves(head.line, {
+          from: 1,
+          to: 1e9,
+          limit: 1_000,
+          items: true,
+          state: true,
+        });
         return [head.text, ...saves.map(({ seq, check }) => `${seq} ${check}`)];
       }),
   };
@@ -58,7 +87,9 @@ function scene(tool: string) {
 
 /** What a child answers when it can do no more. */
 async function idle(child: Child, from = 0): Promise<Line> {
-  return (await child.heard((line) => line.idle !== undefined || line.fault !== undefined, { from })).idle?.[0];
+  return (
+    await child.heard((line) => line.idle !== undefined || line.fault !== undefined, { from })
+  ).idle?.[0];
 }
 
 /** Stands at a point, is stopped there, and will go on as soon as it is woken. */
@@ -89,26 +120,31 @@ test.each([
   { at: "inside-tool-after-act", calls: ["acted by 0", "deduped by 1"], waits: true },
   { at: "after-tool", calls: ["acted by 0", "deduped by 1"], waits: true },
   { at: "after-outcome", calls: ["acted by 0"], waits: false },
-])("a holder that is stopped past its lease $at changes nothing when it is woken", async ({ at, calls, waits }) => {
-  const { child, did, journal, visit } = scene("charge");
-  const began = performance.now();
-  const holder = await child({ at, leaseMs: 300, timeoutMs: TIME_MS });
-  await stopped(holder, at);
-  const next = await child({ leaseMs: 300, timeoutMs: TIME_MS });
-  expect(await idle(next)).toMatchObject({ status: "completed" });
-  // Whoever took over waited until the call must have ended.
-  if (waits) expect(performance.now() - began).toBeGreaterThan(TIME_MS);
-  const before = await journal();
-  holder.signal("SIGCONT");
-  expect(await idle(holder)).toMatchObject({ status: "stopped", reason: "superseded" });
-  expect(await journal()).toEqual(before);
-  expect(did()).toEqual(calls);
-  // What it answered too late waits for the next holder, who has no use for it.
-  const third = await child();
-  expect(await idle(third)).toMatchObject({ status: "completed" });
-  expect(await visit((store) => store.inbox("s0", { dueBy: Number.MAX_SAFE_INTEGER, limit: 10 }))).toEqual([]);
-  expect(did()).toEqual(calls);
-});
+])(
+  "a holder that is stopped past its lease $at changes nothing when it is woken",
+  async ({ at, calls, waits }) => {
+    const { child, did, journal, visit } = scene("charge");
+    const began = performance.now();
+    const holder = await child({ at, leaseMs: 300, timeoutMs: TIME_MS });
+    await stopped(holder, at);
+    const next = await child({ leaseMs: 300, timeoutMs: TIME_MS });
+    expect(await idle(next)).toMatchObject({ status: "completed" });
+    // Whoever took over waited until the call must have ended.
+    if (waits) expect(performance.now() - began).toBeGreaterThan(TIME_MS);
+    const before = await journal();
+    holder.signal("SIGCONT");
+    expect(await idle(holder)).toMatchObject({ status: "stopped", reason: "superseded" });
+    expect(await journal()).toEqual(before);
+    expect(did()).toEqual(calls);
+    // What it answered too late waits for the next holder, who has no use for it.
+    const third = await child();
+    expect(await idle(third)).toMatchObject({ status: "completed" });
+    expect(
+      await visit((store) => store.inbox("s0", { dueBy: Number.MAX_SAFE_INTEGER, limit: 10 })),
+    ).toEqual([]);
+    expect(did()).toEqual(calls);
+  },
+);
 
 test("what a stopped holder answers late settles a call that is still open", async () => {
   const { child, did } = scene("post");

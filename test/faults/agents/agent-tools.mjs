@@ -1,4 +1,7 @@
-/** What the tools of a campaign do: they reach the world, which is a ledger, and behave there as their arguments say. */
+/**
+ * What the tools of a campaign do: they reach the world, which is a ledger, and behave there as
+ * their arguments say.
+ */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { NotDone } from "../../../dist/index.js";
@@ -25,25 +28,52 @@ export class Tools {
     return this.#rng.next() < 0.5 ? undefined : sleep(this.#rng.between(0, 3));
   }
 
-  /** Acts, unless it is refused or was known. `where`: what its points are called by. `says`: what else the ledger is to hold. */
-  async act(name, args, { key, callId, session, set }, { where = "inside-tool", says, entered = instant() } = {}) {
+  /**
+   * Acts, unless it is refused or was known. `where`: what its points are called by. `says`: what
+   * else the ledger is to hold.
+   */
+  async act(
+    name,
+    args,
+    { key, callId, session, set },
+    { where = "inside-tool", says, entered = instant() } = {},
+  ) {
     await this.aMoment();
     this.#points.at(`${where}-before-act`);
     const before = this.#ledger.under(key);
     const how = args.course?.[before.length] ?? "act";
-    const line = { tool: name, key, args, session: session.id, callId, pid: process.pid, run: this.#run, entered, ...says };
+    const line = {
+      tool: name,
+      key,
+      args,
+      session: session.id,
+      callId,
+      pid: process.pid,
+      run: this.#run,
+      entered,
+      ...says,
+    };
     if (how === "refuse") {
       this.#ledger.write({ ...line, n: instant(), did: "nothing" });
       throw new NotDone("refused");
     }
-    const known = this.#declared[name].mode === "keyed" ? before.find(({ did }) => did === "acted") : undefined;
+    const known =
+      this.#declared[name].mode === "keyed" ? before.find(({ did }) => did === "acted") : undefined;
     const receipt = known?.receipt ?? randomUUID();
-    this.#ledger.write({ ...line, n: instant(), did: known === undefined ? "acted" : "deduped", receipt });
+    this.#ledger.write({
+      ...line,
+      n: instant(),
+      did: known === undefined ? "acted" : "deduped",
+      receipt,
+    });
     this.#points.at(`${where}-after-act`);
     await this.aMoment();
     if (how === "hang") await new Promise(() => {});
     // The broken tool takes every failure for one before the act.
-    if (how === "drop") throw this.#broken === "errors-as-outcomes" ? new NotDone("socket hang up") : new Error("socket hang up");
+    if (how === "drop")
+      throw this.#broken === "errors-as-outcomes"
+        ? new NotDone("socket hang up")
+        : new Error("socket hang up");
     set(callId, receipt);
     return { receipt, ...(args.pad && { pad: "p".repeat(args.pad) }) };
   }
@@ -55,7 +85,8 @@ export class Tools {
     const act = this.#ledger.actUnder(key);
     if (this.#broken === "check-says-retry") return { retry: true };
     if (this.#broken === "check-says-nothing-happened") return { error: "it did not happen" };
-    if (act !== undefined) return { result: { receipt: act.receipt, ...(args.pad && { pad: "p".repeat(args.pad) }) } };
+    if (act !== undefined)
+      return { result: { receipt: act.receipt, ...(args.pad && { pad: "p".repeat(args.pad) }) } };
     return holder === "dead" ? { retry: true } : undefined;
   }
 }

@@ -14,4 +14,8 @@ export function backupCampaign(options: {
   readonly onProgress?: (result: BackupResult) => void;
 }): Promise<BackupResult>;
 export function largeStore(path: string, megabytes: number): Promise<void>;
-export function lookInto(backup: string, to: string, acknowledged: readonly string[]): Promise<readonly string[]>;
+export function lookInto(
+  backup: string,
+  to: string,
+  acknowledged: readonly string[],
+): Promise<readonly string[]>;

@@ -1,4 +1,7 @@
-/** Kills whoever makes backups at random moments, and looks each time whether the store and the backup that was there are whole (B2). */
+/**
+ * Kills whoever makes backups at random moments, and looks each time whether the store and the
+ * backup that was there are whole (B2).
+ */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,7 +15,8 @@ export async function largeStore(path, megabytes) {
   const hold = await open(path);
   const session = await hold.session("large");
   for (let i = 0; i < megabytes; i++) {
-    for (let n = 0; n < 250; n++) session.append({ role: "user", content: `${i} ${n} `.padEnd(4_000, "x") });
+    for (let n = 0; n < 250; n++)
+      session.append({ role: "user", content: `${i} ${n} `.padEnd(4_000, "x") });
     await session.checkpoint();
   }
   await session.complete();
@@ -25,7 +29,8 @@ export async function lookInto(backup, to, acknowledged) {
   const hold = await open(to);
   try {
     const wrong = (await hold.verify()).findings.map(({ code }) => `damaged: ${code}`);
-    for (const id of acknowledged) if ((await hold.checkpoints.get(id)) === undefined) wrong.push(`${id} is gone`);
+    for (const id of acknowledged)
+      if ((await hold.checkpoints.get(id)) === undefined) wrong.push(`${id} is gone`);
     return wrong;
   } finally {
     await hold.close();
@@ -55,7 +60,8 @@ export async function backupCampaign({ seed, kills, torn = false, onProgress = (
       if (!stops) await sleep(rng.between(0, 100));
       await child.end();
       result.kills += 1;
-      if (readdirSync(join(directory, "backups")).some((name) => name.includes(".draft"))) result.left += 1;
+      if (readdirSync(join(directory, "backups")).some((name) => name.includes(".draft")))
+        result.left += 1;
       const to = join(directory, `restored-${result.kills}.db`);
       const wrong = await lookInto(backup, to, acknowledged).catch((error) => [error.message]);
       for (const what of wrong) result.wrong.push(`kill ${result.kills}: ${what}`);
@@ -63,7 +69,8 @@ export async function backupCampaign({ seed, kills, torn = false, onProgress = (
       onProgress(result);
     }
     const hold = await open(path);
-    for (const { code } of (await hold.verify()).findings) result.wrong.push(`the store is damaged: ${code}`);
+    for (const { code } of (await hold.verify()).findings)
+      result.wrong.push(`the store is damaged: ${code}`);
     if (!torn) await hold.backup(backup, { force: true });
     await hold.close();
     result.names = readdirSync(join(directory, "backups"));

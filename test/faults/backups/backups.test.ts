@@ -1,4 +1,7 @@
-/** Backups with real processes: made under writers, killed at random moments, put in the place of a store that others use or were killed in. */
+/**
+ * Backups with real processes: made under writers, killed at random moments, put in the place of a
+ * store that others use or were killed in.
+ */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -49,7 +52,11 @@ test("B1 two processes write all the while: what was acknowledged before is in i
       await sleep(1);
     }
   })();
-  await expect.poll(() => own !== "" && writers.every((writer) => saved(writer).length > 20), { timeout: 20_000 }).toBe(true);
+  await expect
+    .poll(() => own !== "" && writers.every((writer) => saved(writer).length > 20), {
+      timeout: 20_000,
+    })
+    .toBe(true);
   let turns = 0;
   const beat = setInterval(() => (turns += 1), 0);
   const before = writers.flatMap(saved);
@@ -74,7 +81,9 @@ test("B1 two processes write all the while: what was acknowledged before is in i
   expect(told.toSorted((a, b) => a - b)).toEqual(told);
   for (const writer of writers) await writer.end();
   await hold.close();
-  expect(await lookInto(join(directory, "backup.db"), join(directory, "restored.db"), acknowledged)).toEqual([]);
+  expect(
+    await lookInto(join(directory, "backup.db"), join(directory, "restored.db"), acknowledged),
+  ).toEqual([]);
 });
 
 test(`B2 ${KILLS} kills at random moments leave the store and the old backup whole; what is left behind is cleared away`, {
@@ -103,19 +112,36 @@ test("B5 a store that another process has open is not replaced; what a killed on
   await writer.ask({ do: "save", session: "a", text: "after", times: 20 });
   const other = await puppet(undefined);
   // One that is idle has it open as well.
-  expect((await other.ask({ do: "restore", from: backup, to: path, force: true })).error).toMatchObject({ code: "BUSY" });
-  expect(readdirSync(directory).toSorted()).toEqual(["backup.db", "store.db", "store.db-shm", "store.db-wal"]);
+  expect(
+    (await other.ask({ do: "restore", from: backup, to: path, force: true })).error,
+  ).toMatchObject({ code: "BUSY" });
+  expect(readdirSync(directory).toSorted()).toEqual([
+    "backup.db",
+    "store.db",
+    "store.db-shm",
+    "store.db-wal",
+  ]);
   await writer.ask({ do: "save", session: "a", text: "still here" });
   await writer.end();
   expect(statSync(`${path}-wal`).size).toBeGreaterThan(0);
   const restored = await other.ask({ do: "restore", from: backup, to: path, force: true });
-  expect(restored).toMatchObject({ sessions: 1, unfinished: 1, setAside: expect.stringContaining("store.db.replaced-") });
+  expect(restored).toMatchObject({
+    sessions: 1,
+    unfinished: 1,
+    setAside: expect.stringContaining("store.db.replaced-"),
+  });
   expect(readFileSync(backup).equals(bytes), "the backup is as it was").toBe(true);
-  expect(await lookInto(restored.setAside as string, join(directory, "aside.db"), saved(writer))).toEqual([]);
+  expect(
+    await lookInto(restored.setAside as string, join(directory, "aside.db"), saved(writer)),
+  ).toEqual([]);
   const hold = await open(path);
   expect((await hold.verify()).findings).toEqual([]);
   const session = await hold.session("a");
-  expect([session.messages.length, session.head?.id, session.status]).toEqual([1, first[0], "in-doubt"]);
+  expect([session.messages.length, session.head?.id, session.status]).toEqual([
+    1,
+    first[0],
+    "in-doubt",
+  ]);
   await hold.close();
 });
 
@@ -175,11 +201,16 @@ test("no room for a backup, or none for a file so large: a typed error, and noth
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", small]);
   mounts.push(small);
   const hold = await open(path);
-  await expect(hold.backup(join(small, "b.db"))).rejects.toMatchObject({ name: "HoldfastError", code: "DISK_FULL" });
+  await expect(hold.backup(join(small, "b.db"))).rejects.toMatchObject({
+    name: "HoldfastError",
+    code: "DISK_FULL",
+  });
   expect(readdirSync(small)).toEqual([]);
   await hold.backup(join(directory, "b.db"));
   await hold.close();
-  await expect(restoreBackup(join(directory, "b.db"), join(small, "s.db"))).rejects.toMatchObject({ code: "DISK_FULL" });
+  await expect(restoreBackup(join(directory, "b.db"), join(small, "s.db"))).rejects.toMatchObject({
+    code: "DISK_FULL",
+  });
   expect(readdirSync(small)).toEqual([]);
   const child = await puppet(path, ["prlimit", "--fsize=1000000"]);
   expect((await child.ask({ do: "backup", to: join(directory, "c.db") })).error).toMatchObject({

@@ -6,4 +6,6 @@ export interface CrewResult extends DeskResult {
   readonly later: number;
 }
 export type CrewBroken = "drops-turns" | "comes-early" | "keeps-turns";
-export function crewCampaign(options: Omit<CampaignOptions<CrewBroken, CrewResult>, "points">): Promise<CrewResult>;
+export function crewCampaign(
+  options: Omit<CampaignOptions<CrewBroken, CrewResult>, "points">,
+): Promise<CrewResult>;

@@ -29,17 +29,24 @@ const BREAKS = {
   "comes-early": (store) =>
     wrapped(store, {
       inbox: async (session, query) =>
-        (await store.inbox(session, { ...query, dueBy: ALL })).map((mail) => (isTurn(mail.id) ? { ...mail, due: 0 } : mail)),
+        (await store.inbox(session, { ...query, dueBy: ALL })).map((mail) =>
+          isTurn(mail.id) ? { ...mail, due: 0 } : mail,
+        ),
       claim: (query, grant) => store.claim({ ...query, dueBy: ALL }, grant),
     }),
   /** Leaves turns in the inbox that were begun, and does not know them by their key. */
   "keeps-turns": (store) =>
     wrapped(store, {
       inbox: async (session, query) =>
-        (await store.inbox(session, query)).map((mail) => (isTurn(mail.id) ? { ...mail, text: withoutKey(mail.text, session) } : mail)),
+        (await store.inbox(session, query)).map((mail) =>
+          isTurn(mail.id) ? { ...mail, text: withoutKey(mail.text, session) } : mail,
+        ),
       apply: (changes, docs) =>
         store.apply(
-          changes.map(({ drained = [], ...change }) => ({ ...change, drained: drained.filter((id) => !isTurn(id)) })),
+          changes.map(({ drained = [], ...change }) => ({
+            ...change,
+            drained: drained.filter((id) => !isTurn(id)),
+          })),
           docs,
         ),
     }),
@@ -50,6 +57,11 @@ const { order } = child;
 const hold = await opened(child, BREAKS[order.broken]);
 const agents = desk(child);
 // Killed at random, a session may well be unlucky often: none is to be set aside for that.
-const worker = hold.worker({ agents: order.agents.map((name) => hold.agent(agents[name])), concurrency: 3, pollMs: 50, attempts: 1_000 });
+const worker = hold.worker({
+  agents: order.agents.map((name) => hold.agent(agents[name])),
+  concurrency: 3,
+  pollMs: 50,
+  attempts: 1_000,
+});
 await worker.start();
 say({ opened: process.pid });

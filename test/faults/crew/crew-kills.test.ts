@@ -1,6 +1,7 @@
 /**
- * W1 under kill -9: two workers on one store, each killed again and again. Every turn that was submitted is run once and to its end, not before
- * its time, nothing happens twice, and what nobody knows is told.
+ * W1 under kill -9: two workers on one store, each killed again and again. Every turn that was
+ * submitted is run once and to its end, not before its time, nothing happens twice, and what nobody
+ * knows is told.
  */
 import { describe, expect, test } from "vitest";
 import { SEED } from "../../support/random.mjs";
@@ -15,14 +16,21 @@ const places = [
   { name: "postgres", where: { place: inPostgres(postgresUrl()) } },
 ];
 
-test.each(places)(`$name: ${KILLS} kills of two workers`, { timeout: 90_000 + KILLS * 3_000 }, async ({ where }) => {
-  const result = await crewCampaign({ ...where, kills: KILLS, seed: SEED });
-  expect(result.wrong, `seed ${result.seed}`).toEqual([]);
-  expect(result.kills).toBe(KILLS);
-  // Kills that hit nothing would prove nothing.
-  const { acts, settled, approved, denied, signals, cancels, children, turns, later } = result;
-  expect(Math.min(acts, settled, approved, denied, signals, cancels, children, turns, later), JSON.stringify(result)).toBeGreaterThan(0);
-});
+test.each(places)(
+  `$name: ${KILLS} kills of two workers`,
+  { timeout: 90_000 + KILLS * 3_000 },
+  async ({ where }) => {
+    const result = await crewCampaign({ ...where, kills: KILLS, seed: SEED });
+    expect(result.wrong, `seed ${result.seed}`).toEqual([]);
+    expect(result.kills).toBe(KILLS);
+    // Kills that hit nothing would prove nothing.
+    const { acts, settled, approved, denied, signals, cancels, children, turns, later } = result;
+    expect(
+      Math.min(acts, settled, approved, denied, signals, cancels, children, turns, later),
+      JSON.stringify(result),
+    ).toBeGreaterThan(0);
+  },
+);
 
 describe("negative controls", () => {
   const controls: readonly { readonly broken: CrewBroken; readonly says: RegExp }[] = [

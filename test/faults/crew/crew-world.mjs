@@ -4,7 +4,14 @@ import { keyOf } from "../../../dist/engine/records/letters.js";
 import { agent } from "../../../dist/index.js";
 import { DeskWorld } from "../desk/desk-world.mjs";
 
-const SHAPE = { s0: { turns: 2 }, s1: { turns: 2 }, s2: {}, s3: { isLater: true }, s4: { isCut: true }, s5: { isCut: true, isLast: true } };
+const SHAPE = {
+  s0: { turns: 2 },
+  s1: { turns: 2 },
+  s2: {},
+  s3: { isLater: true },
+  s4: { isCut: true },
+  s5: { isCut: true, isLast: true },
+};
 const LATER_MS = 1_500;
 /** So late that a worker which begins such a turn at all begins it early. */
 const MUCH_LATER_MS = 3_600_000;
@@ -27,18 +34,29 @@ export class CrewWorld extends DeskWorld {
     return { shape: SHAPE };
   }
 
-  /** Submits some of what is left to submit, and the same again at times: it is known by its key. */
+  /**
+   * Submits some of what is left to submit, and the same again at times: it is known by its key.
+   */
   async submit(hold) {
     // A name is enough for whoever submits.
-    const bound = hold.agent(agent({ name: "desk", model: async () => ({ content: "nobody asks this one" }) }));
+    const bound = hold.agent(
+      agent({ name: "desk", model: async () => ({ content: "nobody asks this one" }) }),
+    );
     for (const [session, { turns }] of this.scripts) {
       const given = this.#given.get(session);
       const turn = turns[given.length];
       const isAfterCut = given.length > 0 && turns[0].cut;
-      if (turn === undefined || this.#rng.next() < 0.5 || (isAfterCut && !this.isCancelled(session))) continue;
+      if (
+        turn === undefined ||
+        this.#rng.next() < 0.5 ||
+        (isAfterCut && !this.isCancelled(session))
+      )
+        continue;
       const isLast = given.length === turns.length - 1;
       const { isLater = isLast && this.#rng.next() < 0.4 } = SHAPE[session];
-      const atMs = isLater ? Date.now() + this.#rng.whole(this.#laterMs / 2, this.#laterMs) : undefined;
+      const atMs = isLater
+        ? Date.now() + this.#rng.whole(this.#laterMs / 2, this.#laterMs)
+        : undefined;
       const o = { key: String(given.length), ...(atMs !== undefined && { atMs }) };
       if (isAfterCut) this.goesOn(session);
       given.push({ atMs, turn: await bound.submit(session, turn.input, o) });
@@ -48,7 +66,10 @@ export class CrewWorld extends DeskWorld {
     }
   }
 
-  /** Looks, and answers whether every turn has come to its end. A turn that waits nowhere and was not begun is lost. */
+  /**
+   * Looks, and answers whether every turn has come to its end. A turn that waits nowhere and was
+   * not begun is lost.
+   */
   async lookForAll(store) {
     const waiting = new Map();
     for (const [session, given] of this.#given)
@@ -64,31 +85,43 @@ export class CrewWorld extends DeskWorld {
         const begun = this.begunAt(session, String(n));
         if (begun === undefined && !waiting.get(session).includes(`turn:${keyOf(`${n}`)}`))
           this.once(given, `turn ${n} of ${session} is lost`);
-        if (begun < atMs) this.once(given, `turn ${n} of ${session} was begun ${atMs - begun} ms too early`);
+        if (begun < atMs)
+          this.once(given, `turn ${n} of ${session} was begun ${atMs - begun} ms too early`);
       }
       const { turns } = this.scripts.get(session);
       const { length } = turns;
       const end = turns.at(-1).cut ? "cancelled" : "completed";
-      if (this.begunAt(session, String(length - 1)) === undefined || (await store.session(session)).head.status !== end) all = false;
+      if (
+        this.begunAt(session, String(length - 1)) === undefined ||
+        (await store.session(session)).head.status !== end
+      )
+        all = false;
     }
     return all;
   }
 
   /** Where each session stands, for whoever wonders why it does not end. */
   async standing({ store, hold }) {
-    const rows = [...(await store.sessions({ limit: 100 }))].map(({ id, head: { status, due } }) => ({ id, status, due }));
-    const waiting = (await hold.effects.list({ status: "waiting" })).items.map(({ sessionId, tool, waitsFor }) => ({
-      sessionId,
-      tool,
-      waitsFor,
-    }));
+    const rows = [...(await store.sessions({ limit: 100 }))].map(
+      ({ id, head: { status, due } }) => ({ id, status, due }),
+    );
+    const waiting = (await hold.effects.list({ status: "waiting" })).items.map(
+      ({ sessionId, tool, waitsFor }) => ({
+        sessionId,
+        tool,
+        waitsFor,
+      }),
+    );
     return JSON.stringify({ rows, waiting });
   }
 
   async finish(there) {
     for (const [session, given] of this.#given)
       for (const [n, { turn }] of given.entries()) {
-        const { status, reason } = await Promise.race([turn.result(), sleep(5_000, { status: "under way" })]);
+        const { status, reason } = await Promise.race([
+          turn.result(),
+          sleep(5_000, { status: "under way" }),
+        ]);
         const isCut = this.scripts.get(session).turns[n].cut === true;
         if (isCut ? reason !== "cancelled" : status !== "completed")
           this.wrong.push(`turn ${n} of ${session} is said to be ${status} ${reason ?? ""}`);

@@ -16,7 +16,10 @@ export function desk({ order, points, tools }) {
       return replyIn(JSON.parse(messages[0].content), messages);
     },
   });
-  return { aide, desk: agent({ ...common, name: "desk", tools: toolsOf(DESK, "inside-tool"), model }) };
+  return {
+    aide,
+    desk: agent({ ...common, name: "desk", tools: toolsOf(DESK, "inside-tool"), model }),
+  };
 
   async function model({ messages }) {
     await tools.aMoment();
@@ -27,25 +30,31 @@ export function desk({ order, points, tools }) {
 
   function toolsOf(declared, where) {
     return Object.fromEntries(
-      Object.entries(declared).map(([name, { mode, approval = false, checked, waits = [], runs }]) => [
-        name,
-        {
-          ...howIn(mode, checked),
-          approval: approval && broken !== "acts-unasked",
-          retry: { attempts: 1 },
-          run: async (args, context) => {
-            const entered = instant();
-            const says = {};
-            for (const signal of waits) {
-              points.at("inside-tool-before-wait");
-              says.heard = [...(says.heard ?? []), await context.wait(signal)];
-              points.at("inside-tool-after-wait");
-            }
-            if (runs) says.output = await errand(args, context);
-            return tools.act(name, broken === "keeps-arguments" ? asAsked(args) : args, context, { where, says, entered });
+      Object.entries(declared).map(
+        ([name, { mode, approval = false, checked, waits = [], runs }]) => [
+          name,
+          {
+            ...howIn(mode, checked),
+            approval: approval && broken !== "acts-unasked",
+            retry: { attempts: 1 },
+            run: async (args, context) => {
+              const entered = instant();
+              const says = {};
+              for (const signal of waits) {
+                points.at("inside-tool-before-wait");
+                says.heard = [...(says.heard ?? []), await context.wait(signal)];
+                points.at("inside-tool-after-wait");
+              }
+              if (runs) says.output = await errand(args, context);
+              return tools.act(name, broken === "keeps-arguments" ? asAsked(args) : args, context, {
+                where,
+                says,
+                entered,
+              });
+            },
           },
-        },
-      ]),
+        ],
+      ),
     );
   }
 
@@ -56,11 +65,18 @@ export function desk({ order, points, tools }) {
   }
 
   async function errand({ errand: replies }, { run }) {
-    const result = await run(aide, JSON.stringify(replies), broken === "runs-anew" ? { as: randomUUID() } : {});
+    const result = await run(
+      aide,
+      JSON.stringify(replies),
+      broken === "runs-anew" ? { as: randomUUID() } : {},
+    );
     points.at("after-child-ended");
     if (result.status !== "completed") throw new NotDone(`the aide is ${result.status}`);
     return result.output;
   }
 }
 
-const asAsked = ({ asked, ...args }) => ({ ...args, ...(asked !== undefined && { amount: asked }) });
+const asAsked = ({ asked, ...args }) => ({
+  ...args,
+  ...(asked !== undefined && { amount: asked }),
+});

@@ -1,4 +1,9 @@
-import type { AgentResult, CampaignOptions, StageOptions, Turn } from "../agents/agent-campaign.mjs";
+import type {
+  AgentResult,
+  CampaignOptions,
+  StageOptions,
+  Turn,
+} from "../agents/agent-campaign.mjs";
 export interface DeskResult extends AgentResult {
   /** Calls that a person let be made, let be made otherwise, and did not let be made. */
   readonly approved: number;

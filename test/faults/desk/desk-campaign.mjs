@@ -1,14 +1,14 @@
 /**
- * Kills a desk while people decide, signals come, aides run and sessions are cancelled, starts it again until all is done, and holds what it
- * did against a ledger of what happened.
+ * Kills a desk while people decide, signals come, aides run and sessions are cancelled, starts it
+ * again until all is done, and holds what it did against a ledger of what happened.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { killRuns, stage, visit } from "../agents/agent-runs.mjs";
 import { DeskWorld } from "./desk-world.mjs";
 
 /**
- * Where a child stands still to be killed, and how often in a round. The last two are no points: it is killed
- * once it can do no more, or wherever it happens to be.
+ * Where a child stands still to be killed, and how often in a round. The last two are no points: it
+ * is killed once it can do no more, or wherever it happens to be.
  */
 export const points = {
   "after-intent": 1,
@@ -69,7 +69,9 @@ class KilledDesk extends DeskWorld {
   async meanwhile(address) {
     if (this.#rng.next() < 0.4) return;
     await sleep(this.#rng.between(0, 60));
-    await visit(address, (there) => this.person.act(there, { isLive: true, mayWrite: this.mayWrite })).catch((error) => {
+    await visit(address, (there) =>
+      this.person.act(there, { isLive: true, mayWrite: this.mayWrite }),
+    ).catch((error) => {
       // The child has not made it yet, or has just been killed while it did.
       if (error.code !== "NOT_FOUND") throw error;
     });
@@ -83,7 +85,8 @@ class KilledDesk extends DeskWorld {
 
 const common = { child: new URL("./desk-child.mjs", import.meta.url), points, nth: 2, counts };
 
-export const deskCampaign = (options) => killRuns({ ...common, world: (about) => new KilledDesk(about) }, options);
+export const deskCampaign = (options) =>
+  killRuns({ ...common, world: (about) => new KilledDesk(about) }, options);
 
 /** A desk with one session. The person acts when the desk can do no more, and after a kill. */
 function staged({ address, script, ...about }) {
@@ -94,5 +97,8 @@ function staged({ address, script, ...about }) {
   return world;
 }
 
-/** One store, one session with the turns and signals of `script`, and a kill at each point of `at`, in this order. */
+/**
+ * One store, one session with the turns and signals of `script`, and a kill at each point of `at`,
+ * in this order.
+ */
 export const deskStage = (options) => stage({ ...common, world: staged }, options);

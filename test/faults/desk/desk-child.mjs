@@ -1,4 +1,7 @@
-/** Runs a desk over sessions until it is killed, or nothing is left to do that nobody else must do first. */
+/**
+ * Runs a desk over sessions until it is killed, or nothing is left to do that nobody else must do
+ * first.
+ */
 import { mailOf, mailText } from "../../../dist/engine/records/rows.js";
 import { say } from "../../support/children/said.mjs";
 import { wrapped } from "../agents/agent-broken.mjs";
@@ -12,7 +15,10 @@ const takesNoForYes = (store) =>
     inbox: async (session, query) =>
       (await store.inbox(session, query)).map(({ text, ...mail }) => {
         const { reason: _reason, ...doc } = mailOf(text, session);
-        return { ...mail, text: doc.kind === "deny" ? mailText({ ...doc, kind: "approve" }) : text };
+        return {
+          ...mail,
+          text: doc.kind === "deny" ? mailText({ ...doc, kind: "approve" }) : text,
+        };
       }),
   });
 
@@ -25,9 +31,12 @@ say({ opened: process.pid });
 await rounds(child, hold, async (id, { turns }) => {
   try {
     // The broken one takes up what was cancelled.
-    const isCancelled = order.broken === "goes-on" && (await hold.sessions.get(id))?.status === "cancelled";
+    const isCancelled =
+      order.broken === "goes-on" && (await hold.sessions.get(id))?.status === "cancelled";
     const turn = String(turns[id]);
-    const result = isCancelled ? await bound.resume(id) : await bound.run(id, `${id}: turn ${turn}`, { key: turn, ifBusy: "interrupt" });
+    const result = isCancelled
+      ? await bound.resume(id)
+      : await bound.run(id, `${id}: turn ${turn}`, { key: turn, ifBusy: "interrupt" });
     const { status, error, reason } = result;
     return { status, error, reason };
   } catch (error) {

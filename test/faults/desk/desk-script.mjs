@@ -1,10 +1,14 @@
 /**
- * What a desk is told, and what its model answers: calls that a person must approve, calls that wait for signals, calls that run an aide in
- * a session of its own. All from a seed. What a person is to decide about a call, and what a call is to hear, stands in its arguments.
+ * What a desk is told, and what its model answers: calls that a person must approve, calls that
+ * wait for signals, calls that run an aide in a session of its own. All from a seed. What a person
+ * is to decide about a call, and what a call is to hear, stands in its arguments.
  */
 import { random } from "../../support/random.mjs";
 
-/** How the tools of both are declared. `waits`: for these signals, one after the other. `runs`: the aide first. */
+/**
+ * How the tools of both are declared. `waits`: for these signals, one after the other. `runs`: the
+ * aide first.
+ */
 export const DESK = {
   wire: { mode: "once", approval: true },
   debit: { mode: "keyed" },
@@ -22,11 +26,16 @@ const DECISIONS = { approve: 5, change: 3, deny: 2 };
 const COURSES = { plain: 8, drop: 1, refuse: 1 };
 
 /**
- * The turns of a session, and the signals it is to be given, in their order. Every turn crosses all there is to cross; one that `isCut` asks
- * for something that nobody will ever decide, so that it cannot end before it is cancelled, and another comes after it, unless it `isLast`.
- * `script`: the turns and the signals, in place of those that the seed gives.
+ * The turns of a session, and the signals it is to be given, in their order. Every turn crosses all
+ * there is to cross; one that `isCut` asks for something that nobody will ever decide, so that it
+ * cannot end before it is cancelled, and another comes after it, unless it `isLast`. `script`: the
+ * turns and the signals, in place of those that the seed gives.
  */
-export function deskScript(seed, session, { turns = 1, isCut = false, isLast = false, script } = {}) {
+export function deskScript(
+  seed,
+  session,
+  { turns = 1, isCut = false, isLast = false, script } = {},
+) {
   if (script !== undefined) return script;
   const rng = random(seed * 89 + Number(session.slice(1)) * 37 + 11);
   const signals = [];
@@ -62,7 +71,10 @@ export function deskScript(seed, session, { turns = 1, isCut = false, isLast = f
     return rng.next() < 0.5 ? [asked] : asked.map((call) => [call]);
   };
   const crossing = () => {
-    const steps = [[rng.pick(["ship", "pair", "listen"])], [rng.pick(["delegate", "delegate", "consult"])]];
+    const steps = [
+      [rng.pick(["ship", "pair", "listen"])],
+      [rng.pick(["delegate", "delegate", "consult"])],
+    ];
     steps.push(
       rng.pick([
         ["wire", "debit", "ship"],
@@ -71,11 +83,21 @@ export function deskScript(seed, session, { turns = 1, isCut = false, isLast = f
         ["wire", "wire"],
       ]),
     );
-    // Of the first three sessions one is approved, one changed and one denied something, and of one call nobody knows what became.
-    const first = [{ decision: "approve", course: ["drop"] }, { decision: "change" }, { decision: "deny" }][Number(session.slice(1))];
-    return shuffled([...steps.map((names) => [names]), [["wire"], first]], rng).map(([names, more]) => reply(names, more));
+    // Of the first three sessions one is approved, one changed and one denied something, and of one
+    // call nobody knows what became.
+    const first = [
+      { decision: "approve", course: ["drop"] },
+      { decision: "change" },
+      { decision: "deny" },
+    ][Number(session.slice(1))];
+    return shuffled([...steps.map((names) => [names]), [["wire"], first]], rng).map(
+      ([names, more]) => reply(names, more),
+    );
   };
-  const said = Array.from({ length: turns }, (_, t) => ({ input: `${session}: turn ${t}`, replies: crossing() }));
+  const said = Array.from({ length: turns }, (_, t) => ({
+    input: `${session}: turn ${t}`,
+    replies: crossing(),
+  }));
   if (!isCut) return { turns: said, signals };
   const last = { input: `${session}: turn ${turns}`, replies: [reply(["debit", "email"])] };
   const [cut] = said;

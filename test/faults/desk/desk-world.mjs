@@ -1,4 +1,7 @@
-/** A desk, its aides and the person outside: what must be so at every kill, once nothing moves any more, and at the end. */
+/**
+ * A desk, its aides and the person outside: what must be so at every kill, once nothing moves any
+ * more, and at the end.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { Journals, name } from "../agents/agent-journals.mjs";
@@ -9,7 +12,10 @@ import { Person } from "./desk-person.mjs";
 import { deskScript, TOOLS } from "./desk-script.mjs";
 
 const LIMIT = 500;
-/** Longer than a beat: a cancel that was sent to a child is taken in by whoever holds it, with its next look. */
+/**
+ * Longer than a beat: a cancel that was sent to a child is taken in by whoever holds it, with its
+ * next look.
+ */
 const TRIES = 80;
 /** After these a call may be made, and waits for nobody. */
 const READY = new Set(["approved", "retry", "signalled", "woken"]);
@@ -32,7 +38,9 @@ export class DeskWorld extends Journals {
     super({ ledger, declared: TOOLS });
     this.#shape = shape;
     this.#broken = broken;
-    this.scripts = new Map(Object.entries(shape).map(([id, how]) => [id, deskScript(seed, id, how)]));
+    this.scripts = new Map(
+      Object.entries(shape).map(([id, how]) => [id, deskScript(seed, id, how)]),
+    );
     this.person = new Person({ world: this, rng, broken });
     Object.assign(this.counts, this.person.counts, { children: 0 });
     this.person.counts = this.counts;
@@ -89,7 +97,9 @@ export class DeskWorld extends Journals {
     const what = `${tool} ${callId} of ${session}`;
     if (TOOLS[tool].approval) this.#holdToDecision(line, effect, what);
     if (args.hears !== undefined && !isDeepStrictEqual(line.heard, args.hears))
-      this.wrong.push(`${what} should have heard ${JSON.stringify(args.hears)} and heard ${JSON.stringify(line.heard)}`);
+      this.wrong.push(
+        `${what} should have heard ${JSON.stringify(args.hears)} and heard ${JSON.stringify(line.heard)}`,
+      );
     if (args.errand !== undefined && line.output !== `${args.errand.flat().length} answers`)
       this.wrong.push(`${what} was told by its aide: ${line.output}`);
     const root = this.#rootOf(session);
@@ -107,8 +117,10 @@ export class DeskWorld extends Journals {
 
   #holdToDecision({ entered, args }, effect, what) {
     const decided = this.person.decisions.get(effect?.id);
-    if (decided === undefined || decided.at > entered) this.wrong.push(`${what} was made before anybody had approved it`);
-    else if (decided.decision === "deny") this.wrong.push(`${what} was made although it was denied`);
+    if (decided === undefined || decided.at > entered)
+      this.wrong.push(`${what} was made before anybody had approved it`);
+    else if (decided.decision === "deny")
+      this.wrong.push(`${what} was made although it was denied`);
     else if (!isDeepStrictEqual(args, decided.args))
       this.wrong.push(`${what} was made with ${JSON.stringify(args)}, which nobody approved`);
   }
@@ -129,13 +141,16 @@ export class DeskWorld extends Journals {
       if (!this.effects.has(of)) this.wrong.push(`${id} is the child of no call`);
     }
     this.counts.children = children.size;
-    for (const [of, count] of children) if (count > 1) this.wrong.push(`the call ${of} has ${count} children`);
+    for (const [of, count] of children)
+      if (count > 1) this.wrong.push(`the call ${of} has ${count} children`);
   }
 
   // ---- when nothing moves any more
 
   orders() {
-    const turns = Object.fromEntries([...this.scripts.keys()].map((id) => [id, this.#goesOnAt.has(id) ? 1 : 0]));
+    const turns = Object.fromEntries(
+      [...this.scripts.keys()].map((id) => [id, this.#goesOnAt.has(id) ? 1 : 0]),
+    );
     return { sessions: [...this.scripts.keys()], turns, shape: this.#shape };
   }
 
@@ -146,7 +161,8 @@ export class DeskWorld extends Journals {
 
   /** Whatever is not over must be seen by those who look for it. */
   async surfaced({ store, hold }) {
-    // What was read may have changed before it is asked for: a person decides meanwhile. What stays so is wrong.
+    // What was read may have changed before it is asked for: a person decides meanwhile. What stays
+    // so is wrong.
     for (let tries = 0; (await this.#untold(hold)).length > 0; tries++) {
       if (tries === TRIES) {
         this.wrong.push(...(await this.#untold(hold)));
@@ -161,18 +177,24 @@ export class DeskWorld extends Journals {
     const untold = [];
     const listed = new Set();
     for (const status of this.#broken === "lists-no-doubt" ? ["waiting"] : ["waiting", "in-doubt"])
-      for (const { effectId, status: is } of (await hold.effects.list({ status, limit: LIMIT })).items)
+      for (const { effectId, status: is } of (await hold.effects.list({ status, limit: LIMIT }))
+        .items)
         if (is === status) listed.add(effectId);
     for (const session of new Set([...this.effects.values()].map((effect) => effect.session))) {
       // What an aide had begun ends with the call that ran it.
-      if (this.#cancelledAt.has(session) && (session.includes("/") || this.#isAtRest(session))) continue;
+      if (this.#cancelledAt.has(session) && (session.includes("/") || this.#isAtRest(session)))
+        continue;
       for (const effect of this.openIn(session))
-        if (!READY.has(effect.last) && !listed.has(effect.id)) untold.push(`${name(effect)} is open (${effect.last}), and nobody is told`);
+        if (!READY.has(effect.last) && !listed.has(effect.id))
+          untold.push(`${name(effect)} is open (${effect.last}), and nobody is told`);
     }
     return untold;
   }
 
-  /** What a child answers once it can do no more. The person then does all there is to do. Answers whether all sessions are done. */
+  /**
+   * What a child answers once it can do no more. The person then does all there is to do. Answers
+   * whether all sessions are done.
+   */
   async idle(there, ends) {
     await this.surfaced(there);
     let all = true;
@@ -183,12 +205,15 @@ export class DeskWorld extends Journals {
       all = false;
       if (status === "stopped" && reason === "cancelled" && isCut && !isLast) this.goesOn(session);
       else if (status !== "waiting" && status !== "in-doubt" && !(status === "open" && isCut))
-        this.wrong.push(`${session} is ${status} and can do no more: ${error?.message ?? reason ?? ""}`);
+        this.wrong.push(
+          `${session} is ${status} and can do no more: ${error?.message ?? reason ?? ""}`,
+        );
     }
     if (all) return true;
     const did = await this.person.act(there, { all: true, mayWrite: this.mayWrite });
     this.#still = did > 0 ? 0 : this.#still + 1;
-    if (this.#still > 5) this.wrong.push(`nobody can do anything, and nothing ends: ${JSON.stringify(ends)}`);
+    if (this.#still > 5)
+      this.wrong.push(`nobody can do anything, and nothing ends: ${JSON.stringify(ends)}`);
     return false;
   }
   #still = 0;
@@ -202,16 +227,23 @@ export class DeskWorld extends Journals {
     await this.lookAgain(store);
     for (const [id, { turns }] of this.scripts) {
       if (!turns.at(-1).cut) await this.#finishOne(hold, id, turns);
-      else if ((await hold.sessions.get(id)).status !== "cancelled") this.wrong.push(`${id} was cancelled, and is not at its end`);
+      else if ((await hold.sessions.get(id)).status !== "cancelled")
+        this.wrong.push(`${id} was cancelled, and is not at its end`);
       const begun = [...(this.#begun.get(id)?.keys() ?? [])];
       if (begun.length !== turns.length)
-        this.wrong.push(`${id} should have begun ${turns.length} turns and began ${begun.join(", ") || "none"}`);
+        this.wrong.push(
+          `${id} should have begun ${turns.length} turns and began ${begun.join(", ") || "none"}`,
+        );
     }
     for (const { id, head } of await store.sessions({ agent: "aide", limit: LIMIT })) {
-      // What it had begun was left where it was; the calls themselves have been held against the ledger.
+      // What it had begun was left where it was; the calls themselves have been held against the
+      // ledger.
       if (head.status !== "completed" && this.#cancelledAt.has(this.#rootOf(id))) continue;
-      const [input] = (await hold.checkpoints.state((await hold.checkpoints.latest(id)).id)).messages;
-      await this.#finishOne(hold, id, [{ input: input.content, replies: JSON.parse(input.content) }]);
+      const [input] = (await hold.checkpoints.state((await hold.checkpoints.latest(id)).id))
+        .messages;
+      await this.#finishOne(hold, id, [
+        { input: input.content, replies: JSON.parse(input.content) },
+      ]);
     }
     await this.verify(hold);
   }
@@ -230,11 +262,16 @@ export class DeskWorld extends Journals {
 
   #answerFaults(answer) {
     const { call, own, told } = answer;
-    // Of what does no harm, and was not made any more because its turn was cut, nothing need be known.
+    // Of what does no harm, and was not made any more because its turn was cut, nothing need be
+    // known.
     if (!acts(TOOLS[call.name]) && told.outcome !== "ok") return [];
-    const wrong = own === undefined && told.outcome !== "ok" ? [] : answerFaults({ ...answer, ledger: this.ledger, declared: TOOLS });
+    const wrong =
+      own === undefined && told.outcome !== "ok"
+        ? []
+        : answerFaults({ ...answer, ledger: this.ledger, declared: TOOLS });
     const decided = this.person.decisions.get(own?.id)?.decision;
-    if (decided === "deny" && told.outcome !== "denied") wrong.push(`was denied, and the model is told: ${JSON.stringify(told.output)}`);
+    if (decided === "deny" && told.outcome !== "denied")
+      wrong.push(`was denied, and the model is told: ${JSON.stringify(told.output)}`);
     return wrong;
   }
 }

@@ -1,6 +1,18 @@
-/** Full disks, limits and read-only places: a typed error, nothing half written, and work goes on once there is room (D1, D2). */
+/**
+ * Full disks, limits and read-only places: a typed error, nothing half written, and work goes on
+ * once there is room (D1, D2).
+ */
 import { execFileSync } from "node:child_process";
-import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { open } from "../../../src/index.js";
@@ -39,12 +51,17 @@ async function fill(
 }
 
 /** Everything acknowledged is there, and the whole is sound. */
-async function holds(path: string, session: string, acknowledged: readonly string[]): Promise<void> {
+async function holds(
+  path: string,
+  session: string,
+  acknowledged: readonly string[],
+): Promise<void> {
   const hold = await open(path);
   try {
     expect((await hold.verify()).findings).toEqual([]);
     const lost: string[] = [];
-    for (const id of acknowledged) if ((await hold.checkpoints.get(id)) === undefined) lost.push(id);
+    for (const id of acknowledged)
+      if ((await hold.checkpoints.get(id)) === undefined) lost.push(id);
     expect(lost, "acknowledged and not there").toEqual([]);
     const { messages } = await hold.checkpoints.state(acknowledged.at(-1) as string);
     expect(messages.length).toBeGreaterThan(0);
@@ -56,7 +73,10 @@ async function holds(path: string, session: string, acknowledged: readonly strin
   }
 }
 
-const TYPED = expect.objectContaining({ name: "HoldfastError", code: expect.stringMatching(/^(DISK_FULL|IO)$/) });
+const TYPED = expect.objectContaining({
+  name: "HoldfastError",
+  code: expect.stringMatching(/^(DISK_FULL|IO)$/),
+});
 
 const kinds = [
   { name: "sqlite", at: (directory: string) => join(directory, "store.db") },
@@ -64,18 +84,22 @@ const kinds = [
 ];
 
 describe.each(kinds)("$name", ({ at }) => {
-  // One message a save is a single statement that commits by itself; a session's first save also writes its head and is a transaction.
-  test.each([200_000, 300_000, 300_500, 400_000, 1_000_000])("D1: a file that may not grow past %i bytes", async (limit) => {
-    const path = at(fresh());
-    await (await open(path)).close();
-    const child = await puppet(path, ["prlimit", `--fsize=${limit}`]);
-    expect((await child.ask({ do: "session", session: "a" })).error).toBeUndefined();
-    const { acknowledged, error } = await fill(child, "a");
-    expect(error).toEqual(TYPED);
-    expect(acknowledged.length).toBeGreaterThan(1);
-    await child.end();
-    await holds(path, "a", acknowledged);
-  });
+  // One message a save is a single statement that commits by itself; a session's first save also
+  // writes its head and is a transaction.
+  test.each([200_000, 300_000, 300_500, 400_000, 1_000_000])(
+    "D1: a file that may not grow past %i bytes",
+    async (limit) => {
+      const path = at(fresh());
+      await (await open(path)).close();
+      const child = await puppet(path, ["prlimit", `--fsize=${limit}`]);
+      expect((await child.ask({ do: "session", session: "a" })).error).toBeUndefined();
+      const { acknowledged, error } = await fill(child, "a");
+      expect(error).toEqual(TYPED);
+      expect(acknowledged.length).toBeGreaterThan(1);
+      await child.end();
+      await holds(path, "a", acknowledged);
+    },
+  );
 
   test("D1: too many open files: a typed error, nothing half written, and the same process goes on once some are closed", async () => {
     const path = at(fresh());
@@ -93,12 +117,18 @@ describe.each(kinds)("$name", ({ at }) => {
     ];
     for (const { error } of answers)
       if (error !== undefined)
-        expect(error).toMatchObject({ name: "HoldfastError", code: "BUSY", message: expect.stringContaining("EMFILE") });
+        expect(error).toMatchObject({
+          name: "HoldfastError",
+          code: "BUSY",
+          message: expect.stringContaining("EMFILE"),
+        });
     expect(answers.slice(-2).every(({ error }) => error !== undefined)).toBe(true);
     await child.ask({ do: "give-descriptors" });
     const { checkpoint: second } = await child.ask({ do: "again", session: "b" });
     const { checkpoint: third } = await child.ask({ do: "save", session: "a", text: "after" });
-    expect(await child.ask({ do: "append", session: "c", texts: ["a new session"] })).toMatchObject({ taken: [true] });
+    expect(await child.ask({ do: "append", session: "c", texts: ["a new session"] })).toMatchObject(
+      { taken: [true] },
+    );
     expect(await child.ask({ do: "verify" })).toMatchObject({ ok: true });
     await child.end();
     await holds(path, "b", [first.id, third.id, second.id]);
@@ -114,12 +144,18 @@ describe.each(kinds)("$name", ({ at }) => {
     const child = await puppet(path);
     await child.ask({ do: "session", session: "a" });
     const { acknowledged, error } = await fill(child, "a");
-    expect(error).toEqual(expect.objectContaining({ name: "HoldfastError", code: "DISK_FULL", retryable: true }));
+    expect(error).toEqual(
+      expect.objectContaining({ name: "HoldfastError", code: "DISK_FULL", retryable: true }),
+    );
     expect(acknowledged.length).toBeGreaterThan(5);
 
     // Still full: it fails again, in the same way.
-    expect((await child.ask({ do: "again", session: "a" })).error).toEqual(expect.objectContaining({ code: "DISK_FULL" }));
-    expect(await child.ask({ do: "list", session: "a" })).toMatchObject({ checkpoints: acknowledged.length });
+    expect((await child.ask({ do: "again", session: "a" })).error).toEqual(
+      expect.objectContaining({ code: "DISK_FULL" }),
+    );
+    expect(await child.ask({ do: "list", session: "a" })).toMatchObject({
+      checkpoints: acknowledged.length,
+    });
 
     rmSync(ballast);
     const { checkpoint, error: late } = await child.ask({ do: "again", session: "a" });
@@ -137,7 +173,10 @@ describe.each(kinds)("$name", ({ at }) => {
     mounts.push(directory);
     const path = at(directory);
     writeFileSync(join(directory, "ballast"), Buffer.alloc(1024 * 1024));
-    await expect(open(path)).rejects.toMatchObject({ name: "HoldfastError", code: expect.stringMatching(/^(DISK_FULL|IO)$/) });
+    await expect(open(path)).rejects.toMatchObject({
+      name: "HoldfastError",
+      code: expect.stringMatching(/^(DISK_FULL|IO)$/),
+    });
     rmSync(join(directory, "ballast"));
     const hold = await open(path);
     const session = await hold.session("a");
@@ -172,10 +211,34 @@ async function made(): Promise<{ directory: string; path: string }> {
 
 test.each([
   { what: "a file that may not be read", file: 0o600, place: 0o755, owned: false, looks: false },
-  { what: "a file that may only be read, in a directory that may only be read", file: 0o644, place: 0o755, owned: false, looks: true },
-  { what: "a file that may be written, in a directory that may only be read", file: 0o666, place: 0o755, owned: false, looks: true },
-  { what: "a file of its own that may only be read", file: 0o400, place: 0o777, owned: true, looks: true },
-  { what: "a directory that may not be entered", file: 0o666, place: 0o700, owned: false, looks: false },
+  {
+    what: "a file that may only be read, in a directory that may only be read",
+    file: 0o644,
+    place: 0o755,
+    owned: false,
+    looks: true,
+  },
+  {
+    what: "a file that may be written, in a directory that may only be read",
+    file: 0o666,
+    place: 0o755,
+    owned: false,
+    looks: true,
+  },
+  {
+    what: "a file of its own that may only be read",
+    file: 0o400,
+    place: 0o777,
+    owned: true,
+    looks: true,
+  },
+  {
+    what: "a directory that may not be entered",
+    file: 0o666,
+    place: 0o700,
+    owned: false,
+    looks: false,
+  },
 ])("read-only: $what", async ({ file, place, owned, looks }) => {
   const { directory, path } = await made();
   for (const each of [path, `${path}-anchors`]) {
@@ -187,12 +250,21 @@ test.each([
   const child = await stranger();
   const opened = await child.ask({ do: "open", path });
   expect(opened.error === undefined).toBe(looks);
-  if (looks) expect(await child.ask({ do: "list", session: "a" })).toMatchObject({ checkpoints: 1 });
+  if (looks)
+    expect(await child.ask({ do: "list", session: "a" })).toMatchObject({ checkpoints: 1 });
   const { error } = looks ? await child.ask({ do: "session", session: "a" }) : opened;
-  expect(error).toEqual(expect.objectContaining({ name: "HoldfastError", code: "IO", message: expect.stringContaining(directory) }));
+  expect(error).toEqual(
+    expect.objectContaining({
+      name: "HoldfastError",
+      code: "IO",
+      message: expect.stringContaining(directory),
+    }),
+  );
   await child.end();
   chmodSync(directory, 0o755);
-  expect(readdirSync(directory).map((name) => [name, statSync(join(directory, name)).size])).toEqual(before);
+  expect(
+    readdirSync(directory).map((name) => [name, statSync(join(directory, name)).size]),
+  ).toEqual(before);
   const hold = await open(path);
   expect((await hold.verify()).findings).toEqual([]);
   await hold.close();

@@ -1,4 +1,7 @@
-/** A full disk is freed from inside: deletes, prunes and gc use the reserve, saves do not (RESERVE-1 to RESERVE-3). */
+/**
+ * A full disk is freed from inside: deletes, prunes and gc use the reserve, saves do not (RESERVE-1
+ * to RESERVE-3).
+ */
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import {
@@ -73,10 +76,16 @@ const openFiles = (): readonly string[] =>
     }
   });
 
-const say = (bytes: number) => ({ role: "user" as const, content: randomBytes(bytes / 2).toString("hex") });
+const say = (bytes: number) => ({
+  role: "user" as const,
+  content: randomBytes(bytes / 2).toString("hex"),
+});
 
 describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub }) => {
-  /** A store with sessions to delete, on a disk of its own, after the time at which it makes a reserve. */
+  /**
+   * A store with sessions to delete, on a disk of its own, after the time at which it makes a
+   * reserve.
+   */
   async function made() {
     const directory = fresh();
     execFileSync("mount", ["-t", "tmpfs", "-o", `size=${disk}`, "tmpfs", directory]);
@@ -177,16 +186,31 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
     expect((await again.sessions.list()).items.map(({ id }) => id)).toEqual(["live", "c", "a"]);
   });
 
-  test.each<{ readonly name: string; readonly free: (hold: Holdfast, snapshots: readonly string[]) => Promise<unknown> }>([
-    { name: "agents.pruneSnapshots", free: (hold) => hold.agents.pruneSnapshots("ada", { keep: 1 }) },
-    { name: "agents.deleteSnapshot", free: (hold, [first = ""]) => hold.agents.deleteSnapshot(first) },
-    { name: "agents.deleteSnapshot with a key", free: (hold, [first = ""]) => hold.agents.deleteSnapshot(first, { key: "k" }) },
+  test.each<{
+    readonly name: string;
+    readonly free: (hold: Holdfast, snapshots: readonly string[]) => Promise<unknown>;
+  }>([
+    {
+      name: "agents.pruneSnapshots",
+      free: (hold) => hold.agents.pruneSnapshots("ada", { keep: 1 }),
+    },
+    {
+      name: "agents.deleteSnapshot",
+      free: (hold, [first = ""]) => hold.agents.deleteSnapshot(first),
+    },
+    {
+      name: "agents.deleteSnapshot with a key",
+      free: (hold, [first = ""]) => hold.agents.deleteSnapshot(first, { key: "k" }),
+    },
     { name: "agents.delete", free: (hold) => hold.agents.delete("ada") },
     { name: "sessions.redact", free: (hold) => hold.sessions.redact("d", "kelp", { scrub }) },
     { name: "checkpoints.prune", free: (hold) => hold.checkpoints.prune("a", { keep: 1 }) },
     {
       name: "checkpoints.delete with a key",
-      free: async (hold) => hold.checkpoints.delete((await hold.checkpoints.list("c")).items[1]?.id ?? "", { key: "k" }),
+      free: async (hold) =>
+        hold.checkpoints.delete((await hold.checkpoints.list("c")).items[1]?.id ?? "", {
+          key: "k",
+        }),
     },
     { name: "retention.apply", free: (hold) => hold.retention.apply() },
     { name: "gc", free: (hold) => hold.gc() },
@@ -222,7 +246,9 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
     const large = "x".repeat(100_000);
     await expect(hold.agents.save({ id: "ben", metadata: { large } })).rejects.toMatchObject(full);
     await expect(hold.sessions.update("a", { metadata: { large } })).rejects.toMatchObject(full);
-    await expect(hold.agents.restore(snapshots[0] ?? "", { takeOver: true })).rejects.toMatchObject(full);
+    await expect(hold.agents.restore(snapshots[0] ?? "", { takeOver: true })).rejects.toMatchObject(
+      full,
+    );
     expect(statSync(path).size).toBe(reserved);
   });
 
@@ -267,7 +293,8 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
     fillWhole(directory);
     const again = await open(at(directory));
     opened.push(again);
-    for (const id of ["live", "a"]) expect(await again.sessions.delete(id)).toMatchObject({ deleted: true });
+    for (const id of ["live", "a"])
+      expect(await again.sessions.delete(id)).toMatchObject({ deleted: true });
     await again.gc();
     const session = await again.session("b");
     session.append(say(3_000));
@@ -291,7 +318,8 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
 
   test("ROOM-1: deletes and gc free a full disk also after one save that is longer than the reserve", async () => {
     const { directory, hold, live } = await madeWithLongLog();
-    for (const id of ["a", "b", "c"]) expect(await hold.sessions.delete(id)).toMatchObject({ deleted: true });
+    for (const id of ["a", "b", "c"])
+      expect(await hold.sessions.delete(id)).toMatchObject({ deleted: true });
     expect(await hold.sessions.delete("big")).toMatchObject({ deleted: true });
     await hold.gc();
     await live.checkpoint();
@@ -377,32 +405,39 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
     expect((await hold.verify()).findings).toEqual([]);
   });
 
-  test.each(["a file", "a link"])("RESERVE-3: %s of the same name that is not a reserve is left alone", async (what) => {
-    const { directory, hold, live, path } = await made();
-    const own = what === "a file" ? path : join(directory, "own");
-    writeFileSync(own, "mine");
-    if (own !== path) symlinkSync(own, path);
-    await passTime(path, 4);
-    await fill(directory, live);
-    await expect(hold.sessions.delete("b")).rejects.toMatchObject({ code: "DISK_FULL" });
-    expect([existsSync(path), readFileSync(own, "utf8")]).toEqual([true, "mine"]);
-  });
+  test.each(["a file", "a link"])(
+    "RESERVE-3: %s of the same name that is not a reserve is left alone",
+    async (what) => {
+      const { directory, hold, live, path } = await made();
+      const own = what === "a file" ? path : join(directory, "own");
+      writeFileSync(own, "mine");
+      if (own !== path) symlinkSync(own, path);
+      await passTime(path, 4);
+      await fill(directory, live);
+      await expect(hold.sessions.delete("b")).rejects.toMatchObject({ code: "DISK_FULL" });
+      expect([existsSync(path), readFileSync(own, "utf8")]).toEqual([true, "mine"]);
+    },
+  );
 });
 
-test.each(["ENOSPC", "EDQUOT"])("a new SQLite store for which there is no room (%s) is DISK_FULL, with its path", async (code) => {
-  const path = join(fresh(), "store.db");
-  const openSync = instead("openSync", (file: string, flags: string, ...more: unknown[]) => {
-    if (file === path && flags === "ax") throw failure(code);
-    return openSync(file, flags, ...more);
-  });
-  await expect(open(path)).rejects.toMatchObject({ code: "DISK_FULL", details: { path } });
-  mend();
-  await (await open(path)).close();
-});
+test.each(["ENOSPC", "EDQUOT"])(
+  "a new SQLite store for which there is no room (%s) is DISK_FULL, with its path",
+  async (code) => {
+    const path = join(fresh(), "store.db");
+    const openSync = instead("openSync", (file: string, flags: string, ...more: unknown[]) => {
+      if (file === path && flags === "ax") throw failure(code);
+      return openSync(file, flags, ...more);
+    });
+    await expect(open(path)).rejects.toMatchObject({ code: "DISK_FULL", details: { path } });
+    mend();
+    await (await open(path)).close();
+  },
+);
 
 describe("sqlite, to be opened", () => {
   const [{ at }] = kinds as [(typeof kinds)[0]];
-  const note = "Holdfast keeps this room to be able to delete when the disk is full. It may be removed.\n";
+  const note =
+    "Holdfast keeps this room to be able to delete when the disk is full. It may be removed.\n";
 
   /** A closed store, and beside it a reserve of so many bytes, on a disk that is entirely full. */
   async function closed(bytes: number) {
@@ -415,7 +450,8 @@ describe("sqlite, to be opened", () => {
     await session.checkpoint();
     await hold.close();
     const path = join(directory, "store.db-reserve");
-    if (bytes > 0) writeFileSync(path, Buffer.concat([Buffer.from(note), randomBytes(bytes - note.length)]));
+    if (bytes > 0)
+      writeFileSync(path, Buffer.concat([Buffer.from(note), randomBytes(bytes - note.length)]));
     fillWhole(directory);
     return { directory, path };
   }
@@ -456,7 +492,10 @@ describe("sqlite, to be opened", () => {
     const { directory, path } = await closed(300 * 1024);
     renameSync(path, `${path}.real`);
     symlinkSync(`${path}.real`, path);
-    await expect(look(directory)).rejects.toMatchObject({ code: "DISK_FULL", message: expect.stringContaining("store.db-reserve") });
+    await expect(look(directory)).rejects.toMatchObject({
+      code: "DISK_FULL",
+      message: expect.stringContaining("store.db-reserve"),
+    });
     expect(statSync(path).size).toBe(300 * 1024);
   });
 });

@@ -1,6 +1,7 @@
 /**
- * D10: every driver failure at every call inside a group of saves. Saves of other sessions are neither lost nor torn; a save that
- * resolved is there; one that was rejected is not there, unless its outcome is said to be unknown (IO); a second try lands it once.
+ * D10: every driver failure at every call inside a group of saves. Saves of other sessions are
+ * neither lost nor torn; a save that resolved is there; one that was rejected is not there, unless
+ * its outcome is said to be unknown (IO); a second try lands it once.
  */
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
@@ -73,13 +74,23 @@ const settled = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error ?? new Error("rejected with nothing"),
   );
 
-/** What another connection sees: contents of every session's messages, or undefined where there is no such session. */
-async function seen(path: string, ids: readonly string[]): Promise<Map<string, string[] | undefined>> {
+/**
+ * What another connection sees: contents of every session's messages, or undefined where there is
+ * no such session.
+ */
+async function seen(
+  path: string,
+  ids: readonly string[],
+): Promise<Map<string, string[] | undefined>> {
   const hold = holdfast(openDriver(path));
   const found = new Map<string, string[] | undefined>();
   for (const id of ids) {
     const latest = (await hold.sessions.get(id)) && (await hold.checkpoints.latest(id));
-    found.set(id, latest && (await hold.checkpoints.state(latest.id)).messages.map(({ content }) => content as string));
+    found.set(
+      id,
+      latest &&
+        (await hold.checkpoints.state(latest.id)).messages.map(({ content }) => content as string),
+    );
   }
   const verdict = await hold.verify();
   if (!verdict.ok) throw new Error(`verify: ${JSON.stringify(verdict.findings)}`);
@@ -87,7 +98,11 @@ async function seen(path: string, ids: readonly string[]): Promise<Map<string, s
   return found;
 }
 
-async function attempt(n: number, fault: Fault | undefined, broken: { readonly liesAboutTransactions?: boolean } = {}): Promise<Attempt> {
+async function attempt(
+  n: number,
+  fault: Fault | undefined,
+  broken: { readonly liesAboutTransactions?: boolean } = {},
+): Promise<Attempt> {
   await made;
   const wrong: string[] = [];
   const path = join(directory, `${++count}.db`);
@@ -113,7 +128,9 @@ async function attempt(n: number, fault: Fault | undefined, broken: { readonly l
     if (i % 4 === 1) session.set("plan", "p".repeat(9_000));
   }
   stale.append({ role: "user", content: "must not land" });
-  const saves = sessions.map((session, i) => settled(i % 4 === 3 ? session.complete() : session.checkpoint()));
+  const saves = sessions.map((session, i) =>
+    settled(i % 4 === 3 ? session.complete() : session.checkpoint()),
+  );
   const refused = settled(stale.checkpoint());
   const fork = settled(hold.fork(origin, { id: "forked" }));
   const outcomes = await Promise.all(saves);
@@ -121,18 +138,24 @@ async function attempt(n: number, fault: Fault | undefined, broken: { readonly l
   const forked = await fork;
   const { fired } = db;
   const calls = [...db.calls];
-  const failed = outcomes.some((error) => code(error) === "IO") || code(refusal) === "IO" || code(forked) === "IO";
+  const failed =
+    outcomes.some((error) => code(error) === "IO") ||
+    code(refusal) === "IO" ||
+    code(forked) === "IO";
 
   const typed = (what: string, error: unknown, codes: readonly string[]) => {
     if (error !== undefined && !(error instanceof HoldfastError && codes.includes(error.code)))
-      wrong.push(`${what} was rejected with ${error instanceof Error ? `${error.name} ${code(error)}: ${error.message}` : String(error)}`);
+      wrong.push(
+        `${what} was rejected with ${error instanceof Error ? `${error.name} ${code(error)}: ${error.message}` : String(error)}`,
+      );
   };
   const CODES = ["BUSY", "DISK_FULL", "IO", "CORRUPT"];
   const found = await seen(path, [...SESSIONS, "stale", "forked"]);
   const holds = (what: string, error: unknown, there: boolean) => {
     typed(what, error, CODES);
     if (error === undefined && !there) wrong.push(`${what} resolved and is not there`);
-    if (error !== undefined && there && code(error) !== "IO") wrong.push(`${what} was rejected with ${code(error)} and is there`);
+    if (error !== undefined && there && code(error) !== "IO")
+      wrong.push(`${what} was rejected with ${code(error)} and is there`);
   };
   for (const [i, id] of SESSIONS.entries()) {
     const contents = found.get(id)?.join() ?? "";
@@ -143,37 +166,62 @@ async function attempt(n: number, fault: Fault | undefined, broken: { readonly l
   if (refusal === undefined) wrong.push("the stale save resolved");
   typed("the stale save", refusal, [...CODES, "STALE_LEASE"]);
   if (found.get("stale")?.join() !== "stale before") wrong.push("the stale save landed");
-  // A commit that was made and reported as failed is tried again, and finds the fork there: the caller learns that there is one.
+  // A commit that was made and reported as failed is tried again, and finds the fork there: the
+  // caller learns that there is one.
   const known = fault?.after && code(forked) === "CONFLICT" && calls[n - 1] === "run COMMIT";
   // Reads after the commit are only there to answer with the fork.
   const answering = n > calls.lastIndexOf("run COMMIT") + 1;
   if (!known && !answering) holds("the fork", forked, found.get("forked") !== undefined);
-  const unanswered = answering && code(forked) !== undefined && code(forked) !== "IO" && found.get("forked") !== undefined;
+  const unanswered =
+    answering &&
+    code(forked) !== undefined &&
+    code(forked) !== "IO" &&
+    found.get("forked") !== undefined;
   // C4: a failed sync may have lost pages that a second sync would not miss.
-  if (fault?.code?.startsWith("SQLITE_IOERR") && failed && outcomes.every((error) => code(error) === "IO")) {
-    const writes = db.after.filter((call) => !/^(run ROLLBACK|(all|get|prepare) SELECT)/.test(call));
-    if (writes.length > 0) wrong.push(`after the failed sync the connection went on: ${writes.slice(0, 3).join("; ")}`);
+  if (
+    fault?.code?.startsWith("SQLITE_IOERR") &&
+    failed &&
+    outcomes.every((error) => code(error) === "IO")
+  ) {
+    const writes = db.after.filter(
+      (call) => !/^(run ROLLBACK|(all|get|prepare) SELECT)/.test(call),
+    );
+    if (writes.length > 0)
+      wrong.push(`after the failed sync the connection went on: ${writes.slice(0, 3).join("; ")}`);
   }
 
-  // ---- a second try on the same connection: lands once, or is refused because the connection is dead
+  // ---- a second try on the same connection: lands once, or is refused because the connection is
+  // dead
   db.disarm();
   const dead = await settled(hold.sessions.update("s0", { title: "after" }));
   const again = await Promise.all(sessions.map((session) => settled(session.checkpoint("again"))));
   for (const [i, error] of again.entries()) {
     if (code(dead) === "IO" ? code(error) !== "IO" : error !== undefined)
-      wrong.push(`the second try of ${SESSIONS[i]} gave ${code(error) ?? "no error"}, and an update ${code(dead) ?? "none"}`);
+      wrong.push(
+        `the second try of ${SESSIONS[i]} gave ${code(error) ?? "no error"}, and an update ${code(dead) ?? "none"}`,
+      );
   }
   const later = await seen(path, SESSIONS);
   for (const id of SESSIONS) {
     const contents = later.get(id)?.join();
-    if (code(dead) === "IO" ? contents !== found.get(id)?.join() : contents !== `${id} before,${id} new`)
+    if (
+      code(dead) === "IO"
+        ? contents !== found.get(id)?.join()
+        : contents !== `${id} before,${id} new`
+    )
       wrong.push(`after the second try session ${id} holds ${contents}`);
   }
   await settled(hold.close());
-  return { wrong: wrong.map((what) => `call ${n} (${calls[n - 1]}), ${fault?.name}: ${what}`), fired, unanswered, calls };
+  return {
+    wrong: wrong.map((what) => `call ${n} (${calls[n - 1]}), ${fault?.name}: ${what}`),
+    fired,
+    unanswered,
+    calls,
+  };
 }
 
-const code = (error: unknown): string | undefined => (error === undefined ? undefined : ((error as { code?: string }).code ?? "raw"));
+const code = (error: unknown): string | undefined =>
+  error === undefined ? undefined : ((error as { code?: string }).code ?? "raw");
 
 test("the group is one transaction, and without a failure all is kept", async () => {
   const { wrong, calls } = await attempt(0, undefined);
@@ -206,6 +254,7 @@ test("D10: a fork that was made is not reported as failed because it could not b
 
 test("negative control: a committer that does not ask whether the transaction still stands is caught", async () => {
   const wrong: string[] = [];
-  for (let n = 1; n < 60; n += 3) wrong.push(...(await attempt(n, faults[3], { liesAboutTransactions: true })).wrong);
+  for (let n = 1; n < 60; n += 3)
+    wrong.push(...(await attempt(n, faults[3], { liesAboutTransactions: true })).wrong);
   expect(wrong.join("\n")).toMatch(/resolved and is not there/);
 });

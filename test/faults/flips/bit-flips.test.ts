@@ -1,23 +1,43 @@
-/** D3: no wrong value is ever returned. One changed bit, a file cut short, a log that lost its end: true answers, or a typed error. */
+/**
+ * D3: no wrong value is ever returned. One changed bit, a file cut short, a log that lost its end:
+ * true answers, or a typed error.
+ */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { fresh } from "../../support/places.js";
 import { random, SEED } from "../../support/random.mjs";
-import { cartographer, classes, type Damage, damageAll, frameBits, killedStore, soundStore, spread } from "./flip-campaign.mjs";
+import {
+  cartographer,
+  classes,
+  type Damage,
+  damageAll,
+  frameBits,
+  killedStore,
+  soundStore,
+  spread,
+} from "./flip-campaign.mjs";
 import { askAll, judge, place } from "./flip-store.mjs";
 
-const FLIPS = process.env["HOLDFAST_FLIPS"] === "all" ? Number.MAX_SAFE_INTEGER : Number(process.env["HOLDFAST_FLIPS"] ?? 1_000);
+const FLIPS =
+  process.env["HOLDFAST_FLIPS"] === "all"
+    ? Number.MAX_SAFE_INTEGER
+    : Number(process.env["HOLDFAST_FLIPS"] ?? 1_000);
 const rng = random(SEED);
 
 const cuts = (suffix: string, bytes: number, count: number): Damage[] =>
   Array.from({ length: count }, () => ({ suffix, length: rng.whole(0, bytes - 1) }));
 
-test(`D3: ${FLIPS} flipped bits over the whole file`, { timeout: FLIPS > 10_000 ? 24 * 3_600_000 : 120_000 }, async () => {
+test(`D3: ${FLIPS} flipped bits over the whole file`, {
+  timeout: FLIPS > 10_000 ? 24 * 3_600_000 : 120_000,
+}, async () => {
   const { store, files, path } = await soundStore(fresh());
   const result = await damageAll({ store, jobs: spread("", files[""]?.length ?? 0, FLIPS, rng) });
-  expect(classes(result.wrong, cartographer(path)), `${result.harmless} harmless, ${result.found} found`).toEqual([]);
+  expect(
+    classes(result.wrong, cartographer(path)),
+    `${result.harmless} harmless, ${result.found} found`,
+  ).toEqual([]);
   expect(result.found).toBeGreaterThan(result.jobs / 20);
 });
 
@@ -42,14 +62,20 @@ test("D3: the file cut short at many lengths", async () => {
 test("D3: damaged anchors never make a sound store answer untruly", async () => {
   const { store, files, path } = await soundStore(fresh());
   const bytes = files["-anchors"]?.length ?? 0;
-  const result = await damageAll({ store, jobs: [...spread("-anchors", bytes, 300, rng), ...cuts("-anchors", bytes, 50)] });
+  const result = await damageAll({
+    store,
+    jobs: [...spread("-anchors", bytes, 300, rng), ...cuts("-anchors", bytes, 50)],
+  });
   expect(classes(result.wrong, cartographer(path))).toEqual([]);
 });
 
 test("D3: a damaged log gives older answers, never untrue ones, and a loss that an anchor knew of is reported", async () => {
   const { store, files, path } = await killedStore(fresh());
   const bytes = files["-wal"]?.length ?? 0;
-  const result = await damageAll({ store, jobs: [...spread("-wal", bytes, 600, rng), ...cuts("-wal", bytes, 200)] });
+  const result = await damageAll({
+    store,
+    jobs: [...spread("-wal", bytes, 600, rng), ...cuts("-wal", bytes, 200)],
+  });
   expect(classes(result.wrong, cartographer(path))).toEqual([]);
   // The log was in use: damage near its beginning takes what was witnessed.
   expect(result.found).toBeGreaterThan(100);
@@ -75,8 +101,12 @@ test("negative control: a log that lost what an anchor knew of is judged wrong w
   const truth = await askAll(path, store.ids);
   const { "-wal": log = new Uint8Array(), "-anchors": _anchors, ...rest } = files;
   place(path, { ...rest, "-wal": log.subarray(0, 40_000) });
-  expect(judge(truth, await askAll(path, store.ids), store.rule)).toMatchObject({ verdict: "wrong" });
+  expect(judge(truth, await askAll(path, store.ids), store.rule)).toMatchObject({
+    verdict: "wrong",
+  });
   place(path, { ...files, "-wal": log.subarray(0, 40_000) });
-  expect(judge(truth, await askAll(path, store.ids), store.rule)).toMatchObject({ verdict: "found" });
+  expect(judge(truth, await askAll(path, store.ids), store.rule)).toMatchObject({
+    verdict: "found",
+  });
   expect(readFileSync(path).length).toBeGreaterThan(0);
 });

@@ -1,9 +1,20 @@
 /** A small store in a directory, and damage to any file of it. */
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join, relative } from "node:path";
 import { open } from "../../../dist/index.js";
 
-/** Two sessions, a fork, a rewind, state, a prune, a redaction, and a deleted session: as little text as that takes. */
+/**
+ * Two sessions, a fork, a rewind, state, a prune, a redaction, and a deleted session: as little
+ * text as that takes.
+ */
 export async function makeSmall(path) {
   const hold = await open(`dir:${path}`);
   const a = await hold.session("a", { agent: "writer", tags: ["x"] });
@@ -35,7 +46,8 @@ export async function idsOf(path) {
   const sessions = (await hold.sessions.list({ limit: 100 })).items.map(({ id }) => id);
   const checkpoints = new Set();
   for (const id of sessions)
-    for (const { id: at } of (await hold.checkpoints.list(id, { limit: 100, lines: "all" })).items) checkpoints.add(at);
+    for (const { id: at } of (await hold.checkpoints.list(id, { limit: 100, lines: "all" })).items)
+      checkpoints.add(at);
   await hold.close();
   return { sessions, checkpoints: [...checkpoints], blobs: [] };
 }

@@ -1,4 +1,7 @@
-/** D3 for a directory: whichever bit of whichever file changes, answers are true, or typed errors, and verify says what is damaged. */
+/**
+ * D3 for a directory: whichever bit of whichever file changes, answers are true, or typed errors,
+ * and verify says what is damaged.
+ */
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +10,10 @@ import { random, SEED } from "../../support/random.mjs";
 import { damagedCopy, type FileDamage, filesIn, idsOf, makeSmall } from "./dir-flips.mjs";
 import { askAll, judge } from "./flip-store.mjs";
 
-const FLIPS = process.env["HOLDFAST_FLIPS"] === "all" ? Number.MAX_SAFE_INTEGER : Number(process.env["HOLDFAST_FLIPS"] ?? 400);
+const FLIPS =
+  process.env["HOLDFAST_FLIPS"] === "all"
+    ? Number.MAX_SAFE_INTEGER
+    : Number(process.env["HOLDFAST_FLIPS"] ?? 400);
 const rng = random(SEED);
 /** Memory, where there is some: syncs cost nothing there. */
 const FAST = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
@@ -36,7 +42,8 @@ async function damageAll(jobsOf: (path: string, files: readonly string[]) => Fil
 const isJournal = (file: string): boolean => file.endsWith(".jsonl") && file.startsWith("sessions");
 const isSession = (file: string): boolean => file.endsWith("session.json");
 /** Who writes is no answer to anybody. */
-const isOther = (file: string): boolean => !isJournal(file) && !isSession(file) && !file.startsWith("lock-") && !file.startsWith(".");
+const isOther = (file: string): boolean =>
+  !isJournal(file) && !isSession(file) && !file.startsWith("lock-") && !file.startsWith(".");
 
 function bitsOf(path: string, files: readonly string[], count: number): FileDamage[] {
   const bits = files.map((file) => ({ file, bits: statSync(join(path, file)).size * 8 }));
@@ -61,7 +68,8 @@ const timeout = FLIPS > 10_000 ? 24 * 3_600_000 : 300_000;
 test("D3: flipped bits of journals", { timeout }, async () => {
   const result = await damageAll((path, files) => bitsOf(path, files.filter(isJournal), FLIPS));
   expect(result.wrong.slice(0, 10)).toEqual([]);
-  // Of a journal only its first row may change without a trace: what it says stands in session.json too.
+  // Of a journal only its first row may change without a trace: what it says stands in session.json
+  // too.
   expect(result.found).toBeGreaterThan(result.harmless);
   console.info(`journals: ${result.found} found, ${result.harmless} harmless`);
 });
@@ -83,7 +91,12 @@ test("D3: every file cut short at every length", { timeout }, async () => {
   const result = await damageAll((path, files) => {
     const jobs = files
       .filter((file) => isJournal(file) || isSession(file))
-      .flatMap((file) => Array.from({ length: readFileSync(join(path, file)).length }, (_, length) => ({ file, length })));
+      .flatMap((file) =>
+        Array.from({ length: readFileSync(join(path, file)).length }, (_, length) => ({
+          file,
+          length,
+        })),
+      );
     const step = Math.max(1, Math.floor(jobs.length / FLIPS));
     return jobs.filter((_, i) => i % step === 0);
   });
@@ -98,7 +111,11 @@ test("negative control: a value that is another without a trace is judged wrong"
   await makeSmall(join(directory, "two"));
   const ids = await idsOf(join(directory, "one"));
   const truth = await askAll(`dir:${join(directory, "one")}`, ids);
-  expect(judge(truth, await askAll(`dir:${join(directory, "two")}`, ids))).toMatchObject({ verdict: "wrong" });
-  expect(judge(truth, await askAll(`dir:${join(directory, "one")}`, ids))).toMatchObject({ verdict: "harmless" });
+  expect(judge(truth, await askAll(`dir:${join(directory, "two")}`, ids))).toMatchObject({
+    verdict: "wrong",
+  });
+  expect(judge(truth, await askAll(`dir:${join(directory, "one")}`, ids))).toMatchObject({
+    verdict: "harmless",
+  });
   rmSync(directory, { recursive: true, force: true });
 });

@@ -1,4 +1,7 @@
-/** Damages a store bit by bit and length by length, and counts what was found, what did no harm, and what was WRONG (D3). */
+/**
+ * Damages a store bit by bit and length by length, and counts what was found, what did no harm, and
+ * what was WRONG (D3).
+ */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -11,7 +14,10 @@ const HANG_MS = 10_000;
 /** Memory, where there is some: every damage writes a quarter of a megabyte. */
 const FAST = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
 
-/** Runs the jobs in `workers` processes. `store` names the sound files by suffix, the ids to ask for, and how to judge. */
+/**
+ * Runs the jobs in `workers` processes. `store` names the sound files by suffix, the ids to ask
+ * for, and how to judge.
+ */
 export async function damageAll({ store, jobs, workers = 2, onProgress }) {
   const directory = mkdtempSync(join(FAST, "holdfast-flips-"));
   const result = { jobs: jobs.length, harmless: 0, found: 0, wrong: [] };
@@ -36,7 +42,11 @@ export async function damageAll({ store, jobs, workers = 2, onProgress }) {
         said = {
           job,
           verdict: "wrong",
-          wrong: [child.ended ? `the process ended: ${child.ended.signal ?? child.ended.code}` : "it hangs"],
+          wrong: [
+            child.ended
+              ? `the process ended: ${child.ended.signal ?? child.ended.code}`
+              : "it hangs",
+          ],
         };
         await child.end();
         await ready();
@@ -60,12 +70,16 @@ export function spread(suffix, bytes, count, rng) {
   const bits = bytes * 8;
   if (count >= bits) return Array.from({ length: bits }, (_, bit) => ({ suffix, bit }));
   const step = bits / count;
-  return Array.from({ length: count }, (_, n) => ({ suffix, bit: Math.min(bits - 1, Math.floor(n * step + rng.next() * step)) }));
+  return Array.from({ length: count }, (_, n) => ({
+    suffix,
+    bit: Math.min(bits - 1, Math.floor(n * step + rng.next() * step)),
+  }));
 }
 
 /**
- * The bits that say how the rest is to be read: page headers, pointers to cells, and of every row its sizes and the types of its
- * columns. They are few beside the texts, and what they do when they change is the most surprising.
+ * The bits that say how the rest is to be read: page headers, pointers to cells, and of every row
+ * its sizes and the types of its columns. They are few beside the texts, and what they do when they
+ * change is the most surprising.
  */
 export function frameBits(path, count, rng) {
   const file = readFileSync(path);
@@ -82,14 +96,18 @@ export function frameBits(path, count, rng) {
     for (let i = 0; i < cells; i++) {
       const cell = start + file.readUInt16BE(pointers + 2 * i);
       let at = cell + (inner ? 4 : 0);
-      // Its size, the number of a row of a table, and the header: its own size, and a type for each column.
+      // Its size, the number of a row of a table, and the header: its own size, and a type for each
+      // column.
       if (kind !== 5) at = varint(file, at).next;
       if (kind === 5 || kind === 13) at = varint(file, at).next;
       if (kind !== 5) at += varint(file, at).value;
       for (let byte = cell; byte < at; byte++) bytes.push(byte);
     }
   }
-  return spread("", bytes.length, count, rng).map(({ suffix, bit }) => ({ suffix, bit: bytes[bit >> 3] * 8 + (bit & 7) }));
+  return spread("", bytes.length, count, rng).map(({ suffix, bit }) => ({
+    suffix,
+    bit: bytes[bit >> 3] * 8 + (bit & 7),
+  }));
 }
 
 function varint(file, at) {
@@ -146,7 +164,10 @@ export function classes(wrong, where) {
   }
   return [...counts]
     .sort(([, a], [, b]) => b.length - a.length)
-    .map(([name, jobs]) => `${String(jobs.length).padStart(6)}  ${name}  (e.g. ${JSON.stringify(jobs[0])})`);
+    .map(
+      ([name, jobs]) =>
+        `${String(jobs.length).padStart(6)}  ${name}  (e.g. ${JSON.stringify(jobs[0])})`,
+    );
 }
 
 /** Keeps sound files where the workers can read them. */
@@ -190,13 +211,19 @@ export async function killedStore(directory) {
   await child.ask({ do: "session", session: "loose" });
   await child.ask({ do: "save", session: "loose", text: "loose", times: 5 });
   await child.end();
-  const files = { "": readFileSync(path), "-wal": readFileSync(`${path}-wal`), "-anchors": readFileSync(`${path}-anchors`) };
+  const files = {
+    "": readFileSync(path),
+    "-wal": readFileSync(`${path}-wal`),
+    "-anchors": readFileSync(`${path}-anchors`),
+  };
   const kept = keep(directory, "kept-killed.db", files);
   const ids = await idsOf(path);
   const anchored = ["old", "anchored"];
   const hold = await open(path);
   const checkpoints = [];
-  for (const id of anchored) for (const { id: at } of (await hold.checkpoints.list(id, { limit: 100 })).items) checkpoints.push(at);
+  for (const id of anchored)
+    for (const { id: at } of (await hold.checkpoints.list(id, { limit: 100 })).items)
+      checkpoints.push(at);
   await hold.close();
   return { path, files, store: { files: kept, ids, rule: { tailOf: { anchored, checkpoints } } } };
 }

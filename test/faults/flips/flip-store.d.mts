@@ -4,10 +4,16 @@ export interface Ids {
   readonly blobs: readonly string[];
 }
 export type Files = Readonly<Record<string, Uint8Array>>;
-export type Answers = ReadonlyMap<string, { readonly value?: unknown; readonly error?: string; readonly raw?: string }>;
+export type Answers = ReadonlyMap<
+  string,
+  { readonly value?: unknown; readonly error?: string; readonly raw?: string }
+>;
 /** Without `tailOf` nothing may be missing; with it, what was not witnessed may be. */
 export interface Rule {
-  readonly tailOf?: { readonly anchored: readonly string[]; readonly checkpoints: readonly string[] };
+  readonly tailOf?: {
+    readonly anchored: readonly string[];
+    readonly checkpoints: readonly string[];
+  };
 }
 export interface Judgement {
   readonly verdict: "harmless" | "found" | "wrong";

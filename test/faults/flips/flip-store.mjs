@@ -1,14 +1,27 @@
-/** The small store that damage is done to, everything a reader can ask of it, and how an answer is judged (D3). */
+/**
+ * The small store that damage is done to, everything a reader can ask of it, and how an answer is
+ * judged (D3).
+ */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import { HoldfastError, open } from "../../../dist/index.js";
 
-/** Makes the store: four sessions, a fork, a rewind, a prune, a redaction, a blob, mail that waits, a deleted session; closed cleanly. */
+/**
+ * Makes the store: four sessions, a fork, a rewind, a prune, a redaction, a blob, mail that waits,
+ * a deleted session; closed cleanly.
+ */
 export async function makeStore(path) {
   const hold = await open(path);
-  const a = await hold.session("a", { agent: "writer", tags: ["x", "y"], metadata: { team: "one" } });
+  const a = await hold.session("a", {
+    agent: "writer",
+    tags: ["x", "y"],
+    metadata: { team: "one" },
+  });
   for (let n = 0; n < 7; n++) {
-    a.append({ role: "user", content: `question ${n} ${"lorem ipsum ".repeat(n * 8)}` }, { role: "assistant", content: `answer ${n}` });
+    a.append(
+      { role: "user", content: `question ${n} ${"lorem ipsum ".repeat(n * 8)}` },
+      { role: "assistant", content: `answer ${n}` },
+    );
     a.set("step", n);
     if (n === 3)
       a.set(
@@ -23,7 +36,8 @@ export async function makeStore(path) {
   a.append({ role: "user", content: "another way" });
   await a.checkpoint("after the rewind");
   await a.close();
-  // Of a message, a value that is kept as a blob, and labels: sections and marks that were rewritten.
+  // Of a message, a value that is kept as a blob, and labels: sections and marks that were
+  // rewritten.
   await hold.sessions.redact("a", ["answer 1", "17: plan", "step 2"]);
 
   const b = await hold.session("b", { agent: "reader", title: "The second" });
@@ -67,7 +81,8 @@ export async function idsOf(path) {
   const sessions = (await hold.sessions.list({ limit: 1000 })).items.map(({ id }) => id);
   const checkpoints = [];
   for (const id of sessions)
-    for (const { id: at } of (await hold.checkpoints.list(id, { limit: 1000, lines: "all" })).items) checkpoints.push(at);
+    for (const { id: at } of (await hold.checkpoints.list(id, { limit: 1000, lines: "all" })).items)
+      checkpoints.push(at);
   await hold.close();
   return { sessions, checkpoints: [...new Set(checkpoints)], blobs: blobsOf(path) };
 }
@@ -75,17 +90,27 @@ export async function idsOf(path) {
 /** Digests of blobs, from the bytes of the file: only their readers know them otherwise. */
 function blobsOf(path) {
   const text = readFileSync(path).toString("latin1");
-  return [...new Set([...text.matchAll(/"blob":"([A-Za-z0-9_-]{43})"/g)].map(([, digest]) => digest))];
+  return [
+    ...new Set([...text.matchAll(/"blob":"([A-Za-z0-9_-]{43})"/g)].map(([, digest]) => digest)),
+  ];
 }
 
-/** Every question, by name, with its answer: `{ value }`, `{ error }` for one of ours, `{ raw }` for any other. */
+/**
+ * Every question, by name, with its answer: `{ value }`, `{ error }` for one of ours, `{ raw }` for
+ * any other.
+ */
 export async function askAll(path, { sessions, checkpoints, blobs }) {
   const answers = new Map();
   const ask = async (name, question) => {
     try {
       answers.set(name, { value: structuredClone(await question()) });
     } catch (error) {
-      answers.set(name, error instanceof HoldfastError ? { error: error.code } : { raw: `${error?.name}: ${error?.message}` });
+      answers.set(
+        name,
+        error instanceof HoldfastError
+          ? { error: error.code }
+          : { raw: `${error?.name}: ${error?.message}` },
+      );
     }
   };
   let hold;
@@ -103,7 +128,9 @@ export async function askAll(path, { sessions, checkpoints, blobs }) {
   for (const id of sessions) {
     await ask(`sessions.get ${id}`, () => hold.sessions.get(id));
     await ask(`checkpoints.list ${id}`, () => hold.checkpoints.list(id, { limit: 1000 }));
-    await ask(`checkpoints.list all lines ${id}`, () => hold.checkpoints.list(id, { limit: 1000, lines: "all" }));
+    await ask(`checkpoints.list all lines ${id}`, () =>
+      hold.checkpoints.list(id, { limit: 1000, lines: "all" }),
+    );
     await ask(`checkpoints.latest ${id}`, () => hold.checkpoints.latest(id));
   }
   for (const id of checkpoints) {
@@ -113,7 +140,8 @@ export async function askAll(path, { sessions, checkpoints, blobs }) {
   for (const digest of blobs) await ask(`blob ${digest}`, () => hold.blob(digest));
   await ask("stats", () => hold.stats());
   await ask("verify", async () => (await hold.verify()).ok);
-  // Last, because it changes the store: what waits in the inbox is taken in when the session is opened.
+  // Last, because it changes the store: what waits in the inbox is taken in when the session is
+  // opened.
   if (sessions.includes("d"))
     await ask("mail", async () => {
       const session = await hold.session("d");
@@ -141,10 +169,14 @@ function judgeWhole(truth, answers) {
     else if ("error" in answer) damaged = true;
     else if (name === "verify") continue;
     else if (answer.value?.damaged !== undefined) {
-      // The rest of a list, beside sessions that it says are damaged: true, and damage that was found.
+      // The rest of a list, beside sessions that it says are damaged: true, and damage that was
+      // found.
       damaged = true;
       const ids = answer.value.damaged.map(({ id }) => id);
-      const sound = { ...truth.get(name).value, items: truth.get(name).value.items.filter(({ id }) => !ids.includes(id)) };
+      const sound = {
+        ...truth.get(name).value,
+        items: truth.get(name).value.items.filter(({ id }) => !ids.includes(id)),
+      };
       const { damaged: _, ...rest } = answer.value;
       if (!isDeepStrictEqual(rest, sound)) wrong.push(`${name}: ${difference(sound, rest)}`);
     }
@@ -158,12 +190,17 @@ function judgeWhole(truth, answers) {
     const [name, { error }] = [...answers].find(([, answer]) => "error" in answer);
     wrong.push(`verify is content, and ${name} answers ${error}`);
   }
-  return { verdict: wrong.length > 0 ? "wrong" : damaged || reported ? "found" : "harmless", wrong, reported };
+  return {
+    verdict: wrong.length > 0 ? "wrong" : damaged || reported ? "found" : "harmless",
+    wrong,
+    reported,
+  };
 }
 
 /**
- * A damaged log loses its tail: answers may be older, but never untrue. What concerns the sessions in `anchored` was witnessed, so
- * its loss must be reported; the rest was not, and cannot be told from never written.
+ * A damaged log loses its tail: answers may be older, but never untrue. What concerns the sessions
+ * in `anchored` was witnessed, so its loss must be reported; the rest was not, and cannot be told
+ * from never written.
  */
 function judgeTail(truth, answers, { anchored, checkpoints }) {
   const wrong = [];
@@ -188,15 +225,27 @@ function judgeTail(truth, answers, { anchored, checkpoints }) {
   const opened = "value" in answers.get("open");
   const reported = !opened || answers.get("verify")?.value !== true;
   const witnessed = missing.filter(
-    (name) => anchored.some((id) => name.endsWith(` ${id}`)) || checkpoints.some((id) => name.endsWith(` ${id}`)),
+    (name) =>
+      anchored.some((id) => name.endsWith(` ${id}`)) ||
+      checkpoints.some((id) => name.endsWith(` ${id}`)),
   );
-  if (witnessed.length > 0 && !reported) wrong.push(`${witnessed[0]} was lost, an anchor knew of it, and verify is content`);
-  return { verdict: wrong.length > 0 ? "wrong" : reported ? "found" : "harmless", wrong, reported, lost: missing.length };
+  if (witnessed.length > 0 && !reported)
+    wrong.push(`${witnessed[0]} was lost, an anchor knew of it, and verify is content`);
+  return {
+    verdict: wrong.length > 0 ? "wrong" : reported ? "found" : "harmless",
+    wrong,
+    reported,
+    lost: missing.length,
+  };
 }
 
 function difference(truth, value) {
   if (value === undefined) return "undefined instead of what is there";
-  if (Array.isArray(truth?.items) && Array.isArray(value?.items) && truth.items.length !== value.items.length)
+  if (
+    Array.isArray(truth?.items) &&
+    Array.isArray(value?.items) &&
+    truth.items.length !== value.items.length
+  )
     return `${value.items.length} items instead of ${truth.items.length}`;
   return `an untrue value ${JSON.stringify(value).slice(0, 120)}`;
 }

@@ -1,6 +1,6 @@
 /**
- * A process that writes to a directory is killed at each of its file operations. The next process finds every session once or not at all,
- * and can export, verify and write at once.
+ * A process that writes to a directory is killed at each of its file operations. The next process
+ * finds every session once or not at all, and can export, verify and write at once.
  */
 import fs, { cpSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,16 @@ import { fresh } from "../../support/places.js";
 
 afterEach(mend);
 
-const CHANGING = ["writeSync", "ftruncateSync", "renameSync", "linkSync", "unlinkSync", "rmSync", "mkdirSync", "utimesSync"];
+const CHANGING = [
+  "writeSync",
+  "ftruncateSync",
+  "renameSync",
+  "linkSync",
+  "unlinkSync",
+  "rmSync",
+  "mkdirSync",
+  "utimesSync",
+];
 const SYNCS = ["fsyncSync", "fdatasyncSync"];
 
 /** A kill loses nothing that was written, synced or not. Without syncs the test is quicker. */
@@ -20,7 +29,10 @@ function withoutSyncs(): void {
   for (const name of SYNCS) instead(name, () => {});
 }
 
-/** Ends the process at its file operation `diesAt`: that one and all later ones do nothing. Syncs are not counted: they change no file. */
+/**
+ * Ends the process at its file operation `diesAt`: that one and all later ones do nothing. Syncs
+ * are not counted: they change no file.
+ */
 function killAt(diesAt: number): { count: number } {
   const seen = { count: 0 };
   const step = (): void => {
@@ -55,8 +67,16 @@ const rowsOf = async (hold: Holdfast): Promise<string[]> => {
   return rows;
 };
 
-/** What all runs begin with: sessions "first" and "old" of an agent, and a snapshot of it that also holds "gone", which is deleted. */
-async function prepare(): Promise<{ path: string; place: string; snapshot: string; rows: string[] }> {
+/**
+ * What all runs begin with: sessions "first" and "old" of an agent, and a snapshot of it that also
+ * holds "gone", which is deleted.
+ */
+async function prepare(): Promise<{
+  path: string;
+  place: string;
+  snapshot: string;
+  rows: string[];
+}> {
   const path = join(fresh(), "store");
   const hold = await open(`dir:${path}`);
   await say(hold, "gone", "one");
@@ -84,7 +104,8 @@ const WORK: Record<string, (hold: Holdfast, base: Base) => Promise<unknown>> = {
   [WHOLE]: (hold) => say(hold, "new", "one"),
   "forks a session": (hold, { place }) => hold.fork(place, { id: "new" }),
   "rewinds a session": (hold, { place }) => hold.rewind("old", place),
-  "makes a session by appending to it": (hold) => hold.sessions.append("new", [{ role: "user", content: "x" }], { create: true, key: "k" }),
+  "makes a session by appending to it": (hold) =>
+    hold.sessions.append("new", [{ role: "user", content: "x" }], { create: true, key: "k" }),
   "imports sessions": (hold, { rows }) => hold.import(rows),
   [DELETES]: async (hold) => {
     await hold.sessions.delete("old");
@@ -99,20 +120,31 @@ async function sessionsOf(hold: Holdfast, where: string): Promise<readonly strin
   expect(new Set(listed).size, `${where}: ${listed.join()}`).toBe(listed.length);
   expect((await hold.sessions.ids("", { limit: 100 })).toSorted(), where).toEqual(listed);
   expect((await hold.stats()).sessions, where).toBe(listed.length);
-  const exported = (await rowsOf(hold)).flatMap((row) => (JSON.parse(row) as { session?: string }).session ?? []);
+  const exported = (await rowsOf(hold)).flatMap(
+    (row) => (JSON.parse(row) as { session?: string }).session ?? [],
+  );
   expect(exported.toSorted(), where).toEqual(listed);
   return listed;
 }
 
-/** Does the work in a process that is killed at a file operation. Answers whether it came to its end before. */
-async function killed(address: string, diesAt: number, isWhole: boolean, work: (hold: Holdfast) => Promise<unknown>): Promise<boolean> {
+/**
+ * Does the work in a process that is killed at a file operation. Answers whether it came to its end
+ * before.
+ */
+async function killed(
+  address: string,
+  diesAt: number,
+  isWhole: boolean,
+  work: (hold: Holdfast) => Promise<unknown>,
+): Promise<boolean> {
   let seen = { count: 0 };
   let hold: Holdfast | undefined;
   if (isWhole) seen = killAt(diesAt);
   try {
     hold = await open(address);
     if (!isWhole) {
-      // With its first change it takes the lock: those operations are the same whatever it does then.
+      // With its first change it takes the lock: those operations are the same whatever it does
+      // then.
       await hold.sessions.update("first", { title: "locked" });
       seen = killAt(diesAt);
     }
@@ -145,7 +177,8 @@ test.each(Object.entries(WORK))(
       expect((await reader.verify()).findings, where).toEqual([]);
       await reader.close();
       const writer = await open(address);
-      // Deleting is not done again: then it is seen whether the deletion that was announced has been taken back.
+      // Deleting is not done again: then it is seen whether the deletion that was announced has
+      // been taken back.
       if (name !== DELETES) await work(writer, base).catch(() => {});
       await say(writer, "next", "one");
       const now = await sessionsOf(writer, where);

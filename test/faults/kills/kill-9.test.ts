@@ -1,4 +1,7 @@
-/** D1, D2: what was acknowledged survives kill -9 at any instant, nothing is torn, and the next save works at once. */
+/**
+ * D1, D2: what was acknowledged survives kill -9 at any instant, nothing is torn, and the next save
+ * works at once.
+ */
 import { describe, expect, test } from "vitest";
 import { SEED } from "../../support/random.mjs";
 import { postgresUrl } from "../../support/shared-postgres.js";
@@ -13,7 +16,9 @@ const places = [
 ] as const;
 
 describe.each(places)("$name", ({ where, birth }) => {
-  test(`D1: ${KILLS} kills at random instants lose nothing that was acknowledged`, { timeout: 60_000 + KILLS * 1_000 }, async () => {
+  test(`D1: ${KILLS} kills at random instants lose nothing that was acknowledged`, {
+    timeout: 60_000 + KILLS * 1_000,
+  }, async () => {
     const result = await killCampaign({ ...where, kills: KILLS, seed: SEED });
     expect(result.wrong, `seed ${result.seed}`).toEqual([]);
     expect(result.kills).toBe(KILLS);
@@ -26,7 +31,10 @@ describe.each(places)("$name", ({ where, birth }) => {
     const result = await killCampaign({ ...where, kills: 16, seed: SEED, birth });
     expect(result.wrong, `seed ${result.seed}`).toEqual([]);
     // Kills before there was a file, or after the store was open, would prove nothing.
-    expect(birth === "points" ? result.halfMade : result.unopened, "kills between the file and the open store").toBeGreaterThan(5);
+    expect(
+      birth === "points" ? result.halfMade : result.unopened,
+      "kills between the file and the open store",
+    ).toBeGreaterThan(5);
   });
 
   test("negative control: a child that acknowledges a save before it is committed is caught", async () => {

@@ -4,7 +4,10 @@ export interface KillResult {
   readonly acknowledged: number;
   /** Operations begun and not acknowledged when the kill came. */
   readonly inFlight: number;
-  /** Kills that came before the store was open, and those of them that came after its file was there. */
+  /**
+   * Kills that came before the store was open, and those of them that came after its file was
+   * there.
+   */
   readonly unopened: number;
   readonly halfMade: number;
   readonly slowestCheckMs: number;

@@ -1,4 +1,7 @@
-/** Kills a child at random instants and checks, each time, that what it had acknowledged is there (D1, D2). */
+/**
+ * Kills a child at random instants and checks, each time, that what it had acknowledged is there
+ * (D1, D2).
+ */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -76,7 +79,10 @@ class Acknowledged {
   async check(hold, rng, readAll) {
     const wrong = this.faults.splice(0);
     const flying = [...this.flying.values()];
-    const on = (session, ...ops) => flying.some((line) => line.session === session && (ops.length === 0 || ops.includes(line.begin)));
+    const on = (session, ...ops) =>
+      flying.some(
+        (line) => line.session === session && (ops.length === 0 || ops.includes(line.begin)),
+      );
 
     for (const [id, known] of this.sessions) {
       const found = await hold.sessions.get(id);
@@ -87,30 +93,50 @@ class Acknowledged {
       }
       const latest = (await hold.checkpoints.latest(id))?.id;
       if (!on(id)) {
-        if (known.head !== latest) wrong.push(`session ${id} should be at ${known.head} and is at ${latest}`);
-        if (known.status !== found.status) wrong.push(`session ${id} should be ${known.status} and is ${found.status}`);
+        if (known.head !== latest)
+          wrong.push(`session ${id} should be at ${known.head} and is at ${latest}`);
+        if (known.status !== found.status)
+          wrong.push(`session ${id} should be ${known.status} and is ${found.status}`);
         if (known.title !== undefined && known.title !== found.title)
           wrong.push(`session ${id} should have the title ${known.title} and has ${found.title}`);
-      } else Object.assign(known, { head: latest, status: found.status }, known.title === undefined ? {} : { title: found.title });
+      } else
+        Object.assign(
+          known,
+          { head: latest, status: found.status },
+          known.title === undefined ? {} : { title: found.title },
+        );
     }
     for (const [id, { session, digest, messages }] of this.checkpoints) {
       const found = await hold.checkpoints.get(id);
       if (found === undefined) {
-        if (!on(session, "prune", "removeOne", "remove")) wrong.push(`checkpoint ${id} of session ${session} is gone`);
+        if (!on(session, "prune", "removeOne", "remove"))
+          wrong.push(`checkpoint ${id} of session ${session} is gone`);
         this.checkpoints.delete(id);
         this.unread.delete(id);
-      } else if (found.digest !== digest || found.messageCount !== messages || found.sessionId !== session)
+      } else if (
+        found.digest !== digest ||
+        found.messageCount !== messages ||
+        found.sessionId !== session
+      )
         wrong.push(`checkpoint ${id} differs: ${JSON.stringify(found)}`);
     }
     for (const id of this.removed)
-      if ((await hold.checkpoints.get(id)) !== undefined) wrong.push(`checkpoint ${id} was removed and is back`);
+      if ((await hold.checkpoints.get(id)) !== undefined)
+        wrong.push(`checkpoint ${id} was removed and is back`);
 
     const all = [...this.checkpoints.keys()];
-    const sample = readAll ? all : [...this.unread, ...Array.from({ length: Math.min(5, all.length) }, () => rng.pick(all))];
+    const sample = readAll
+      ? all
+      : [...this.unread, ...Array.from({ length: Math.min(5, all.length) }, () => rng.pick(all))];
     for (const id of new Set(sample)) {
       const { messages, checkpoint } = await hold.checkpoints.state(id);
-      if (messages.length !== this.checkpoints.get(id).messages || checkpoint.digest !== this.checkpoints.get(id).digest)
-        wrong.push(`checkpoint ${id} loads with ${messages.length} messages instead of ${this.checkpoints.get(id).messages}`);
+      if (
+        messages.length !== this.checkpoints.get(id).messages ||
+        checkpoint.digest !== this.checkpoints.get(id).digest
+      )
+        wrong.push(
+          `checkpoint ${id} loads with ${messages.length} messages instead of ${this.checkpoints.get(id).messages}`,
+        );
     }
     this.unread.clear();
 
@@ -135,13 +161,28 @@ class Acknowledged {
   }
 }
 
-/** A place for the n-th store of a campaign: its address, and the path that is there once it begins to be made. */
-export const sqliteFile = (directory, n) => ({ address: join(directory, `${n}.db`), path: join(directory, `${n}.db`) });
+/**
+ * A place for the n-th store of a campaign: its address, and the path that is there once it begins
+ * to be made.
+ */
+export const sqliteFile = (directory, n) => ({
+  address: join(directory, `${n}.db`),
+  path: join(directory, `${n}.db`),
+});
 
-export const inDirectory = (directory, n) => ({ address: `dir:${join(directory, `${n}`)}`, path: join(directory, `${n}`) });
+export const inDirectory = (directory, n) => ({
+  address: `dir:${join(directory, `${n}`)}`,
+  path: join(directory, `${n}`),
+});
 
-/** Schemas of a server. What had reached it when the child died may be done a moment later; nobody says when. */
-export const inPostgres = (url) => (directory, n) => ({ address: `${url}?schema=${basename(directory)}-${n}`, settleMs: 30 });
+/**
+ * Schemas of a server. What had reached it when the child died may be done a moment later; nobody
+ * says when.
+ */
+export const inPostgres = (url) => (directory, n) => ({
+  address: `${url}?schema=${basename(directory)}-${n}`,
+  settleMs: 30,
+});
 
 /** How many calls make a store, as a child counts them. */
 async function callsOfBirth(address) {
@@ -157,25 +198,49 @@ async function theMoment(child, { birth, ackEarly, rng }) {
   if (birth === "points") return child.heard((line) => line.at ?? line.opened);
   if (ackEarly) return child.heard((line) => line.stands ?? line.fault);
   let done = 0;
-  if (!birth) await child.heard((line) => line.fault !== undefined || (line.done !== undefined && ++done === 2));
-  return new Promise((resolve) => setTimeout(resolve, birth ? rng.between(0, 25) : rng.between(0.5, 40)));
+  if (!birth)
+    await child.heard(
+      (line) => line.fault !== undefined || (line.done !== undefined && ++done === 2),
+    );
+  return new Promise((resolve) =>
+    setTimeout(resolve, birth ? rng.between(0, 25) : rng.between(0.5, 40)),
+  );
 }
 
 /**
- * `kills` kills on stores that grow over fifty kills each. Answers how it went; stops at the first kill after which something is wrong.
- * With `birth` a child on a fresh store is killed while it makes it: at some instant, or, with `birth: "points"`, before calls that are
- * spread over all that make it. `place` says where stores are.
+ * `kills` kills on stores that grow over fifty kills each. Answers how it went; stops at the first
+ * kill after which something is wrong. With `birth` a child on a fresh store is killed while it
+ * makes it: at some instant, or, with `birth: "points"`, before calls that are spread over all that
+ * make it. `place` says where stores are.
  */
-export async function killCampaign({ kills, seed, place = sqliteFile, ackEarly = false, birth = false, onProgress }) {
+export async function killCampaign({
+  kills,
+  seed,
+  place = sqliteFile,
+  ackEarly = false,
+  birth = false,
+  onProgress,
+}) {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-kills-"));
   const rng = random(seed);
   const began = performance.now();
-  const result = { seed, kills: 0, acknowledged: 0, inFlight: 0, slowestCheckMs: 0, unopened: 0, halfMade: 0, ms: 0, wrong: [] };
+  const result = {
+    seed,
+    kills: 0,
+    acknowledged: 0,
+    inFlight: 0,
+    slowestCheckMs: 0,
+    unopened: 0,
+    halfMade: 0,
+    ms: 0,
+    wrong: [],
+  };
   // The next child starts while this one works: it waits, loaded, for its orders.
   let next = start(new URL("./kill-child.mjs", import.meta.url));
   let known = new Acknowledged();
   try {
-    const calls = birth === "points" ? await callsOfBirth(place(directory, kills).address) : undefined;
+    const calls =
+      birth === "points" ? await callsOfBirth(place(directory, kills).address) : undefined;
     for (let n = 0; n < kills && result.wrong.length === 0; n++) {
       const file = birth ? n : Math.floor(n / KILLS_PER_FILE);
       const { address, path, settleMs } = place(directory, file);
@@ -184,10 +249,16 @@ export async function killCampaign({ kills, seed, place = sqliteFile, ackEarly =
       next = start(new URL("./kill-child.mjs", import.meta.url));
       // Loaded and waiting: from here on only the store itself is being made.
       await child.heard((line) => line.ready);
-      child.tell({ path: address, seed: seed + n, ackEarly, ...(calls && { stopAt: 1 + Math.floor((n * calls) / kills) }) });
+      child.tell({
+        path: address,
+        seed: seed + n,
+        ackEarly,
+        ...(calls && { stopAt: 1 + Math.floor((n * calls) / kills) }),
+      });
       await theMoment(child, { birth, ackEarly, rng });
       await child.end();
-      if (child.ended.signal !== "SIGKILL") result.wrong.push(`the child ended by itself: ${child.stderr}`);
+      if (child.ended.signal !== "SIGKILL")
+        result.wrong.push(`the child ended by itself: ${child.stderr}`);
 
       known.hear(child.lines);
       if (!child.lines.some((line) => line.opened)) {
@@ -211,7 +282,8 @@ export async function killCampaign({ kills, seed, place = sqliteFile, ackEarly =
       result.slowestCheckMs = Math.max(result.slowestCheckMs, performance.now() - checking);
       result.acknowledged += known.count;
       known.count = 0;
-      for (const [i, what] of result.wrong.entries()) result.wrong[i] = `kill ${n}, seed ${seed}: ${what}`;
+      for (const [i, what] of result.wrong.entries())
+        result.wrong[i] = `kill ${n}, seed ${seed}: ${what}`;
       onProgress?.(result);
     }
   } finally {

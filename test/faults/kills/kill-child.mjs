@@ -1,6 +1,6 @@
 /**
- * Works on a store until it is killed. Says `begin` before every operation and `done` after it has resolved: what was done must
- * survive, and what was begun and not done may have happened or not.
+ * Works on a store until it is killed. Says `begin` before every operation and `done` after it has
+ * resolved: what was done must survive, and what was begun and not done may have happened or not.
  */
 import fs from "node:fs";
 import { createRequire, syncBuiltinESMExports } from "node:module";
@@ -77,7 +77,10 @@ function countCalls() {
   ]);
   syncBuiltinESMExports();
   const require = createRequire(import.meta.url);
-  const Database = defaultDriver() === "node:sqlite" ? require("node:sqlite").DatabaseSync : require("better-sqlite3");
+  const Database =
+    defaultDriver() === "node:sqlite"
+      ? require("node:sqlite").DatabaseSync
+      : require("better-sqlite3");
   counted(Database.prototype, ["exec", "prepare"]);
 }
 
@@ -87,7 +90,10 @@ async function durable(op, session, run) {
   say({ n, done: op, session, ...(await run()) });
 }
 
-/** The broken child of the negative control: it says that the save is done before it is, and stands still to be killed. */
+/**
+ * The broken child of the negative control: it says that the save is done before it is, and stands
+ * still to be killed.
+ */
 async function saidTooEarly(session, run, saved) {
   const n = ++count;
   say({ n, begin: "save", session });
@@ -99,7 +105,9 @@ async function saidTooEarly(session, run, saved) {
 
 async function work(lane) {
   const rng = random(seed * 31 + lane);
-  const mine = (await hold.sessions.list({ limit: 1000 })).items.map(({ id }) => id).filter((id) => id.startsWith(`${lane}-`));
+  const mine = (await hold.sessions.list({ limit: 1000 })).items
+    .map(({ id }) => id)
+    .filter((id) => id.startsWith(`${lane}-`));
   const fresh = () => `${lane}-${seed}-${++count}`;
   let session;
   let words = 0;
@@ -120,10 +128,14 @@ async function work(lane) {
   const ops = {
     save() {
       for (let n = rng.whole(1, 3); n > 0; n--)
-        session.append({ role: "user", content: `${seed}:${++words} ${"word ".repeat(rng.whole(0, 60))}` });
+        session.append({
+          role: "user",
+          content: `${seed}:${++words} ${"word ".repeat(rng.whole(0, 60))}`,
+        });
       session.set("step", words);
       if (rng.next() < 0.05) session.set("plan", `${words} ${"p".repeat(9000)}`);
-      if (rng.next() < 0.05 && session.messages.length > 4) session.splice("messages", 1, 2, { role: "assistant", content: "shorter" });
+      if (rng.next() < 0.05 && session.messages.length > 4)
+        session.splice("messages", 1, 2, { role: "assistant", content: "shorter" });
       if (ackEarly) return saidTooEarly(session.id, () => session.checkpoint(), saved);
       return durable("save", session.id, async () => {
         await session.checkpoint();
@@ -172,7 +184,9 @@ async function work(lane) {
         const left = new Set((await past()).map(({ id }) => id));
         const gone = before.filter((id) => !left.has(id));
         if (gone.length !== removed || before.slice(0, keep).some((id) => !left.has(id)))
-          say({ fault: `prune of ${session.id} with keep ${keep} said ${removed} of ${before.length}, and ${gone.length} went` });
+          say({
+            fault: `prune of ${session.id} with keep ${keep} said ${removed} of ${before.length}, and ${gone.length} went`,
+          });
         return { removed: gone };
       });
     },
@@ -209,7 +223,11 @@ async function work(lane) {
       const id = rng.pick(mine);
       const number = rng.whole(0, 9);
       await durable("redact", id, async () => {
-        await hold.sessions.redact(id, new RegExp(`\\d*${number}:\\d+ (?=word)|${"p".repeat(50)}`), { with: "-", scrub: rng.next() < 0.3 });
+        await hold.sessions.redact(
+          id,
+          new RegExp(`\\d*${number}:\\d+ (?=word)|${"p".repeat(50)}`),
+          { with: "-", scrub: rng.next() < 0.3 },
+        );
         return {};
       });
     },
@@ -232,7 +250,8 @@ async function work(lane) {
   };
 
   for (;;) {
-    if (session === undefined) await enter(mine.length < 2 || rng.next() < 0.2 ? fresh() : rng.pick(mine));
+    if (session === undefined)
+      await enter(mine.length < 2 || rng.next() < 0.2 ? fresh() : rng.pick(mine));
     await (mine.length > MOST_SESSIONS ? ops.remove() : ops[rng.weighted(WEIGHTS)]());
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What a network, a server and other processes can do to a save in Postgres: one record for each id afterwards, one linear history, and
- * every loser is told why.
+ * What a network, a server and other processes can do to a save in Postgres: one record for each id
+ * afterwards, one linear history, and every loser is told why.
  */
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -36,7 +36,10 @@ let count = 0;
 const direct = (): string => `${server.url()}?schema=f${++count}`;
 const through = (address: string): string => address.replace(`:${server.port}/`, `:${port}/`);
 
-/** The history of a session holds these messages, each once and in this order, and all of it verifies. */
+/**
+ * The history of a session holds these messages, each once and in this order, and all of it
+ * verifies.
+ */
 async function expectHistory(address: string, id: string, texts: readonly string[]): Promise<void> {
   const hold = await open(address);
   try {
@@ -63,8 +66,14 @@ async function breakSave(schema: string, from: string, to: string): Promise<void
   await server.run(text.replace(from, to));
 }
 
-/** Saves again and again, with the connection cut a byte later each time. Answers what was saved. */
-async function cutSaves(address: string, direction: Direction, step: number): Promise<readonly string[]> {
+/**
+ * Saves again and again, with the connection cut a byte later each time. Answers what was saved.
+ */
+async function cutSaves(
+  address: string,
+  direction: Direction,
+  step: number,
+): Promise<readonly string[]> {
   const hold = await open(through(address), { connections: 1, busyMs: 10_000 });
   try {
     const session = await hold.session("a");
@@ -95,19 +104,28 @@ async function cutSaves(address: string, direction: Direction, step: number): Pr
   }
 }
 
-/** Every how many bytes a connection is cut: each of one save, and every 211th where much more is sent, unless said. */
+/**
+ * Every how many bytes a connection is cut: each of one save, and every 211th where much more is
+ * sent, unless said.
+ */
 const STEP = process.env["HOLDFAST_CUT_STEP"];
 
-test.each(DIRECTIONS)("D4: a connection cut anywhere %s of one save leaves that save once", { timeout: 300_000 }, async (direction) => {
-  const address = direct();
-  await expectHistory(address, "a", await cutSaves(address, direction, Number(STEP ?? 3)));
-});
+test.each(DIRECTIONS)(
+  "D4: a connection cut anywhere %s of one save leaves that save once",
+  { timeout: 300_000 },
+  async (direction) => {
+    const address = direct();
+    await expectHistory(address, "a", await cutSaves(address, direction, Number(STEP ?? 3)));
+  },
+);
 
 test("negative control: a function that does not know a save again is caught", async () => {
   const address = direct();
   await (await open(address)).close();
   await breakSave(`f${count}`, "'known'", "'tail'");
-  expect(await errorOf(() => cutSaves(address, "to client", 5))).toMatchObject({ name: "HoldfastError" });
+  expect(await errorOf(() => cutSaves(address, "to client", 5))).toMatchObject({
+    name: "HoldfastError",
+  });
 });
 
 test.each(DIRECTIONS)(
@@ -123,7 +141,8 @@ test.each(DIRECTIONS)(
       session.append({ role: "user", content: texts.at(-1) as string });
       const { id } = await session.checkpoint();
       await session.halt("enough");
-      // On a new line, as it was before the last step: what was saved stays, what was decided does not.
+      // On a new line, as it was before the last step: what was saved stays, what was decided does
+      // not.
       await session.rewind(id);
       expect(session.messages.map(({ content }) => content)).toEqual(texts);
       await session.close();
@@ -142,7 +161,12 @@ test.each(DIRECTIONS)(
   },
 );
 
-async function keepSaving(hold: Holdfast, id: string, until: () => boolean, texts: string[] = []): Promise<string[]> {
+async function keepSaving(
+  hold: Holdfast,
+  id: string,
+  until: () => boolean,
+  texts: string[] = [],
+): Promise<string[]> {
   const session = await hold.session(id);
   while (!until()) {
     texts.push(`${id} ${texts.length}`);
@@ -153,7 +177,9 @@ async function keepSaving(hold: Holdfast, id: string, until: () => boolean, text
   return texts;
 }
 
-test("pg_terminate_backend during saves: each is there once, and nobody notices", { timeout: 120_000 }, async () => {
+test("pg_terminate_backend during saves: each is there once, and nobody notices", {
+  timeout: 120_000,
+}, async () => {
   const address = direct();
   const hold = await open(address, { connections: 4, busyMs: 10_000 });
   let over = false;
@@ -173,11 +199,15 @@ test("pg_terminate_backend during saves: each is there once, and nobody notices"
   for (const [i, own] of texts.entries()) await expectHistory(address, `s${i}`, own);
 });
 
-test("a server that is killed and started again during saves loses none of them", { timeout: 120_000 }, async () => {
+test("a server that is killed and started again during saves loses none of them", {
+  timeout: 120_000,
+}, async () => {
   const address = direct();
   const hold = await open(address, { connections: 4, busyMs: 30_000 });
   let over = false;
-  const saving = Promise.all(Array.from({ length: 4 }, (_, i) => keepSaving(hold, `s${i}`, () => over)));
+  const saving = Promise.all(
+    Array.from({ length: 4 }, (_, i) => keepSaving(hold, `s${i}`, () => over)),
+  );
   for (let i = 0; i < 4; i++) {
     await sleep(300);
     await server.kill();
@@ -202,7 +232,11 @@ test("a server that stays away is an error that says so, in time, and what was s
   await server.stop();
   session.append({ role: "user", content: "two" });
   const began = performance.now();
-  expect(await errorOf(() => session.checkpoint())).toMatchObject({ name: "HoldfastError", code: "UNREACHABLE", retryable: true });
+  expect(await errorOf(() => session.checkpoint())).toMatchObject({
+    name: "HoldfastError",
+    code: "UNREACHABLE",
+    retryable: true,
+  });
   expect(performance.now() - began).toBeLessThan(10_000);
   await server.start();
   session.append({ role: "user", content: "three" });
@@ -211,8 +245,12 @@ test("a server that stays away is an error that says so, in time, and what was s
   await expectHistory(address, "a", ["one", "two", "three"]);
 });
 
-test("a standby that takes over has all that was acknowledged, and the session goes on", { timeout: 120_000 }, async () => {
-  const primary = await startPostgres({ settings: { wal_level: "replica", max_wal_senders: 4, hot_standby: "on" } });
+test("a standby that takes over has all that was acknowledged, and the session goes on", {
+  timeout: 120_000,
+}, async () => {
+  const primary = await startPostgres({
+    settings: { wal_level: "replica", max_wal_senders: 4, hot_standby: "on" },
+  });
   const standby = await primary.standby();
   const before = new Proxy(primary.port);
   const front = await before.listen();
@@ -220,7 +258,11 @@ test("a standby that takes over has all that was acknowledged, and the session g
     await primary.run("ALTER SYSTEM SET synchronous_standby_names = '*'");
     await primary.run("SELECT pg_reload_conf()");
     for (let i = 0; i < 100; i++) {
-      if ((await primary.run("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")).length > 0) break;
+      if (
+        (await primary.run("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")).length >
+        0
+      )
+        break;
       await sleep(50);
     }
     const address = `postgres://holdfast@127.0.0.1:${front}/holdfast`;
@@ -253,13 +295,16 @@ test("a standby that takes over has all that was acknowledged, and the session g
       }
     });
     expect(onStandby).toMatchObject({ code: "UNREACHABLE" });
-    // Nor does it let anybody listen; whoever follows a session there looks now and then, and leaves no connections behind.
+    // Nor does it let anybody listen; whoever follows a session there looks now and then, and
+    // leaves no connections behind.
     const reader = await open(second.url(), { busyMs: 300 });
     const following = new AbortController();
     const events = reader.events("a", { signal: following.signal })[Symbol.asyncIterator]();
     await events.next();
     await sleep(2_500);
-    const connected = async () => (await second.run("SELECT 1 FROM pg_stat_activity WHERE application_name = 'holdfast'")).length;
+    const connected = async () =>
+      (await second.run("SELECT 1 FROM pg_stat_activity WHERE application_name = 'holdfast'"))
+        .length;
     expect(await connected()).toBeLessThan(4);
     following.abort();
     await reader.close();
@@ -274,52 +319,67 @@ test("a standby that takes over has all that was acknowledged, and the session g
   }
 });
 
-test.each([false, true])("serialization failures and deadlocks are tried again, a bounded time (prepare: %s)", async (prepare) => {
-  const address = direct();
-  const schema = `f${count}`;
-  const hold = await open(address, { busyMs: 1_500, connections: 1, prepare });
-  const session = await hold.session("a");
-  session.append({ role: "user", content: "0" });
-  await session.checkpoint();
-  // A server that gives up every second save of its own accord.
-  await server.run(`CREATE SEQUENCE "${schema}".tries; GRANT ALL ON SEQUENCE "${schema}".tries TO holdfast;
+test.each([false, true])(
+  "serialization failures and deadlocks are tried again, a bounded time (prepare: %s)",
+  async (prepare) => {
+    const address = direct();
+    const schema = `f${count}`;
+    const hold = await open(address, { busyMs: 1_500, connections: 1, prepare });
+    const session = await hold.session("a");
+    session.append({ role: "user", content: "0" });
+    await session.checkpoint();
+    // A server that gives up every second save of its own accord.
+    await server.run(`CREATE SEQUENCE "${schema}".tries; GRANT ALL ON SEQUENCE "${schema}".tries TO holdfast;
     CREATE FUNCTION "${schema}".give_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
       IF nextval('"${schema}".tries') % 3 = 1 THEN RAISE 'no' USING ERRCODE = '40001'; END IF;
       IF currval('"${schema}".tries') % 3 = 2 THEN RAISE 'no' USING ERRCODE = '40P01'; END IF;
       RETURN NEW; END $$;
     CREATE TRIGGER give_up BEFORE INSERT ON "${schema}".save FOR EACH ROW EXECUTE FUNCTION "${schema}".give_up()`);
-  for (let i = 1; i <= 10; i++) {
-    session.append({ role: "user", content: String(i) });
+    for (let i = 1; i <= 10; i++) {
+      session.append({ role: "user", content: String(i) });
+      await session.checkpoint();
+    }
+    const [{ tries }] = (await server.run(
+      `SELECT last_value::int AS tries FROM "${schema}".tries`,
+    )) as [{ tries: number }];
+    expect(tries).toBe(30);
+    // One that always does.
+    await server.run(
+      `CREATE OR REPLACE FUNCTION "${schema}".give_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no' USING ERRCODE = '40001'; END $$`,
+    );
+    session.append({ role: "user", content: "11" });
+    const began = performance.now();
+    expect(await errorOf(() => session.checkpoint())).toMatchObject({
+      code: "BUSY",
+      retryable: true,
+    });
+    expect(performance.now() - began).toBeLessThan(10_000);
+    await server.run(`DROP TRIGGER give_up ON "${schema}".save`);
     await session.checkpoint();
-  }
-  const [{ tries }] = (await server.run(`SELECT last_value::int AS tries FROM "${schema}".tries`)) as [{ tries: number }];
-  expect(tries).toBe(30);
-  // One that always does.
-  await server.run(
-    `CREATE OR REPLACE FUNCTION "${schema}".give_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no' USING ERRCODE = '40001'; END $$`,
-  );
-  session.append({ role: "user", content: "11" });
-  const began = performance.now();
-  expect(await errorOf(() => session.checkpoint())).toMatchObject({ code: "BUSY", retryable: true });
-  expect(performance.now() - began).toBeLessThan(10_000);
-  await server.run(`DROP TRIGGER give_up ON "${schema}".save`);
-  await session.checkpoint();
-  await hold.close();
-  await expectHistory(
-    address,
-    "a",
-    Array.from({ length: 12 }, (_, i) => String(i)),
-  );
-});
+    await hold.close();
+    await expectHistory(
+      address,
+      "a",
+      Array.from({ length: 12 }, (_, i) => String(i)),
+    );
+  },
+);
 
 // ---- what others can keep from ending
 
-/** Holds the lock of a session, as a client does that fell silent in the middle of a transaction. */
+/**
+ * Holds the lock of a session, as a client does that fell silent in the middle of a transaction.
+ */
 async function holdingLock<T>(schema: string, session: string, use: () => Promise<T>): Promise<T> {
   const client = new PgClient({ connectionString: server.url() });
   await client.connect();
-  const id = (await client.query(`SELECT value FROM "${schema}".meta WHERE key = 'store'`)).rows[0]?.["value"];
-  const key = createHash("sha256").update(`${id}\0"${schema}"\0=\0session\0${session}`).digest().readBigInt64BE(0).toString();
+  const id = (await client.query(`SELECT value FROM "${schema}".meta WHERE key = 'store'`))
+    .rows[0]?.["value"];
+  const key = createHash("sha256")
+    .update(`${id}\0"${schema}"\0=\0session\0${session}`)
+    .digest()
+    .readBigInt64BE(0)
+    .toString();
   try {
     await client.query("BEGIN");
     await client.query("SELECT pg_advisory_xact_lock($1)", [key]);
@@ -329,7 +389,9 @@ async function holdingLock<T>(schema: string, session: string, use: () => Promis
   }
 }
 
-test("P4: a session whose lock somebody keeps is BUSY in time, and others are saved meanwhile", { timeout: 60_000 }, async () => {
+test("P4: a session whose lock somebody keeps is BUSY in time, and others are saved meanwhile", {
+  timeout: 60_000,
+}, async () => {
   const address = direct();
   const hold = await open(address, { busyMs: 1_000 });
   const sessions = await Promise.all(Array.from({ length: 40 }, (_, i) => hold.session(`s${i}`)));
@@ -343,7 +405,11 @@ test("P4: a session whose lock somebody keeps is BUSY in time, and others are sa
     expect(performance.now() - began).toBeLessThan(15_000);
     for (const [i, outcome] of outcomes.entries()) {
       if (i !== 7) expect(outcome.status).toBe("fulfilled");
-      else expect(outcome).toMatchObject({ status: "rejected", reason: { code: "BUSY", retryable: true } });
+      else
+        expect(outcome).toMatchObject({
+          status: "rejected",
+          reason: { code: "BUSY", retryable: true },
+        });
     }
   });
   // What could not be saved was kept, and goes now.
@@ -365,7 +431,9 @@ async function freshSchema(): Promise<string> {
   return `f${count}`;
 }
 
-test("a network that falls silent is an error in time, and closing does not wait for it", { timeout: 60_000 }, async () => {
+test("a network that falls silent is an error in time, and closing does not wait for it", {
+  timeout: 60_000,
+}, async () => {
   const address = direct();
   const hold = await open(through(address), { connections: 2, busyMs: 500 });
   const session = await hold.session("a");
@@ -385,7 +453,9 @@ test("a network that falls silent is an error in time, and closing does not wait
   }
 });
 
-test("D4: a save that was made, and whose answer was lost until another holder had come, was made", { timeout: 60_000 }, async () => {
+test("D4: a save that was made, and whose answer was lost until another holder had come, was made", {
+  timeout: 60_000,
+}, async () => {
   const address = direct();
   const first = await open(through(address), { connections: 1, busyMs: 20_000 });
   const machine = { ...thisMachine(), isDead: () => true };
@@ -425,9 +495,13 @@ test("where a session stands is found without reading all of its past", async ()
   await client.connect();
   try {
     await client.query(`BEGIN; SELECT "${schema}".begin_as('=', '1000')`);
-    const text = numbered(statementsIn(postgresDialect).present).replace("$1", "'='").replace("$2", "'a'");
+    const text = numbered(statementsIn(postgresDialect).present)
+      .replace("$1", "'='")
+      .replace("$2", "'a'");
     const { rows } = await client.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`);
-    const [{ Plan }] = (rows[0] as { "QUERY PLAN": [{ Plan: Record<string, number> }] })["QUERY PLAN"];
+    const [{ Plan }] = (rows[0] as { "QUERY PLAN": [{ Plan: Record<string, number> }] })[
+      "QUERY PLAN"
+    ];
     expect(Plan["Shared Hit Blocks"] as number).toBeLessThan(100);
   } finally {
     await client.end();
@@ -447,21 +521,45 @@ afterEach(async () => {
   for (const child of puppets.splice(0)) await child.end();
 });
 
-test.each([2, 8, 16])("D5: %i processes compete for one session and leave one linear history", { timeout: 180_000 }, async (processes) => {
-  const result = await compete({ address: direct(), processes, count: Math.ceil(120 / processes), seed: SEED, waitMs: 20 });
-  expect(result.wrong).toEqual([]);
-  expect(result.lost.LEASE_HELD).toBeGreaterThan(0);
-});
+test.each([2, 8, 16])(
+  "D5: %i processes compete for one session and leave one linear history",
+  { timeout: 180_000 },
+  async (processes) => {
+    const result = await compete({
+      address: direct(),
+      processes,
+      count: Math.ceil(120 / processes),
+      seed: SEED,
+      waitMs: 20,
+    });
+    expect(result.wrong).toEqual([]);
+    expect(result.lost.LEASE_HELD).toBeGreaterThan(0);
+  },
+);
 
-test("D5: processes that stall past their lease lose it, are told so, and lose no message", { timeout: 180_000 }, async () => {
-  const result = await compete({ address: direct(), processes: 4, count: 10, seed: SEED, leaseMs: 150, stallMs: 400, waitMs: 20 });
+test("D5: processes that stall past their lease lose it, are told so, and lose no message", {
+  timeout: 180_000,
+}, async () => {
+  const result = await compete({
+    address: direct(),
+    processes: 4,
+    count: 10,
+    seed: SEED,
+    leaseMs: 150,
+    stallMs: 400,
+    waitMs: 20,
+  });
   expect(result.wrong).toEqual([]);
   expect(result.lost.STALE_LEASE).toBeGreaterThan(0);
 });
 
 async function dump(schema: string): Promise<string> {
   const tables = ["save", "session", "line", "blob", "ref", "mail"];
-  return JSON.stringify(await Promise.all(tables.map((table) => server.run(`SELECT * FROM "${schema}".${table} ORDER BY 1, 2`))));
+  return JSON.stringify(
+    await Promise.all(
+      tables.map((table) => server.run(`SELECT * FROM "${schema}".${table} ORDER BY 1, 2`)),
+    ),
+  );
 }
 
 test("D5: a holder paused past its lease changes no row when it wakes, throws STALE_LEASE and aborts its signal", async () => {
@@ -472,9 +570,13 @@ test("D5: a holder paused past its lease changes no row when it wakes, throws ST
   await old.ask({ do: "session", session: "a", options: { leaseMs: 1_000 } });
   await old.ask({ do: "save", session: "a", text: "old" });
   old.signal("SIGSTOP");
-  expect(await next.ask({ do: "session", session: "a" })).toMatchObject({ error: { code: "LEASE_HELD" } });
+  expect(await next.ask({ do: "session", session: "a" })).toMatchObject({
+    error: { code: "LEASE_HELD" },
+  });
   await sleep(1_100);
-  expect(await next.ask({ do: "session", session: "a", options: { leaseMs: 60_000 } })).toMatchObject({ messages: 1 });
+  expect(
+    await next.ask({ do: "session", session: "a", options: { leaseMs: 60_000 } }),
+  ).toMatchObject({ messages: 1 });
   await next.ask({ do: "save", session: "a", text: "new" });
   await sleep(50);
   const before = await dump(schema);
@@ -483,17 +585,22 @@ test("D5: a holder paused past its lease changes no row when it wakes, throws ST
   expect(await old.heard((line) => line["answer"] === "save" && line["error"])).toMatchObject({
     error: { name: "HoldfastError", code: "STALE_LEASE" },
   });
-  expect(await old.ask({ do: "signal", session: "a" })).toMatchObject({ aborted: true, code: "STALE_LEASE" });
+  expect(await old.ask({ do: "signal", session: "a" })).toMatchObject({
+    aborted: true,
+    code: "STALE_LEASE",
+  });
   await sleep(250);
   await old.ask({ do: "close-session", session: "a" });
   expect(await dump(schema)).toBe(before);
   expect((await next.ask({ do: "save", session: "a", text: "on" })).error).toBeUndefined();
-  expect(await dump(schema), "negative control: the dump shows a row that changed").not.toBe(before);
+  expect(await dump(schema), "negative control: the dump shows a row that changed").not.toBe(
+    before,
+  );
 });
 
 /**
- * Takes sessions from a holder in the middle of its saves, and in every other round before the last of them. Answers in how many rounds
- * something went wrong.
+ * Takes sessions from a holder in the middle of its saves, and in every other round before the last
+ * of them. Answers in how many rounds something went wrong.
  */
 async function takeInTheMiddle(address: string, rounds: number): Promise<number> {
   const first = await open(address);
@@ -521,10 +628,13 @@ async function takeInTheMiddle(address: string, rounds: number): Promise<number>
     const session = await taken;
     const outcomes = await Promise.all(saving);
     const landed = outcomes.filter((outcome) => !(outcome instanceof Error)).length;
-    const told = outcomes.every((outcome) => !(outcome instanceof Error) || (outcome as HoldfastError).code === "STALE_LEASE");
+    const told = outcomes.every(
+      (outcome) => !(outcome instanceof Error) || (outcome as HoldfastError).code === "STALE_LEASE",
+    );
     session.append({ role: "user", content: "mine" });
     const saved = await session.checkpoint().catch(() => undefined);
-    // What was acknowledged to the old one is there when the new one looks, and nothing comes after.
+    // What was acknowledged to the old one is there when the new one looks, and nothing comes
+    // after.
     if (!told || saved?.messageCount !== 2 + landed) wrong += 1;
     await session.close({ discard: true }).catch(() => {});
     await old.close({ discard: true }).catch(() => {});
@@ -535,12 +645,15 @@ async function takeInTheMiddle(address: string, rounds: number): Promise<number>
   return wrong;
 }
 
-const ON_ITS_WAY = "D5: a save that is on its way when the lease is granted to another is refused, or there before the other looks";
+const ON_ITS_WAY =
+  "D5: a save that is on its way when the lease is granted to another is refused, or there before the other looks";
 test(ON_ITS_WAY, { timeout: 60_000 }, async () => {
   expect(await takeInTheMiddle(direct(), 40)).toBe(0);
 });
 
-test("negative control: a function that does not look at the epoch is caught", { timeout: 60_000 }, async () => {
+test("negative control: a function that does not look at the epoch is caught", {
+  timeout: 60_000,
+}, async () => {
   const address = direct();
   await (await open(address)).close();
   await breakSave(`f${count}`, "IF found_epoch <> of_epoch THEN RETURN 'epoch'; END IF;", "");

@@ -1,4 +1,7 @@
-/** Processes that write to one directory in turns: the lock goes to the process that needs it, and nothing is lost on the way. */
+/**
+ * Processes that write to one directory in turns: the lock goes to the process that needs it, and
+ * nothing is lost on the way.
+ */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -33,45 +36,61 @@ const place = (): string => join(fresh(), "store");
 const user = (content: string) => [{ role: "user" as const, content }];
 const textsOf = async (hold: Holdfast, id: string): Promise<unknown[]> =>
   (await hold.sessions.transcript(id, { format: "openai" })).messages.map(({ content }) => content);
-const locksIn = (path: string): string[] => readdirSync(path).filter((name) => name.startsWith("lock-"));
+const locksIn = (path: string): string[] =>
+  readdirSync(path).filter((name) => name.startsWith("lock-"));
 
 async function until(holds: () => boolean): Promise<void> {
-  for (const deadline = Date.now() + 5_000; !holds(); await sleep(5)) if (Date.now() > deadline) throw new Error("it did not come to hold");
+  for (const deadline = Date.now() + 5_000; !holds(); await sleep(5))
+    if (Date.now() > deadline) throw new Error("it did not come to hold");
 }
 
 test("T1: a process that appended from outside and lives on keeps no worker from writing, nor a worker that process", async () => {
   const path = place();
   const server = await puppet(path);
-  expect(await server.ask({ do: "append", session: "s", texts: ["first"] })).toMatchObject({ taken: [true] });
+  expect(await server.ask({ do: "append", session: "s", texts: ["first"] })).toMatchObject({
+    taken: [true],
+  });
   await using worker = await open(`dir:${path}`);
   const session = await worker.session("s");
   session.append(...user("worker"));
   await session.checkpoint();
-  // Held by the worker: it is sent, and taken in there. Of a session that no process holds it is there to read at once.
-  expect(await server.ask({ do: "append", session: "s", texts: ["sent"] })).toMatchObject({ taken: [false] });
-  expect(await server.ask({ do: "append", session: "other", texts: ["beside"] })).toMatchObject({ taken: [true] });
+  // Held by the worker: it is sent, and taken in there. Of a session that no process holds it is
+  // there to read at once.
+  expect(await server.ask({ do: "append", session: "s", texts: ["sent"] })).toMatchObject({
+    taken: [false],
+  });
+  expect(await server.ask({ do: "append", session: "other", texts: ["beside"] })).toMatchObject({
+    taken: [true],
+  });
   expect(await textsOf(worker, "other")).toEqual(["beside"]);
   await session.close();
   expect(await textsOf(worker, "s")).toEqual(["first", "worker", "sent"]);
   await worker.sessions.update("other", { title: "renamed" });
-  expect(await server.ask({ do: "append", session: "other", texts: ["again"] })).toMatchObject({ taken: [true] });
+  expect(await server.ask({ do: "append", session: "other", texts: ["again"] })).toMatchObject({
+    taken: [true],
+  });
   expect(await textsOf(worker, "other")).toEqual(["beside", "again"]);
   expect(await worker.verify()).toMatchObject({ ok: true });
 });
 
-test.each([false, true])("T2: a process releases the lock unasked, and may then be stopped (it holds a session: %s)", async (holds) => {
-  const path = place();
-  const server = await puppet(path);
-  await server.ask({ do: "append", session: "s", texts: ["first"] });
-  if (holds) await server.ask({ do: "session", session: "held" });
-  await until(() => locksIn(path).some((name) => name.endsWith(".free.json")));
-  server.signal("SIGSTOP");
-  await using worker = await open(`dir:${path}`, { busyMs: 0 });
-  expect((await worker.sessions.append("s", user("second"))).taken).toBe(true);
-  server.signal("SIGCONT");
-  expect(await server.ask({ do: "append", session: "s", texts: ["third"] })).toMatchObject({ taken: [true] });
-  expect(await textsOf(worker, "s")).toEqual(["first", "second", "third"]);
-});
+test.each([false, true])(
+  "T2: a process releases the lock unasked, and may then be stopped (it holds a session: %s)",
+  async (holds) => {
+    const path = place();
+    const server = await puppet(path);
+    await server.ask({ do: "append", session: "s", texts: ["first"] });
+    if (holds) await server.ask({ do: "session", session: "held" });
+    await until(() => locksIn(path).some((name) => name.endsWith(".free.json")));
+    server.signal("SIGSTOP");
+    await using worker = await open(`dir:${path}`, { busyMs: 0 });
+    expect((await worker.sessions.append("s", user("second"))).taken).toBe(true);
+    server.signal("SIGCONT");
+    expect(await server.ask({ do: "append", session: "s", texts: ["third"] })).toMatchObject({
+      taken: [true],
+    });
+    expect(await textsOf(worker, "s")).toEqual(["first", "second", "third"]);
+  },
+);
 
 test("T2: a process that saves in a loop does not take the lock for each save", async () => {
   const path = place();
@@ -113,7 +132,8 @@ test("another process writes while a sweep looks through all journals", async ()
   const done: string[] = [];
   let opened = 0;
   const real = instead("openSync", (...args: unknown[]) => {
-    if (!String(args[0]).endsWith(".jsonl") || !String(args[0]).includes("sessions")) return real(...args);
+    if (!String(args[0]).endsWith(".jsonl") || !String(args[0]).includes("sessions"))
+      return real(...args);
     opened += 1;
     slowly(40);
     return real(...args);
@@ -143,7 +163,8 @@ test("BLOB-1: what another process refers to while a sweep is under way stays, b
   await other.apply([g.begin()]);
   for (const blob of bodies) await other.apply([g.save({ items: 1, blob })]);
   expect((await sweep).count).toBeLessThanOrEqual(bodies.length);
-  for (const body of bodies) expect(await other.blob(digestOf(body)), body).toEqual(new Uint8Array(Buffer.from(body)));
+  for (const body of bodies)
+    expect(await other.blob(digestOf(body)), body).toEqual(new Uint8Array(Buffer.from(body)));
   for (const store of [sweeping, other]) await store.close();
 });
 
@@ -158,7 +179,11 @@ test.each([
   const blob = { digest: digestOf("x") as Digest, bytes: Buffer.from("x") };
   blobs.add(blob);
   prepare();
-  for (const refer of [() => blobs.add(blob), () => blobs.keep(blob.digest), () => blobs.keep(blob.digest)]) {
+  for (const refer of [
+    () => blobs.add(blob),
+    () => blobs.keep(blob.digest),
+    () => blobs.keep(blob.digest),
+  ]) {
     const [before] = [...blobs.all()].flat();
     refer();
     expect(blobs.removeIf(before as KeptBlob)).toBe(false);
@@ -182,8 +207,13 @@ function roundTimes(ms: number): void {
   });
 }
 
-/** Holds the copy of a journal at its first sync, in the middle. Answers how to let it go on, once it stands there. */
-async function pausedCopy(run: () => Promise<boolean>): Promise<{ readonly goOn: () => void; readonly answer: Promise<boolean> }> {
+/**
+ * Holds the copy of a journal at its first sync, in the middle. Answers how to let it go on, once
+ * it stands there.
+ */
+async function pausedCopy(
+  run: () => Promise<boolean>,
+): Promise<{ readonly goOn: () => void; readonly answer: Promise<boolean> }> {
   let goOn: (() => void) | undefined;
   const real = instead("fdatasync", (...args: unknown[]) => {
     if (goOn !== undefined) return void real(...args);
@@ -194,14 +224,24 @@ async function pausedCopy(run: () => Promise<boolean>): Promise<{ readonly goOn:
   return { goOn: goOn as unknown as () => void, answer };
 }
 
-/** A journal that is long enough for its copy to be synced on the way, and how to prune its first saves. */
+/**
+ * A journal that is long enough for its copy to be synced on the way, and how to prune its first
+ * saves.
+ */
 async function longJournal(path: string) {
   const [pruning, other] = [await openDir(path), await openDir(path)];
   const f = new Fixture("long", { agent: "x" });
   await pruning.apply([f.begin()]);
-  for (let i = 0; i < 6; i++) await pruning.apply([f.save({ items: 1, mark: true, text: i < 3 ? `${i}` : "x".repeat(4_000_000) })]);
+  for (let i = 0; i < 6; i++)
+    await pruning.apply([
+      f.save({ items: 1, mark: true, text: i < 3 ? `${i}` : "x".repeat(4_000_000) }),
+    ]);
   const was = f.saves.slice(0, 2);
-  const prune = () => pruning.replace(f.line, [{ save: f.gapOf(0, 1), refs: [], was }], { line: Number.MAX_SAFE_INTEGER, doc: 0 });
+  const prune = () =>
+    pruning.replace(f.line, [{ save: f.gapOf(0, 1), refs: [], was }], {
+      line: Number.MAX_SAFE_INTEGER,
+      doc: 0,
+    });
   const ends = async () => {
     const query = { from: 1, to: Number.MAX_SAFE_INTEGER, limit: 100, items: false, state: false };
     return (await other.saves(f.line, query)).map(({ seq }) => seq);
@@ -215,43 +255,66 @@ test("another process writes while a long journal is pruned, also to that journa
   const { goOn, answer } = await pausedCopy(prune);
   const g = new Fixture("other");
   expect(await other.apply([g.begin()])).toEqual({ ok: true });
-  expect(await other.apply([f.save({ items: 1, mark: true, text: "appended" })])).toEqual({ ok: true });
+  expect(await other.apply([f.save({ items: 1, mark: true, text: "appended" })])).toEqual({
+    ok: true,
+  });
   goOn();
   expect(await answer).toBe(true);
   expect(await ends()).toEqual(f.saves.slice(1).map(({ seq }) => seq));
   // The draft is in place, and nothing was drafted a second time.
-  expect(readdirSync(join(path, sessionPath("long"))).filter((name) => name.endsWith(".draft"))).toEqual([]);
+  expect(
+    readdirSync(join(path, sessionPath("long"))).filter((name) => name.endsWith(".draft")),
+  ).toEqual([]);
   expect(await other.apply([f.save({ items: 1, text: "after" })])).toEqual({ ok: true });
   expect(await pruning.check()).toEqual([]);
   for (const store of [pruning, other]) await store.close();
 });
 
-test.each(["pinned", "pruned", "scrubbed", "cut short"])("what another process has %s while a journal is pruned counts", async (done) => {
-  const path = place();
-  const { pruning, other, f, prune, ends } = await longJournal(path);
-  const { goOn, answer } = await pausedCopy(prune);
-  const seqs = f.saves.map(({ seq }) => seq);
-  if (done === "pinned") {
-    const put = { of: null, version: 1, text: "", body: null, pins: [{ line: f.line, seq: f.saves[0]?.seq as number }] };
-    const docs = [{ kind: "snap", id: "s", when: { absent: true as const }, put }];
-    expect(await other.capture({ agent: "x", limit: 10, hold: false }, () => ({ changes: [], docs }))).toEqual({ ok: true });
-  } else if (done === "pruned") {
-    const replacement = { save: f.gapOf(1, 2), refs: [], was: f.saves.slice(1, 3) };
-    expect(await other.replace(f.line, [replacement], { line: 0, doc: 0 })).toBe(true);
-  } else if (done === "scrubbed") {
-    await other.scrub(() => false);
-    expect(readdirSync(join(path, sessionPath("long"))).filter((name) => name.endsWith(".draft"))).toEqual([]);
-  } else {
-    expect(await other.apply([{ session: "long", when: {}, remove: true }])).toEqual({ ok: true });
-    expect((await other.cut(f.line, 4, 1, false)).count).toBe(1);
-  }
-  goOn();
-  expect(await answer).toBe(done === "scrubbed");
-  const expected = { pinned: seqs, pruned: seqs.toSpliced(1, 1), scrubbed: seqs.slice(1) }[done] ?? seqs.slice(0, -1);
-  expect(await ends()).toEqual(expected);
-  expect(readdirSync(join(path, sessionPath("long"))).filter((name) => name.endsWith(".draft"))).toEqual([]);
-  for (const store of [pruning, other]) await store.close();
-});
+test.each(["pinned", "pruned", "scrubbed", "cut short"])(
+  "what another process has %s while a journal is pruned counts",
+  async (done) => {
+    const path = place();
+    const { pruning, other, f, prune, ends } = await longJournal(path);
+    const { goOn, answer } = await pausedCopy(prune);
+    const seqs = f.saves.map(({ seq }) => seq);
+    if (done === "pinned") {
+      const put = {
+        of: null,
+        version: 1,
+        text: "",
+        body: null,
+        pins: [{ line: f.line, seq: f.saves[0]?.seq as number }],
+      };
+      const docs = [{ kind: "snap", id: "s", when: { absent: true as const }, put }];
+      expect(
+        await other.capture({ agent: "x", limit: 10, hold: false }, () => ({ changes: [], docs })),
+      ).toEqual({ ok: true });
+    } else if (done === "pruned") {
+      const replacement = { save: f.gapOf(1, 2), refs: [], was: f.saves.slice(1, 3) };
+      expect(await other.replace(f.line, [replacement], { line: 0, doc: 0 })).toBe(true);
+    } else if (done === "scrubbed") {
+      await other.scrub(() => false);
+      expect(
+        readdirSync(join(path, sessionPath("long"))).filter((name) => name.endsWith(".draft")),
+      ).toEqual([]);
+    } else {
+      expect(await other.apply([{ session: "long", when: {}, remove: true }])).toEqual({
+        ok: true,
+      });
+      expect((await other.cut(f.line, 4, 1, false)).count).toBe(1);
+    }
+    goOn();
+    expect(await answer).toBe(done === "scrubbed");
+    const expected =
+      { pinned: seqs, pruned: seqs.toSpliced(1, 1), scrubbed: seqs.slice(1) }[done] ??
+      seqs.slice(0, -1);
+    expect(await ends()).toEqual(expected);
+    expect(
+      readdirSync(join(path, sessionPath("long"))).filter((name) => name.endsWith(".draft")),
+    ).toEqual([]);
+    for (const store of [pruning, other]) await store.close();
+  },
+);
 
 test("A1: a line that another process has deleted since is not reported as lost", async () => {
   const path = place();
@@ -269,12 +332,24 @@ test("A1: a line that another process has deleted since is not reported as lost"
 });
 
 test("D5: processes on sessions of their own in one directory do not disturb each other", async () => {
-  const result = await compete({ address: `dir:${place()}`, processes: 3, count: 6, seed: SEED, own: true });
+  const result = await compete({
+    address: `dir:${place()}`,
+    processes: 3,
+    count: 6,
+    seed: SEED,
+    own: true,
+  });
   expect(result).toMatchObject({ wrong: [], lost: { LEASE_HELD: 0, STALE_LEASE: 0 } });
 });
 
 test("D5: processes compete for one session in a directory and leave one linear history", async () => {
-  const result = await compete({ address: `dir:${place()}`, processes: 3, count: 10, seed: SEED, waitMs: 20 });
+  const result = await compete({
+    address: `dir:${place()}`,
+    processes: 3,
+    count: 10,
+    seed: SEED,
+    waitMs: 20,
+  });
   expect(result.wrong).toEqual([]);
   expect(result.lost.LEASE_HELD).toBeGreaterThan(0);
 });
@@ -286,7 +361,11 @@ test("processes that write in turns and are killed at random moments lose nothin
   const acknowledged: string[] = [];
   for (let round = 0; round < 4; round++) {
     const child = await puppet(path);
-    child.tell({ do: "append", session: "s", texts: Array.from({ length: 1_000 }, (_, i) => `${round} ${i}`) });
+    child.tell({
+      do: "append",
+      session: "s",
+      texts: Array.from({ length: 1_000 }, (_, i) => `${round} ${i}`),
+    });
     const ours = Array.from({ length: 3 }, (_, i) => `ours ${round} ${i}`);
     for (const text of ours) {
       await hold.sessions.append("s", user(text), { create: true, key: text });

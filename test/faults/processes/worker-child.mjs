@@ -1,4 +1,7 @@
-/** A worker in a process of its own. Says when it is inside its tool, in which it stays for as long as it is told. */
+/**
+ * A worker in a process of its own. Says when it is inside its tool, in which it stays for as long
+ * as it is told.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { open } from "../../../dist/index.js";
 import { scriptedModel } from "../../../dist/testing/index.js";
@@ -8,7 +11,10 @@ const { address, leaseMs, insideMs } = hear();
 const hold = await open(address, { leaseMs });
 const agent = hold.agent({
   name: "clerk",
-  model: scriptedModel([{ content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] }, "paid"]),
+  model: scriptedModel([
+    { content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] },
+    "paid",
+  ]),
   tools: {
     pay: {
       mode: "keyed",

@@ -1,4 +1,7 @@
-/** Workers in processes of their own: one that is killed is taken over from, one that is told to end hands back in time. */
+/**
+ * Workers in processes of their own: one that is killed is taken over from, one that is told to end
+ * hands back in time.
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import { agent, open } from "../../../src/index.js";
 import { type Child, start } from "../../support/children/child.mjs";
@@ -24,7 +27,11 @@ const clerk = agent({ name: "clerk", model: async () => ({ content: "nobody asks
 let count = 0;
 const places = [
   { name: "one machine", address: () => `${fresh()}/store.db` },
-  { name: "many machines", address: () => `${postgresUrl()}?schema=${encodeURIComponent(`workers ${process.pid}-${++count}`)}` },
+  {
+    name: "many machines",
+    address: () =>
+      `${postgresUrl()}?schema=${encodeURIComponent(`workers ${process.pid}-${++count}`)}`,
+  },
 ];
 
 describe.each(places)("workers, $name", ({ address }) => {

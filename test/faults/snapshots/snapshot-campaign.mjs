@@ -1,4 +1,7 @@
-/** Kills a child that takes and restores snapshots, and looks, each time, whether all of an agent's sessions are as they were or as they were to be. */
+/**
+ * Kills a child that takes and restores snapshots, and looks, each time, whether all of an agent's
+ * sessions are as they were or as they were to be.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -29,7 +32,13 @@ const sorted = ({ sessions, agent }) => ({
 });
 const isSame = (a, b) => isDeepStrictEqual(sorted(a), sorted(b));
 
-export async function snapshotCampaign({ kills, seed, place = sqliteFile, torn = false, onProgress }) {
+export async function snapshotCampaign({
+  kills,
+  seed,
+  place = sqliteFile,
+  torn = false,
+  onProgress,
+}) {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-snaps-"));
   const rng = random(seed);
   const result = { seed, kills: 0, done: {}, inFlight: {}, wrong: [] };
@@ -43,10 +52,13 @@ export async function snapshotCampaign({ kills, seed, place = sqliteFile, torn =
       next = start(new URL("./snapshot-child.mjs", import.meta.url));
       await child.heard((line) => line.ready);
       child.tell({ path: address, seed: seed + n, world, torn });
-      await child.heard((line) => (torn ? line.stands : line.begin) !== undefined || line.fault !== undefined);
+      await child.heard(
+        (line) => (torn ? line.stands : line.begin) !== undefined || line.fault !== undefined,
+      );
       if (!torn) await new Promise((resolve) => setTimeout(resolve, rng.between(0.5, 60)));
       await child.end();
-      if (child.ended.signal !== "SIGKILL") result.wrong.push(`the child ended by itself: ${child.stderr}`);
+      if (child.ended.signal !== "SIGKILL")
+        result.wrong.push(`the child ended by itself: ${child.stderr}`);
       if (settleMs !== undefined) await new Promise((resolve) => setTimeout(resolve, settleMs));
       let before = world;
       let flying;
@@ -69,18 +81,27 @@ export async function snapshotCampaign({ kills, seed, place = sqliteFile, torn =
             `in ${flying?.begin ?? "nothing"}: found ${JSON.stringify(found)}, after ${JSON.stringify(before)}, before ${JSON.stringify(flying?.after)}`,
           );
         const verdict = await hold.verify();
-        if (!verdict.ok) result.wrong.push(`verify: ${JSON.stringify(verdict.findings.slice(0, 3))}`);
-        const there = new Set((await hold.agents.snapshots("ann", { limit: 1000 })).items.map(({ id }) => id));
+        if (!verdict.ok)
+          result.wrong.push(`verify: ${JSON.stringify(verdict.findings.slice(0, 3))}`);
+        const there = new Set(
+          (await hold.agents.snapshots("ann", { limit: 1000 })).items.map(({ id }) => id),
+        );
         const lost = Object.keys(before.snapshots).filter((id) => !there.has(id));
         if (lost.length > 0 && flying?.begin !== "unsnap" && flying?.begin !== "end")
           result.wrong.push(`snapshots ${lost.join(", ")} are gone`);
-        world = { ...found, snapshots: Object.fromEntries(Object.entries(before.snapshots).filter(([id]) => there.has(id))) };
+        world = {
+          ...found,
+          snapshots: Object.fromEntries(
+            Object.entries(before.snapshots).filter(([id]) => there.has(id)),
+          ),
+        };
       } catch (error) {
         result.wrong.push(`${error.code ?? error.name}: ${error.message}\n${error.stack}`);
       } finally {
         await hold.close();
       }
-      for (const [i, what] of result.wrong.entries()) result.wrong[i] = `kill ${n}, seed ${seed}: ${what}`;
+      for (const [i, what] of result.wrong.entries())
+        result.wrong[i] = `kill ${n}, seed ${seed}: ${what}`;
       onProgress?.(result);
     }
   } finally {

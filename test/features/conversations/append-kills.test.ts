@@ -2,7 +2,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { MAX_SEQ } from "../../../src/core/values/ids.js";
-import { HIDDEN, keyLetter, keyOf, openLetters, partTuning } from "../../../src/engine/records/letters.js";
+import {
+  HIDDEN,
+  keyLetter,
+  keyOf,
+  openLetters,
+  partTuning,
+} from "../../../src/engine/records/letters.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, HoldfastError, type MessageInput } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
@@ -14,7 +20,10 @@ import { stores } from "../../support/stores.js";
 
 const some: readonly MessageInput[] = [
   { role: "user", content: "one" },
-  { role: "user", content: [{ type: "file", mediaType: "a/b", data: { bytes: Uint8Array.from([1, 2]) } }] },
+  {
+    role: "user",
+    content: [{ type: "file", mediaType: "a/b", data: { bytes: Uint8Array.from([1, 2]) } }],
+  },
 ];
 test("parts that no bell speaks of do not stay where their sender knows it", async () => {
   const { chars } = partTuning;
@@ -28,9 +37,15 @@ test("parts that no bell speaks of do not stay where their sender knows it", asy
   const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
   const [holder, hold] = [made(store), made(wrapped(store, { post }))];
   const session = await holder.session("a");
-  const parts = async () => (await store.inbox("a", { dueBy: HIDDEN, limit: 100 })).filter(({ id }) => id.startsWith("part:"));
+  const parts = async () =>
+    (await store.inbox("a", { dueBy: HIDDEN, limit: 100 })).filter(({ id }) =>
+      id.startsWith("part:"),
+    );
   try {
-    for (fails of ["bell:", "part:"]) await expect(hold.sessions.append("a", some, { key: "k" })).rejects.toMatchObject({ code: "BUSY" });
+    for (fails of ["bell:", "part:"])
+      await expect(hold.sessions.append("a", some, { key: "k" })).rejects.toMatchObject({
+        code: "BUSY",
+      });
     expect(await parts()).toEqual([]);
     fails = "";
     expect(await hold.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
@@ -52,8 +67,14 @@ test("a part of a letter that is damaged keeps nobody from its session", async (
   const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
   const hold = made(wrapped(store, { inbox }));
   // A call is open: what comes must wait.
-  const call: MessageInput = { role: "assistant", content: [{ type: "tool-call", callId: "c", name: "look", input: {} }] };
-  const answer: MessageInput = { role: "tool", content: [{ type: "tool-result", callId: "c", outcome: "ok", output: 1 }] };
+  const call: MessageInput = {
+    role: "assistant",
+    content: [{ type: "tool-call", callId: "c", name: "look", input: {} }],
+  };
+  const answer: MessageInput = {
+    role: "tool",
+    content: [{ type: "tool-result", callId: "c", outcome: "ok", output: 1 }],
+  };
   await hold.sessions.append("a", [call], { create: true });
   expect(await hold.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
   expect(await hold.sessions.append("a", [answer])).toMatchObject({ taken: true });
@@ -80,7 +101,10 @@ test("E1: a store that is away for a moment while messages are taken in does not
   // It may be a file: that is asked for when it is saved.
   const looks = { type: "file", mediaType: "a/b", data: { digest: "A".repeat(43), sizeBytes: 1 } };
   await hold.sessions.append("a", [
-    { role: "tool", content: [{ type: "tool-result", callId: "c", outcome: "ok", output: [looks] as never }] },
+    {
+      role: "tool",
+      content: [{ type: "tool-result", callId: "c", outcome: "ok", output: [looks] as never }],
+    },
   ]);
   await sleep(250);
   fails = 1;
@@ -101,14 +125,16 @@ test.each(["messages", "a signal"])(
     const store = await openStore("memory:");
     let fails = 0;
     const apply: Store["apply"] = async (changes, docs) => {
-      if (changes.some(({ drained = [] }) => drained.length > 0) && fails-- > 0) throw new HoldfastError("BUSY", "busy for now");
+      if (changes.some(({ drained = [] }) => drained.length > 0) && fails-- > 0)
+        throw new HoldfastError("BUSY", "busy for now");
       return store.apply(changes, docs);
     };
     const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
     const [holder, hold] = [made(wrapped(store, { apply })), made(store)];
     const session = await holder.session("a");
     fails = 2;
-    if (what === "messages") expect(await hold.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
+    if (what === "messages")
+      expect(await hold.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
     else await hold.signal("a", "news", 1, { key: "k" });
     // Whatever is posted in the same process is a reason to look.
     for (let i = 0; i < 5; i++) await holder.signal("a", "look", i).then(() => sleep(10));
@@ -118,8 +144,14 @@ test.each(["messages", "a signal"])(
     const again = await hold.session("a");
     expect(again.messages).toHaveLength(what === "messages" ? some.length : 0);
     const query = { from: 1, to: MAX_SEQ, limit: 1_000, items: false, state: true };
-    const saves = (await Promise.all((await store.lines({ session: "a" })).map(({ id }) => store.saves(id, query)))).flat();
-    expect(saves.filter(({ state }) => state?.includes("news"))).toHaveLength(what === "messages" ? 0 : 1);
+    const saves = (
+      await Promise.all(
+        (await store.lines({ session: "a" })).map(({ id }) => store.saves(id, query)),
+      )
+    ).flat();
+    expect(saves.filter(({ state }) => state?.includes("news"))).toHaveLength(
+      what === "messages" ? 0 : 1,
+    );
     await again.close();
     await hold.close();
   },
@@ -164,8 +196,14 @@ describe.each(stores)("append under kills on $name", ({ address }) => {
     return session.messages.length;
   };
 
-  /** Runs `act` in a process that dies at its first write, its second, and so on, until it gets through. Answers how often it died. */
-  const atEachWrite = async (act: (hold: Holdfast, id: string, at: number) => Promise<unknown>, check: (id: string) => Promise<void>) => {
+  /**
+   * Runs `act` in a process that dies at its first write, its second, and so on, until it gets
+   * through. Answers how often it died.
+   */
+  const atEachWrite = async (
+    act: (hold: Holdfast, id: string, at: number) => Promise<unknown>,
+    check: (id: string) => Promise<void>,
+  ) => {
     let deaths = 0;
     for (const done of [false, true]) {
       for (let write = 1; write < MOST; write++) {
@@ -190,7 +228,10 @@ describe.each(stores)("append under kills on $name", ({ address }) => {
     const deaths = await atEachWrite(
       (dying, id) => dying.sessions.append(id, some, { key: "k" }),
       async (id) => {
-        expect(await hold.sessions.append(id, some, { key: "k" })).toEqual({ count: 2, taken: true });
+        expect(await hold.sessions.append(id, some, { key: "k" })).toEqual({
+          count: 2,
+          taken: true,
+        });
         expect(await texts(hold, id)).toBe(2);
       },
     );
@@ -222,7 +263,10 @@ describe.each(stores)("append under kills on $name", ({ address }) => {
         await on.start().hold.sessions.append(id, some, { key: "k" });
         await held.get(id)?.close();
         expect(await texts(hold, id)).toBe(2);
-        expect(await hold.sessions.append(id, some, { key: "k" })).toEqual({ count: 2, taken: true });
+        expect(await hold.sessions.append(id, some, { key: "k" })).toEqual({
+          count: 2,
+          taken: true,
+        });
       },
     );
     expect(deaths).toBeGreaterThanOrEqual(6);
@@ -257,13 +301,17 @@ describe.each(stores)("append under kills on $name", ({ address }) => {
           await held.get(id)?.close();
           const count = await texts(hold, id);
           expect(answers).toEqual(count === 2 ? ["CONFLICT", 2, "CONFLICT"] : [1, "CONFLICT", 1]);
-          expect(await hold.sessions.append(id, count === 2 ? some : other, { key: "k" })).toEqual({ count, taken: true });
+          expect(await hold.sessions.append(id, count === 2 ? some : other, { key: "k" })).toEqual({
+            count,
+            taken: true,
+          });
           counts.push(count);
         },
       );
     }
     // Killed early it has left the key to others, killed late it has not.
-    for (const count of [1, 2]) expect(counts.filter((one) => one === count).length).toBeGreaterThanOrEqual(4);
+    for (const count of [1, 2])
+      expect(counts.filter((one) => one === count).length).toBeGreaterThanOrEqual(4);
   });
 
   test("of who takes it in", async () => {
@@ -287,13 +335,18 @@ describe.each(stores)("append under kills on $name", ({ address }) => {
     const { hold } = on.start();
     const session = await on.start().hold.session("a");
     await hold.sessions.append("a", some, { key: "k" });
-    const letter = { id: "bell:k", doc: { kind: "append", check: "", tag: "t", parts: 1, bytes: 9 } } as const;
+    const letter = {
+      id: "bell:k",
+      doc: { kind: "append", check: "", tag: "t", parts: 1, bytes: 9 },
+    } as const;
     const store = (inbox: readonly string[]) =>
       ({
         inbox: async (_: string, { ids }: { ids: readonly string[] }) =>
           inbox.filter((id) => ids.includes(id)).map((id) => ({ id, text: "", due: 0 })),
       }) as never;
-    expect((await openLetters(store([]), "a" as never, [letter])).get("bell:k")?.messages).toEqual([]);
+    expect((await openLetters(store([]), "a" as never, [letter])).get("bell:k")?.messages).toEqual(
+      [],
+    );
     // Still to be taken in, and not whole: it waits.
     expect((await openLetters(store(["append:k"]), "a" as never, [letter])).size).toBe(0);
     await session.close();

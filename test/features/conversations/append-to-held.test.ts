@@ -28,7 +28,10 @@ test("E2: a holder in another process takes messages in between its saves", asyn
   const path = join(fresh(), "store.db");
   const child = await holder(path);
   await using hold = await open(path);
-  expect(await hold.sessions.append("s", user("outside"), { key: "k" })).toEqual({ count: 1, taken: false });
+  expect(await hold.sessions.append("s", user("outside"), { key: "k" })).toEqual({
+    count: 1,
+    taken: false,
+  });
   // It looks now and then while it saves.
   for (let saves = 0; saves < 100 && !(await said(hold)).includes("outside"); saves++)
     await child.ask({ do: "save", session: "s", text: "own" });
@@ -37,7 +40,10 @@ test("E2: a holder in another process takes messages in between its saves", asyn
   await child.ask({ do: "save", session: "s", text: "last" });
   await child.ask({ do: "close-session", session: "s" });
   expect(await said(hold)).toEqual([...before, "last"]);
-  expect(await hold.sessions.append("s", user("outside"), { key: "k" })).toEqual({ count: 1, taken: true });
+  expect(await hold.sessions.append("s", user("outside"), { key: "k" })).toEqual({
+    count: 1,
+    taken: true,
+  });
   expect(await said(hold)).toHaveLength(before.length + 1);
   expect(await hold.verify()).toMatchObject({ ok: true });
 });
@@ -48,13 +54,23 @@ test("E1: where the holder is killed before it could, whoever sends again, or op
     const child = await holder(path);
     await child.ask({ do: "save", session: "s", text: "own" });
     await using hold = await open(path);
-    expect(await hold.sessions.append("s", user("outside"), { key: "k" })).toEqual({ count: 1, taken: false });
+    expect(await hold.sessions.append("s", user("outside"), { key: "k" })).toEqual({
+      count: 1,
+      taken: false,
+    });
     child.signal("SIGKILL");
     await child.closed;
-    if (again === "append") expect(await hold.sessions.append("s", user("outside"), { key: "k" })).toEqual({ count: 1, taken: true });
+    if (again === "append")
+      expect(await hold.sessions.append("s", user("outside"), { key: "k" })).toEqual({
+        count: 1,
+        taken: true,
+      });
     else await (await hold.session("s")).close();
     expect(await said(hold)).toEqual(["own", "outside"]);
-    expect(await hold.sessions.append("s", user("outside"), { key: "k" })).toEqual({ count: 1, taken: true });
+    expect(await hold.sessions.append("s", user("outside"), { key: "k" })).toEqual({
+      count: 1,
+      taken: true,
+    });
     expect(await said(hold)).toEqual(["own", "outside"]);
   }
 });

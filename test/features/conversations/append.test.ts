@@ -22,11 +22,17 @@ const said = async (hold: Holdfast, id: string): Promise<string[]> => {
 
 const short = (message: MessageInput): string => {
   const parts = typeof message.content === "string" ? [] : message.content;
-  const kinds = parts.flatMap((part) => ("callId" in part ? [`${part.type} ${part.callId}`] : part.type === "text" ? [] : [part.type]));
+  const kinds = parts.flatMap((part) =>
+    "callId" in part ? [`${part.type} ${part.callId}`] : part.type === "text" ? [] : [part.type],
+  );
   return [message.role, textOf(message), ...kinds].filter((word) => word !== "").join(" ");
 };
 
-const user = (content: string, more?: Partial<MessageInput>): MessageInput => ({ role: "user", content, ...more });
+const user = (content: string, more?: Partial<MessageInput>): MessageInput => ({
+  role: "user",
+  content,
+  ...more,
+});
 
 describe.each(stores)("append on $name", ({ address }) => {
   let on: Processes;
@@ -46,22 +52,44 @@ describe.each(stores)("append on $name", ({ address }) => {
     const bot = hold.agent({ name: "bot", model: script("hello") });
     await bot.run("a", "hi", { key: "k" });
     const before = await hold.checkpoints.latest("a");
-    expect(await hold.sessions.append("a", [user("one"), { role: "assistant", content: "two" }])).toEqual({ count: 2, taken: true });
+    expect(
+      await hold.sessions.append("a", [user("one"), { role: "assistant", content: "two" }]),
+    ).toEqual({ count: 2, taken: true });
     expect(await hold.sessions.get("a")).toMatchObject({ status: "completed", title: "hi" });
-    expect(await said(hold, "a")).toEqual(["user hi", "assistant hello", "user one", "assistant two"]);
+    expect(await said(hold, "a")).toEqual([
+      "user hi",
+      "assistant hello",
+      "user one",
+      "assistant two",
+    ]);
     const after = await hold.checkpoints.latest("a");
     expect(after).toMatchObject({ messageCount: 4, status: "completed", step: before?.step });
     expect((await hold.checkpoints.state(after?.id as string)).messages).toHaveLength(4);
     // The turn is what it was, and the next one sees what was said.
-    expect(await bot.run("a", "hi", { key: "k" })).toMatchObject({ status: "completed", replayed: true, output: "hello" });
+    expect(await bot.run("a", "hi", { key: "k" })).toMatchObject({
+      status: "completed",
+      replayed: true,
+      output: "hello",
+    });
     await bot.run("a", "more", { key: "l" });
-    expect(await said(hold, "a")).toEqual(["user hi", "assistant hello", "user one", "assistant two", "user more", "assistant done"]);
+    expect(await said(hold, "a")).toEqual([
+      "user hi",
+      "assistant hello",
+      "user one",
+      "assistant two",
+      "user more",
+      "assistant done",
+    ]);
   });
 
   test("makes no session unless it is asked to; what it is given then is the session's", async () => {
     const { hold } = on.start();
-    expect(await errorOf(() => hold.sessions.append("a", [user("x")]))).toMatchObject(coded("NOT_FOUND"));
-    expect(await errorOf(() => hold.sessions.append("a", [user("x")], { title: "T" }))).toMatchObject(coded("INVALID_OPTION"));
+    expect(await errorOf(() => hold.sessions.append("a", [user("x")]))).toMatchObject(
+      coded("NOT_FOUND"),
+    );
+    expect(
+      await errorOf(() => hold.sessions.append("a", [user("x")], { title: "T" })),
+    ).toMatchObject(coded("INVALID_OPTION"));
     expect(await hold.sessions.get("a")).toBeUndefined();
     const o = { create: true, agent: "bot", title: "T", tags: ["x"], metadata: { a: 1 }, key: "k" };
     expect(await hold.sessions.append("a", [user("x")], o)).toEqual({ count: 1, taken: true });
@@ -74,7 +102,9 @@ describe.each(stores)("append on $name", ({ address }) => {
       status: "in-progress",
     });
     expect(await said(hold, "a")).toEqual(["user x"]);
-    expect(await errorOf(() => hold.sessions.append("a", [user("y")], { create: true, agent: "other" }))).toMatchObject(coded("CONFLICT"));
+    expect(
+      await errorOf(() => hold.sessions.append("a", [user("y")], { create: true, agent: "other" })),
+    ).toMatchObject(coded("CONFLICT"));
     expect(await hold.sessions.append("a", [])).toEqual({ count: 0, taken: true });
   });
 
@@ -85,9 +115,16 @@ describe.each(stores)("append on $name", ({ address }) => {
     session.splice("messages", 0, 1, { role: "system", content: "shortened" });
     await session.checkpoint();
     await session.close();
-    expect(await hold.sessions.append("a", [user("x")], { key: "k" })).toEqual({ count: 1, taken: true });
-    expect(await errorOf(() => hold.sessions.append("a", [user("y")], { key: "k" }))).toMatchObject(coded("CONFLICT"));
-    expect(await errorOf(() => hold.sessions.append("a", [user("x"), user("x")], { key: "k" }))).toMatchObject(coded("CONFLICT"));
+    expect(await hold.sessions.append("a", [user("x")], { key: "k" })).toEqual({
+      count: 1,
+      taken: true,
+    });
+    expect(await errorOf(() => hold.sessions.append("a", [user("y")], { key: "k" }))).toMatchObject(
+      coded("CONFLICT"),
+    );
+    expect(
+      await errorOf(() => hold.sessions.append("a", [user("x"), user("x")], { key: "k" })),
+    ).toMatchObject(coded("CONFLICT"));
     expect(await said(hold, "a")).toEqual(["system shortened"]);
     for (let i = 0; i < 2; i++) await hold.sessions.append("a", [user("y")]);
     expect(await said(hold, "a")).toEqual(["system shortened", "user y", "user y"]);
@@ -103,15 +140,27 @@ describe.each(stores)("append on $name", ({ address }) => {
     const wrong = [user("y", { id: "m1" })];
     for (const key of ["free", "held"]) {
       const session = key === "held" ? await on.start().hold.session("a") : undefined;
-      for (let i = 0; i < 2; i++) expect(await errorOf(() => hold.sessions.append("a", wrong, { key }))).toMatchObject(coded("CONFLICT"));
-      expect(await hold.sessions.append("a", [user(key)], { key })).toEqual({ count: 1, taken: key === "free" });
+      for (let i = 0; i < 2; i++)
+        expect(await errorOf(() => hold.sessions.append("a", wrong, { key }))).toMatchObject(
+          coded("CONFLICT"),
+        );
+      expect(await hold.sessions.append("a", [user(key)], { key })).toEqual({
+        count: 1,
+        taken: key === "free",
+      });
       // As long as it waits, and once it was taken in.
       for (let i = 0; i < 2; i++) {
         const error = await errorOf(() => hold.sessions.append("a", wrong, { key }));
-        expect(error).toMatchObject({ code: "CONFLICT", message: expect.stringContaining(`under the key "${key}"`) as string });
+        expect(error).toMatchObject({
+          code: "CONFLICT",
+          message: expect.stringContaining(`under the key "${key}"`) as string,
+        });
         await session?.close();
       }
-      expect(await hold.sessions.append("a", [user(key)], { key })).toEqual({ count: 1, taken: true });
+      expect(await hold.sessions.append("a", [user(key)], { key })).toEqual({
+        count: 1,
+        taken: true,
+      });
     }
     expect(await said(hold, "a")).toEqual(["user x", "user free", "user held"]);
   });
@@ -125,11 +174,15 @@ describe.each(stores)("append on $name", ({ address }) => {
       [user("new"), user("z", { id: "m1" })],
       [user("u", { id: "m3" }), user("v", { id: "m3" })],
     ])
-      expect(await errorOf(() => hold.sessions.append("a", wrong))).toMatchObject(coded("CONFLICT"));
+      expect(await errorOf(() => hold.sessions.append("a", wrong))).toMatchObject(
+        coded("CONFLICT"),
+      );
     expect(await said(hold, "a")).toEqual(["user x", "user y"]);
     // To whom it is held by, too: nobody would hear of it there.
     const session = await on.start().hold.session("a");
-    expect(await errorOf(() => hold.sessions.append("a", [user("z", { id: "m1" })]))).toMatchObject(coded("CONFLICT"));
+    expect(await errorOf(() => hold.sessions.append("a", [user("z", { id: "m1" })]))).toMatchObject(
+      coded("CONFLICT"),
+    );
     await session.close();
   });
 
@@ -139,19 +192,39 @@ describe.each(stores)("append on $name", ({ address }) => {
     const session = await holder.session("a");
     session.append(user("mine"));
     await session.checkpoint();
-    expect(await hold.sessions.append("a", [user("one"), user("two")], { key: "k" })).toEqual({ count: 2, taken: false });
-    expect(await hold.sessions.append("a", [user("one"), user("two")], { key: "k" })).toMatchObject({ count: 2 });
+    expect(await hold.sessions.append("a", [user("one"), user("two")], { key: "k" })).toEqual({
+      count: 2,
+      taken: false,
+    });
+    expect(await hold.sessions.append("a", [user("one"), user("two")], { key: "k" })).toMatchObject(
+      { count: 2 },
+    );
     for (let i = 0; i < 100 && session.messages.length < 3; i++) await sleep(20);
     expect(session.messages.map(short)).toEqual(["user mine", "user one", "user two"]);
-    expect(await hold.sessions.append("a", [user("one"), user("two")], { key: "k" })).toEqual({ count: 2, taken: true });
-    // What it has staged is not saved by somebody else's letter; at the latest it is taken in when the session is let go of.
+    expect(await hold.sessions.append("a", [user("one"), user("two")], { key: "k" })).toEqual({
+      count: 2,
+      taken: true,
+    });
+    // What it has staged is not saved by somebody else's letter; at the latest it is taken in when
+    // the session is let go of.
     session.append(user("staged"));
     expect(await hold.sessions.append("a", [user("three")])).toMatchObject({ taken: false });
     await sleep(300);
-    expect(session.messages.map(short)).toEqual(["user mine", "user one", "user two", "user staged"]);
+    expect(session.messages.map(short)).toEqual([
+      "user mine",
+      "user one",
+      "user two",
+      "user staged",
+    ]);
     await session.checkpoint();
     await session.close();
-    expect(await said(hold, "a")).toEqual(["user mine", "user one", "user two", "user staged", "user three"]);
+    expect(await said(hold, "a")).toEqual([
+      "user mine",
+      "user one",
+      "user two",
+      "user staged",
+      "user three",
+    ]);
   });
 
   test("a letter to a holder that died is not lost: whoever opens the session next takes it in", async () => {
@@ -160,10 +233,15 @@ describe.each(stores)("append on $name", ({ address }) => {
     await holder.hold.session("a");
     // Nobody can see yet that it is dead.
     holder.lose();
-    expect(await hold.sessions.append("a", [user("one")], { key: "k" })).toMatchObject({ taken: false });
+    expect(await hold.sessions.append("a", [user("one")], { key: "k" })).toMatchObject({
+      taken: false,
+    });
     holder.kill();
     expect(await said(on.start({ steals: true }).hold, "a")).toEqual(["user one"]);
-    expect(await hold.sessions.append("a", [user("one")], { key: "k" })).toEqual({ count: 1, taken: true });
+    expect(await hold.sessions.append("a", [user("one")], { key: "k" })).toEqual({
+      count: 1,
+      taken: true,
+    });
   });
 
   test("files come along, with their bytes or by their name, whether somebody holds the session or not", async () => {
@@ -187,16 +265,24 @@ describe.each(stores)("append on $name", ({ address }) => {
     const nowhere = { digest: "A".repeat(43), sizeBytes: 3 };
     await hold.sessions.append("a", [file({ bytes }), shown], { create: true });
     const session = await on.start().hold.session("a");
-    const stored = (session.messages[0] as unknown as { content: [{ data: { digest: string; sizeBytes: number } }] }).content[0].data;
+    const stored = (
+      session.messages[0] as unknown as {
+        content: [{ data: { digest: string; sizeBytes: number } }];
+      }
+    ).content[0].data;
     expect(stored).toMatchObject({ sizeBytes: 3 });
     const mine = Uint8Array.from([4, 5]);
     const sending = hold.sessions.append("a", [file({ bytes: mine }), file(stored), shown]);
     // What the caller does with its buffer meanwhile is its own business.
     mine.fill(0);
     expect(await sending).toMatchObject({ taken: false });
-    expect(await errorOf(() => hold.sessions.append("a", [file(nowhere)]))).toMatchObject(coded("INVALID_VALUE"));
+    expect(await errorOf(() => hold.sessions.append("a", [file(nowhere)]))).toMatchObject(
+      coded("INVALID_VALUE"),
+    );
     await session.close();
-    expect(await errorOf(() => hold.sessions.append("a", [file(nowhere)]))).toMatchObject(coded("INVALID_VALUE"));
+    expect(await errorOf(() => hold.sessions.append("a", [file(nowhere)]))).toMatchObject(
+      coded("INVALID_VALUE"),
+    );
     const { messages } = await hold.sessions.transcript("a", { format: "openai", files: "inline" });
     const url = (base64: string) => ({
       role: "user",
@@ -216,7 +302,9 @@ describe.each(stores)("append on $name", ({ address }) => {
     await session.close();
     expect(await hold.sessions.append("a", much, { key: "k" })).toEqual({ count: 3, taken: true });
     const again = await hold.session("a");
-    expect(again.messages.slice(1).map(({ content }) => content)).toEqual(much.map(({ content }) => content));
+    expect(again.messages.slice(1).map(({ content }) => content)).toEqual(
+      much.map(({ content }) => content),
+    );
     await again.close();
     expect((await hold.checkpoints.list("a")).items[0]).toMatchObject({ messageCount: 4 });
   });
@@ -276,9 +364,16 @@ describe.each(stores)("append on $name", ({ address }) => {
     });
     const waiting = await bot.run("a", "go");
     const { hold: other } = on.start();
-    const worker = other.worker({ agents: [other.agent({ name: "bot", model: script() })], pollMs: 10, onSigterm: false });
+    const worker = other.worker({
+      agents: [other.agent({ name: "bot", model: script() })],
+      pollMs: 10,
+      onSigterm: false,
+    });
     await worker.start();
-    expect(await other.sessions.append("a", [user("one")], { key: "k" })).toEqual({ count: 1, taken: false });
+    expect(await other.sessions.append("a", [user("one")], { key: "k" })).toEqual({
+      count: 1,
+      taken: false,
+    });
     const before = await epochOf(other, "a");
     await sleep(300);
     // One for this look itself: nobody else has opened it meanwhile.
@@ -289,14 +384,25 @@ describe.each(stores)("append on $name", ({ address }) => {
     const [pending] = waiting.status === "waiting" ? waiting.pending : [];
     await hold.effects.approve(pending?.effectId as string);
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
-    expect((await said(hold, "a")).slice(1)).toEqual(["assistant tool-call pay-0", "tool tool-result pay-0", "user one", "assistant done"]);
+    expect((await said(hold, "a")).slice(1)).toEqual([
+      "assistant tool-call pay-0",
+      "tool tool-result pay-0",
+      "user one",
+      "assistant done",
+    ]);
   });
 
   test("E3: behind a run that was halted with calls open it waits, without end to nobody, and comes with the next turn", async () => {
     const { hold } = on.start();
     const calls = Array.from({ length: 3 }, () => asks(["look", { at: 1 }]));
-    const bot = hold.agent({ name: "bot", model: script(...calls, "done"), tools: { look: { mode: "repeatable", run: () => "seen" } } });
-    expect(await bot.run("a", "go", { limits: { repeats: 3 } })).toMatchObject({ status: "halted" });
+    const bot = hold.agent({
+      name: "bot",
+      model: script(...calls, "done"),
+      tools: { look: { mode: "repeatable", run: () => "seen" } },
+    });
+    expect(await bot.run("a", "go", { limits: { repeats: 3 } })).toMatchObject({
+      status: "halted",
+    });
     expect(await hold.sessions.append("a", [user("one")])).toMatchObject({ taken: false });
     const worker = hold.worker({ agents: [bot], pollMs: 10, onSigterm: false });
     await worker.start();
@@ -306,7 +412,12 @@ describe.each(stores)("append on $name", ({ address }) => {
     await worker.stop();
     expect((await said(hold, "a")).at(-1)).toBe("assistant tool-call look-0");
     await bot.run("a", "again");
-    expect((await said(hold, "a")).slice(-4)).toEqual(["tool tool-result look-0", "user again", "user one", "assistant done"]);
+    expect((await said(hold, "a")).slice(-4)).toEqual([
+      "tool tool-result look-0",
+      "user again",
+      "user one",
+      "assistant done",
+    ]);
   });
 
   test("an agent at work does not make calls that came from outside", async () => {
@@ -314,8 +425,15 @@ describe.each(stores)("append on $name", ({ address }) => {
     const inside = door();
     const out = door();
     const made: unknown[] = [];
-    const look = { mode: "repeatable", run: async (at: unknown) => (made.push(at), inside.open(), await out.opened, "seen") } as const;
-    const bot = hold.agent({ name: "bot", model: script(asks(["look", {}]), "done"), tools: { look } });
+    const look = {
+      mode: "repeatable",
+      run: async (at: unknown) => (made.push(at), inside.open(), await out.opened, "seen"),
+    } as const;
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["look", {}]), "done"),
+      tools: { look },
+    });
     const running = bot.run("a", "go");
     await inside.opened;
     const call: MessageInput = {
@@ -326,7 +444,11 @@ describe.each(stores)("append on $name", ({ address }) => {
     out.open();
     await running;
     expect(made).toEqual([{}]);
-    expect((await said(hold, "a")).slice(-3)).toEqual(["assistant done", "user one", "assistant tool-call c"]);
+    expect((await said(hold, "a")).slice(-3)).toEqual([
+      "assistant done",
+      "user one",
+      "assistant tool-call c",
+    ]);
   });
 
   test("calls that came from outside are answered from there, and by nothing else", async () => {
@@ -342,9 +464,13 @@ describe.each(stores)("append on $name", ({ address }) => {
     await hold.sessions.append("a", [user("go"), call("c1"), call("c2", "c3")], { create: true });
     expect(await hold.sessions.append("a", [user("between")])).toMatchObject({ taken: false });
     expect(await hold.sessions.append("a", [answer("c9")])).toMatchObject({ taken: false });
-    expect(await hold.sessions.append("a", [answer("c1"), user("between")])).toMatchObject({ taken: false });
+    expect(await hold.sessions.append("a", [answer("c1"), user("between")])).toMatchObject({
+      taken: false,
+    });
     expect(await hold.sessions.append("a", [answer("c3")])).toMatchObject({ taken: true });
-    expect(await hold.sessions.append("a", [answer("c2"), answer("c1"), user("then")])).toMatchObject({ taken: true });
+    expect(
+      await hold.sessions.append("a", [answer("c2"), answer("c1"), user("then")]),
+    ).toMatchObject({ taken: true });
     expect((await said(hold, "a")).slice(3)).toEqual([
       "tool tool-result c3",
       "tool tool-result c2",
@@ -370,9 +496,13 @@ describe("limits, which are above all stores", () => {
     await (await hold.session("a")).close();
     const large: MessageInput = {
       role: "user",
-      content: [{ type: "file", mediaType: "a/b", data: { bytes: new Uint8Array(65 * 1024 * 1024) } }],
+      content: [
+        { type: "file", mediaType: "a/b", data: { bytes: new Uint8Array(65 * 1024 * 1024) } },
+      ],
     };
-    expect(await errorOf(() => hold.sessions.append("a", [large]))).toMatchObject(coded("TOO_LARGE"));
+    expect(await errorOf(() => hold.sessions.append("a", [large]))).toMatchObject(
+      coded("TOO_LARGE"),
+    );
     expect(
       await errorOf(() =>
         hold.sessions.append(
@@ -381,22 +511,41 @@ describe("limits, which are above all stores", () => {
         ),
       ),
     ).toMatchObject(coded("TOO_LARGE"));
-    for (const wrong of ["x", null, {}, { role: "user", content: "x" }, [{ role: "nobody", content: "x" }], [null]])
-      expect(await errorOf(() => hold.sessions.append("a", wrong as never))).toMatchObject(coded("INVALID_VALUE"));
-    expect(await errorOf(() => hold.sessions.append("a", [user("x")], { kee: "k" } as never))).toMatchObject(coded("INVALID_OPTION"));
-    expect(await errorOf(() => hold.sessions.append("a", [user("x")], { key: "" }))).toMatchObject(coded("INVALID_ID"));
+    for (const wrong of [
+      "x",
+      null,
+      {},
+      { role: "user", content: "x" },
+      [{ role: "nobody", content: "x" }],
+      [null],
+    ])
+      expect(await errorOf(() => hold.sessions.append("a", wrong as never))).toMatchObject(
+        coded("INVALID_VALUE"),
+      );
+    expect(
+      await errorOf(() => hold.sessions.append("a", [user("x")], { kee: "k" } as never)),
+    ).toMatchObject(coded("INVALID_OPTION"));
+    expect(await errorOf(() => hold.sessions.append("a", [user("x")], { key: "" }))).toMatchObject(
+      coded("INVALID_ID"),
+    );
     expect(await said(hold, "a")).toEqual([]);
   });
 
   test("not more than a hundred calls wait", async () => {
     const { hold } = on.start();
     const session = await on.start().hold.session("a");
-    for (let i = 0; i < 100; i++) expect(await hold.sessions.append("a", [user(`${i}`)])).toMatchObject({ taken: false });
-    expect(await errorOf(() => hold.sessions.append("a", [user("x")], { key: "k" }))).toMatchObject(coded("TOO_LARGE"));
+    for (let i = 0; i < 100; i++)
+      expect(await hold.sessions.append("a", [user(`${i}`)])).toMatchObject({ taken: false });
+    expect(await errorOf(() => hold.sessions.append("a", [user("x")], { key: "k" }))).toMatchObject(
+      coded("TOO_LARGE"),
+    );
     await session.close();
     expect(await said(hold, "a")).toEqual(Array.from({ length: 100 }, (_, i) => `user ${i}`));
     // That it was refused uses up no key.
-    expect(await hold.sessions.append("a", [user("y")], { key: "k" })).toEqual({ count: 1, taken: true });
+    expect(await hold.sessions.append("a", [user("y")], { key: "k" })).toEqual({
+      count: 1,
+      taken: true,
+    });
   });
 
   test("not more than so many bytes wait", async () => {
@@ -405,14 +554,22 @@ describe("limits, which are above all stores", () => {
     const { bytes } = waitingLimits;
     waitingLimits.bytes = 1_000;
     try {
-      expect(await hold.sessions.append("a", [user("é".repeat(200))])).toMatchObject({ taken: false });
-      expect(await errorOf(() => hold.sessions.append("a", [user("é".repeat(300))], { key: "k" }))).toMatchObject({
+      expect(await hold.sessions.append("a", [user("é".repeat(200))])).toMatchObject({
+        taken: false,
+      });
+      expect(
+        await errorOf(() => hold.sessions.append("a", [user("é".repeat(300))], { key: "k" })),
+      ).toMatchObject({
         code: "TOO_LARGE",
         message: expect.stringContaining("more than 1000 bytes") as string,
       });
-      expect(await hold.sessions.append("a", [user("é".repeat(200))], { key: "k" })).toMatchObject({ taken: false });
+      expect(await hold.sessions.append("a", [user("é".repeat(200))], { key: "k" })).toMatchObject({
+        taken: false,
+      });
       await session.close();
-      expect(await hold.sessions.append("a", [user("é".repeat(300))])).toMatchObject({ taken: true });
+      expect(await hold.sessions.append("a", [user("é".repeat(300))])).toMatchObject({
+        taken: true,
+      });
       expect(await said(hold, "a")).toHaveLength(3);
     } finally {
       waitingLimits.bytes = bytes;
@@ -429,9 +586,13 @@ describe("limits, which are above all stores", () => {
     };
     const hold = new Opened(wrapped(store, { inbox }), thisMachine(), { now: Date.now }, 30_000);
     const session = await new Opened(store, thisMachine(), { now: Date.now }, 30_000).session("a");
-    for (let i = 0; i < 10_001; i++) await store.post("a", { id: `append:${i}`, text: "never read", due: HIDDEN });
+    for (let i = 0; i < 10_001; i++)
+      await store.post("a", { id: `append:${i}`, text: "never read", due: HIDDEN });
     for (const taken of [false, true]) {
-      expect(await hold.sessions.append("a", [user("one")], { key: "k" })).toEqual({ count: 1, taken });
+      expect(await hold.sessions.append("a", [user("one")], { key: "k" })).toEqual({
+        count: 1,
+        taken,
+      });
       await session.close();
     }
     expect(await said(hold, "a")).toEqual(["user one"]);

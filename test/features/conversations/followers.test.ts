@@ -13,7 +13,13 @@ const MANY = 300;
 interface Counted {
   readonly hold: Holdfast;
   /** Calls of the store, and rows of saves that it gave, since they were last reset. */
-  readonly count: { watches: number; unwatches: number; presents: number; saves: number; rows: number };
+  readonly count: {
+    watches: number;
+    unwatches: number;
+    presents: number;
+    saves: number;
+    rows: number;
+  };
 }
 
 async function counted(address: string): Promise<Counted> {
@@ -42,7 +48,9 @@ async function counted(address: string): Promise<Counted> {
       return rows;
     },
   };
-  const hold = new Holdfast(wrapped(store, counting), thisMachine(), { now: Date.now }, 30_000, { indexed: false });
+  const hold = new Holdfast(wrapped(store, counting), thisMachine(), { now: Date.now }, 30_000, {
+    indexed: false,
+  });
   return { hold, count };
 }
 
@@ -53,8 +61,11 @@ const say = async (session: Session, content: string): Promise<void> => {
 
 type Follower = AsyncGenerator<SessionEvent>;
 
-const follow = (hold: Holdfast, id: string, o?: { signal?: AbortSignal; after?: string }): Follower =>
-  hold.events(id, o)[Symbol.asyncIterator]() as Follower;
+const follow = (
+  hold: Holdfast,
+  id: string,
+  o?: { signal?: AbortSignal; after?: string },
+): Follower => hold.events(id, o)[Symbol.asyncIterator]() as Follower;
 
 async function warnings(during: () => Promise<void>): Promise<string[]> {
   const seen: string[] = [];
@@ -74,13 +85,16 @@ describe.each(stores)("$name", ({ address }) => {
     const after = session.head?.id ?? "";
     const { signal } = new AbortController();
     const seen = await warnings(async () => {
-      const all = Array.from({ length: MANY }, (_, i) => follow(hold, "talk", { after, ...(i % 2 === 0 && { signal }) }));
+      const all = Array.from({ length: MANY }, (_, i) =>
+        follow(hold, "talk", { after, ...(i % 2 === 0 && { signal }) }),
+      );
       const next = all.map((follower) => follower.next());
       // All of them wait by now, or will be told.
       await new Promise(setImmediate);
       Object.assign(count, { presents: 0, saves: 0 });
       await say(session, "two");
-      for (const { value } of await Promise.all(next)) expect(value).toMatchObject({ type: "message", message: { content: "two" } });
+      for (const { value } of await Promise.all(next))
+        expect(value).toMatchObject({ type: "message", message: { content: "two" } });
       expect(count.watches).toBe(1);
       await Promise.all(all.map((follower) => follower.return(undefined)));
     });
@@ -124,11 +138,19 @@ test("followers of many sessions have one watch each, and end when the store is 
 test("a look now and then finds a change of which the store gave no hint", async () => {
   const store = await openStore("memory:");
   const silent = () =>
-    new Holdfast(wrapped(store, { watch: () => () => {} }), thisMachine(), { now: Date.now }, 30_000, { indexed: false });
+    new Holdfast(
+      wrapped(store, { watch: () => () => {} }),
+      thisMachine(),
+      { now: Date.now },
+      30_000,
+      { indexed: false },
+    );
   const [writer, reader] = [silent(), silent()];
   const session = await writer.session("talk");
   await say(session, "one");
-  const followers = Array.from({ length: 20 }, () => follow(reader, "talk", { after: session.head?.id ?? "" }));
+  const followers = Array.from({ length: 20 }, () =>
+    follow(reader, "talk", { after: session.head?.id ?? "" }),
+  );
   const next = followers.map((follower) => follower.next());
   await new Promise(setImmediate);
   await say(session, "two");
@@ -140,7 +162,8 @@ test("a look now and then finds a change of which the store gave no hint", async
 describe.each(stores)("lines that were left, on $name", ({ address }) => {
   test("a follower of a long past ends where its session is deleted and made again", async () => {
     const store = await openStore(address());
-    const over = (one: Store) => new Holdfast(one, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
+    const over = (one: Store) =>
+      new Holdfast(one, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
     const hold = over(store);
     // Without hints: it looks again once the other session is there.
     const reader = over(wrapped(store, { watch: () => () => {} }));
@@ -176,7 +199,10 @@ describe.each(stores)("lines that were left, on $name", ({ address }) => {
     const told: unknown[] = [];
     for await (const event of hold.events("a", { after, live: false }))
       told.push(event.type === "message" ? event.message.content : event.type);
-    expect(told).toEqual(["rewind", ...Array.from({ length: 10 }, (_, i) => [`${i}`, "checkpoint"]).flat()]);
+    expect(told).toEqual([
+      "rewind",
+      ...Array.from({ length: 10 }, (_, i) => [`${i}`, "checkpoint"]).flat(),
+    ]);
     await hold.close();
   });
 });

@@ -1,4 +1,7 @@
-/** `hold.events` across processes: what one process saves, another is told of soon, by a hint or, without one, by looking. */
+/**
+ * `hold.events` across processes: what one process saves, another is told of soon, by a hint or,
+ * without one, by looking.
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast } from "../../../src/holdfast.js";
 import { open } from "../../../src/index.js";
@@ -14,7 +17,8 @@ afterEach(async () => {
   child = undefined;
 });
 
-const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] as number;
+const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[values.length >> 1] as number;
 
 /** How long after it was saved by another process each message was heard of, in ms. */
 async function delays(hold: Holdfast, address: string, count: number): Promise<readonly number[]> {
@@ -65,51 +69,62 @@ describe.each(stores.filter(({ traits }) => traits.shared))("live on $name", ({ 
     const place = address();
     const store = await openStore(place);
     const deaf = new Proxy(store, {
-      get: (target, name) => (name === "watch" ? () => () => {} : bound(target, name as keyof typeof target)),
+      get: (target, name) =>
+        name === "watch" ? () => () => {} : bound(target, name as keyof typeof target),
     });
     const hold = new Holdfast(deaf, thisMachine(), { now: Date.now }, 30_000);
     const found = await delays(hold, place, 2);
     await hold.close();
     expect(Math.max(...found)).toBeLessThan(5_000);
-    expect(median(found), "negative control: the hint is what makes the difference").toBeGreaterThan(300);
+    expect(
+      median(found),
+      "negative control: the hint is what makes the difference",
+    ).toBeGreaterThan(300);
   });
 });
 
-describe.each(stores.filter(({ traits }) => traits.shared))("watching all of a store on $name", ({ address }) => {
-  const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+describe.each(stores.filter(({ traits }) => traits.shared))(
+  "watching all of a store on $name",
+  ({ address }) => {
+    const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-  test("mail that another posts is told at once, also to a session that has some already, and to nobody who has stopped", async () => {
-    const place = address();
-    const [mine, theirs, elsewhere] = [await openStore(place), await openStore(place), await openStore(place, { tenant: "other" })];
-    await mine.apply([begin("a", { agent: "x" })]);
-    let wakes = 0;
-    let wakesElsewhere = 0;
-    const stop = mine.watchAll(() => void (wakes += 1));
-    elsewhere.watchAll(() => void (wakesElsewhere += 1));
-    // Some begin with a wake of their own.
-    await pause(500);
-    const before = wakesElsewhere;
-    const found: number[] = [];
-    for (let i = 0; i < 9; i++) {
+    test("mail that another posts is told at once, also to a session that has some already, and to nobody who has stopped", async () => {
+      const place = address();
+      const [mine, theirs, elsewhere] = [
+        await openStore(place),
+        await openStore(place),
+        await openStore(place, { tenant: "other" }),
+      ];
+      await mine.apply([begin("a", { agent: "x" })]);
+      let wakes = 0;
+      let wakesElsewhere = 0;
+      const stop = mine.watchAll(() => void (wakes += 1));
+      elsewhere.watchAll(() => void (wakesElsewhere += 1));
+      // Some begin with a wake of their own.
+      await pause(500);
+      const before = wakesElsewhere;
+      const found: number[] = [];
+      for (let i = 0; i < 9; i++) {
+        const heard = wakes;
+        expect(await theirs.post("a", { id: `m${i}`, text: "x", due: 0 })).toBe("posted");
+        const posted = performance.now();
+        await expect.poll(() => wakes, { interval: 5, timeout: 5_000 }).toBeGreaterThan(heard);
+        found.push(performance.now() - posted);
+        await pause(120);
+      }
+      expect(median(found)).toBeLessThan(300);
+      stop();
+      stop();
       const heard = wakes;
-      expect(await theirs.post("a", { id: `m${i}`, text: "x", due: 0 })).toBe("posted");
-      const posted = performance.now();
-      await expect.poll(() => wakes, { interval: 5, timeout: 5_000 }).toBeGreaterThan(heard);
-      found.push(performance.now() - posted);
-      await pause(120);
-    }
-    expect(median(found)).toBeLessThan(300);
-    stop();
-    stop();
-    const heard = wakes;
-    await theirs.post("a", { id: "last", text: "x", due: 0 });
-    await pause(300);
-    expect(wakes).toBe(heard);
-    // A file knows only that it was changed.
-    if (!mine.traits.oneMachine) expect(wakesElsewhere).toBe(before);
-    for (const store of [mine, theirs, elsewhere]) await store.close();
-  });
-});
+      await theirs.post("a", { id: "last", text: "x", due: 0 });
+      await pause(300);
+      expect(wakes).toBe(heard);
+      // A file knows only that it was changed.
+      if (!mine.traits.oneMachine) expect(wakesElsewhere).toBe(before);
+      for (const store of [mine, theirs, elsewhere]) await store.close();
+    });
+  },
+);
 
 function bound<T extends object>(target: T, name: keyof T): unknown {
   const value = target[name];

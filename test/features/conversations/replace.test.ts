@@ -23,23 +23,35 @@ async function fresh(address = "memory:", o: OpenOptions = {}): Promise<Holdfast
   return hold;
 }
 
-const user = (content: string, id?: string): MessageInput => ({ role: "user", content, ...(id !== undefined && { id }) });
+const user = (content: string, id?: string): MessageInput => ({
+  role: "user",
+  content,
+  ...(id !== undefined && { id }),
+});
 const messagesOf = async (hold: Holdfast, id = "s") => (await hold.sessions.state(id)).messages;
-const said = async (hold: Holdfast, id = "s") => (await messagesOf(hold, id)).map(({ content }) => content);
+const said = async (hold: Holdfast, id = "s") =>
+  (await messagesOf(hold, id)).map(({ content }) => content);
 const versionOf = async (hold: Holdfast, id = "s") => transcriptVersion(await messagesOf(hold, id));
 
 async function withFour(address?: string): Promise<Holdfast> {
   const hold = await fresh(address);
-  await hold.sessions.append("s", [user("one", "a"), user("two", "b"), user("three", "c"), user("four", "d")], {
-    create: true,
-    agent: "ann",
-  });
+  await hold.sessions.append(
+    "s",
+    [user("one", "a"), user("two", "b"), user("three", "c"), user("four", "d")],
+    {
+      create: true,
+      agent: "ann",
+    },
+  );
   return hold;
 }
 
 /** Replaces in the session as it stands. */
-const replace = async (hold: Holdfast, messages: readonly MessageInput[], o: Omit<ReplaceOptions, "version"> = {}) =>
-  hold.sessions.replace("s", messages, { version: await versionOf(hold), ...o });
+const replace = async (
+  hold: Holdfast,
+  messages: readonly MessageInput[],
+  o: Omit<ReplaceOptions, "version"> = {},
+) => hold.sessions.replace("s", messages, { version: await versionOf(hold), ...o });
 
 describe.each(stores)("on $name", ({ address, traits }) => {
   test("whole, a range, an insertion, a removal; each can be gone back from", async () => {
@@ -53,10 +65,22 @@ describe.each(stores)("on $name", ({ address, traits }) => {
     // Those that stay are the records they were.
     const after = await numbers();
     expect([after.get("a"), after.get("d")]).toEqual([before.get("a"), before.get("d")]);
-    expect(await replace(hold, [user("1"), user("1.5")], { from: "a" })).toMatchObject({ removed: 1, added: 2, length: 4 });
-    expect(await replace(hold, [user("3")], { from: "d", count: 0 })).toMatchObject({ removed: 0, added: 1, length: 5 });
+    expect(await replace(hold, [user("1"), user("1.5")], { from: "a" })).toMatchObject({
+      removed: 1,
+      added: 2,
+      length: 4,
+    });
+    expect(await replace(hold, [user("3")], { from: "d", count: 0 })).toMatchObject({
+      removed: 0,
+      added: 1,
+      length: 5,
+    });
     expect(await said(hold)).toEqual(["1", "1.5", "2", "3", "four"]);
-    expect(await replace(hold, [], { from: "b", count: 2 })).toMatchObject({ removed: 2, added: 0, length: 3 });
+    expect(await replace(hold, [], { from: "b", count: 2 })).toMatchObject({
+      removed: 2,
+      added: 0,
+      length: 3,
+    });
     expect(await said(hold)).toEqual(["1", "1.5", "four"]);
     const last = await replace(hold, []);
     expect(last).toMatchObject({ removed: 3, added: 0, length: 0 });
@@ -105,7 +129,12 @@ describe.each(stores)("on $name", ({ address, traits }) => {
     // Removed, a text is still in the history. A redaction finds it there.
     const version = await versionOf(hold);
     await hold.sessions.redact("s", "three");
-    expect(await said(hold, "old")).toEqual(["one", "two", expect.not.stringContaining("three"), "four"]);
+    expect(await said(hold, "old")).toEqual([
+      "one",
+      "two",
+      expect.not.stringContaining("three"),
+      "four",
+    ]);
     expect(await versionOf(hold)).toBe(version);
     await hold.checkpoints.prune("s", { keep: 1, lines: "all" });
     for (const id of ["old", "new"]) await hold.sessions.delete(id);
@@ -124,10 +153,14 @@ describe.each(stores)("on $name", ({ address, traits }) => {
       here.sessions.replace("s", [user("here")], { version, from: "b", waitMs: 5_000 }),
       there.sessions.replace("s", [user("there")], { version, from: "c", waitMs: 5_000 }),
     ]);
-    const refused = raced.filter((one) => one.status === "rejected").map(({ reason }) => (reason as { code: string }).code);
+    const refused = raced
+      .filter((one) => one.status === "rejected")
+      .map(({ reason }) => (reason as { code: string }).code);
     expect(refused).toEqual(["CONFLICT"]);
     const isHere = raced[0]?.status === "fulfilled";
-    expect(await said(there)).toEqual(isHere ? ["one", "here", "three", "four"] : ["one", "two", "there", "four"]);
+    expect(await said(there)).toEqual(
+      isHere ? ["one", "here", "three", "four"] : ["one", "two", "there", "four"],
+    );
   });
 });
 
@@ -135,7 +168,9 @@ test("a redaction makes another version: a client that has read the text cannot 
   const hold = await withFour();
   const version = await versionOf(hold);
   await hold.sessions.redact("s", "two");
-  expect(await errorOf(() => hold.sessions.replace("s", [user("with two")], { version, from: "a" }))).toMatchObject({ code: "CONFLICT" });
+  expect(
+    await errorOf(() => hold.sessions.replace("s", [user("with two")], { version, from: "a" })),
+  ).toMatchObject({ code: "CONFLICT" });
 });
 
 test("the hook for redactions sees what comes", async () => {
@@ -161,7 +196,14 @@ test.each<readonly [string, unknown, Record<string, unknown>, string]>([
   ["a message that is none", [{ role: "nobody", content: "x" }], {}, "INVALID_VALUE"],
   [
     "a file that is not stored",
-    [{ role: "user", content: [{ type: "file", mediaType: "a/b", data: { digest: "A".repeat(43), sizeBytes: 1 } }] }],
+    [
+      {
+        role: "user",
+        content: [
+          { type: "file", mediaType: "a/b", data: { digest: "A".repeat(43), sizeBytes: 1 } },
+        ],
+      },
+    ],
     {},
     "INVALID_VALUE",
   ],
@@ -169,15 +211,31 @@ test.each<readonly [string, unknown, Record<string, unknown>, string]>([
   const hold = await withFour();
   const version = await versionOf(hold);
   const count = (await hold.stats()).checkpoints;
-  expect(await errorOf(() => hold.sessions.replace("s", messages as never, { version, ...o } as never))).toMatchObject({ code });
+  expect(
+    await errorOf(() => hold.sessions.replace("s", messages as never, { version, ...o } as never)),
+  ).toMatchObject({ code });
   expect([await versionOf(hold), (await hold.stats()).checkpoints]).toEqual([version, count]);
-  expect(await errorOf(() => hold.sessions.replace("none", [], { version }))).toMatchObject({ code: "NOT_FOUND" });
+  expect(await errorOf(() => hold.sessions.replace("none", [], { version }))).toMatchObject({
+    code: "NOT_FOUND",
+  });
 });
 
 test.each<readonly [string, readonly MessageInput[], readonly string[]]>([
-  ["behind all of them, with the words of the last", [user("one", "a"), user("two", "b"), user("two")], ["one", "two", "two"]],
-  ["in front, with the words of one that moves", [user("one"), user("two", "b"), user("one", "a")], ["one", "two", "one"]],
-  ["in between, with the words of its neighbour", [user("one", "a"), user("two"), user("two", "b")], ["one", "two", "two"]],
+  [
+    "behind all of them, with the words of the last",
+    [user("one", "a"), user("two", "b"), user("two")],
+    ["one", "two", "two"],
+  ],
+  [
+    "in front, with the words of one that moves",
+    [user("one"), user("two", "b"), user("one", "a")],
+    ["one", "two", "one"],
+  ],
+  [
+    "in between, with the words of its neighbour",
+    [user("one", "a"), user("two"), user("two", "b")],
+    ["one", "two", "two"],
+  ],
 ])("a new message without an id, %s, is another message", async (_name, given, expected) => {
   const hold = await fresh();
   await hold.sessions.append("s", [user("one", "a"), user("two", "b")], { create: true });
@@ -190,14 +248,31 @@ test.each<readonly [string, readonly MessageInput[], readonly string[]]>([
 
 test("a call and its answer go together", async () => {
   const hold = await fresh();
-  const call = { role: "assistant", id: "call", content: [{ type: "tool-call", callId: "1", name: "look", input: {} }] } as const;
-  const answer = { role: "tool", id: "answer", content: [{ type: "tool-result", callId: "1", outcome: "ok", output: 1 }] } as const;
-  await hold.sessions.append("s", [user("go", "a"), call, answer, user("and?", "z")], { create: true });
+  const call = {
+    role: "assistant",
+    id: "call",
+    content: [{ type: "tool-call", callId: "1", name: "look", input: {} }],
+  } as const;
+  const answer = {
+    role: "tool",
+    id: "answer",
+    content: [{ type: "tool-result", callId: "1", outcome: "ok", output: 1 }],
+  } as const;
+  await hold.sessions.append("s", [user("go", "a"), call, answer, user("and?", "z")], {
+    create: true,
+  });
   for (const from of ["call", "answer"])
-    expect(await errorOf(() => replace(hold, [], { from }))).toMatchObject({ code: "INVALID_VALUE", details: { found: "1" } });
-  expect(await errorOf(() => replace(hold, [user("wait")], { from: "answer", count: 0 }))).toMatchObject({ code: "INVALID_VALUE" });
+    expect(await errorOf(() => replace(hold, [], { from }))).toMatchObject({
+      code: "INVALID_VALUE",
+      details: { found: "1" },
+    });
+  expect(
+    await errorOf(() => replace(hold, [user("wait")], { from: "answer", count: 0 })),
+  ).toMatchObject({ code: "INVALID_VALUE" });
   // At the end, too: a call without an answer there is one that is still to be made.
-  expect(await errorOf(() => replace(hold, [], { from: "answer", count: 2 }))).toMatchObject({ code: "INVALID_VALUE" });
+  expect(await errorOf(() => replace(hold, [], { from: "answer", count: 2 }))).toMatchObject({
+    code: "INVALID_VALUE",
+  });
   expect(await replace(hold, [], { from: "call", count: 2 })).toMatchObject({ length: 2 });
 });
 
@@ -208,10 +283,14 @@ describe("while others are at work", () => {
     const version = await versionOf(hold);
     const held = await (await fresh(place)).session("s");
     held.append(user("five"));
-    expect(await errorOf(() => hold.sessions.replace("s", [], { version }))).toMatchObject({ code: "LEASE_HELD" });
+    expect(await errorOf(() => hold.sessions.replace("s", [], { version }))).toMatchObject({
+      code: "LEASE_HELD",
+    });
     await held.checkpoint();
     await held.close();
-    expect(await errorOf(() => hold.sessions.replace("s", [], { version }))).toMatchObject({ code: "CONFLICT" });
+    expect(await errorOf(() => hold.sessions.replace("s", [], { version }))).toMatchObject({
+      code: "CONFLICT",
+    });
     expect(await said(hold)).toEqual(["one", "two", "three", "four", "five"]);
   });
 
@@ -219,7 +298,11 @@ describe("while others are at work", () => {
     const hold = await fresh();
     const ann = hold.agent({
       name: "ann",
-      model: scriptedModel([{ content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] }, "Paid.", "Again."]),
+      model: scriptedModel([
+        { content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] },
+        "Paid.",
+        "Again.",
+      ]),
       tools: { pay: { mode: "keyed", approval: true, run: async () => "paid" } },
     });
     const { status } = await ann.run("s", "Pay.");
@@ -233,7 +316,10 @@ describe("while others are at work", () => {
     expect(done).toMatchObject({ removed: 1, added: 1, length: 4 });
     // REPLACE-4
     expect((await hold.sessions.get("s"))?.status).toBe("completed");
-    expect(await ann.run("s", "And now?", { key: "2" })).toMatchObject({ status: "completed", output: "Again." });
+    expect(await ann.run("s", "And now?", { key: "2" })).toMatchObject({
+      status: "completed",
+      output: "Again.",
+    });
     expect(await hold.verify()).toMatchObject({ ok: true });
   });
 
@@ -274,7 +360,9 @@ describe("while others are at work", () => {
     expect(await hold.sessions.append("s", [user("from outside")])).toMatchObject({ taken: false });
     await held.checkpoint();
     await held.close();
-    expect(await errorOf(() => hold.sessions.replace("s", [], { version }))).toMatchObject({ code: "CONFLICT" });
+    expect(await errorOf(() => hold.sessions.replace("s", [], { version }))).toMatchObject({
+      code: "CONFLICT",
+    });
     expect(await said(hold)).toHaveLength(5);
   });
 });

@@ -1,4 +1,6 @@
-/** Many signals to one session: what each costs does not grow with how many wait, and none is lost. */
+/**
+ * Many signals to one session: what each costs does not grow with how many wait, and none is lost.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { Holdfast } from "../../../src/holdfast.js";
@@ -47,13 +49,17 @@ function counting(store: Store, counts: Counts): Store {
   });
 }
 
-const holdOver = (store: Store): Holdfast => new Holdfast(store, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
+const holdOver = (store: Store): Holdfast =>
+  new Holdfast(store, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
 
 /** Its tool waits for two signals called `n`, and answers both. */
 const agentOf = (hold: Holdfast) =>
   hold.agent({
     name: "waits",
-    model: scriptedModel([{ content: [{ type: "tool-call", callId: "c", name: "two", input: {} }] }, "done"]),
+    model: scriptedModel([
+      { content: [{ type: "tool-call", callId: "c", name: "two", input: {} }] },
+      "done",
+    ]),
     tools: {
       two: tool({
         input: { type: "object" },
@@ -87,7 +93,8 @@ describe.each(stores)("signals that were sent, on $name", ({ address, traits }) 
     await (await hold.session("a", { agent: "waits" })).close();
     for (let i = 0; i < 3; i++) await hold.signal("a", "n", i);
   };
-  const goesOn = async (hold: Holdfast) => expect(await agentOf(hold).run("a", "go")).toMatchObject({ status: "completed" });
+  const goesOn = async (hold: Holdfast) =>
+    expect(await agentOf(hold).run("a", "go")).toMatchObject({ status: "completed" });
 
   test("are in a snapshot", async () => {
     const hold = holdOver(await openStore(address()));
@@ -151,7 +158,9 @@ test("of signals that are sent at the same moment, a thousand are taken", async 
   const counts: Counts = { calls: 0, rows: 0, applies: 0 };
   const hold = holdOver(counting(await openStore("memory:"), counts));
   await (await hold.session("a")).close();
-  const sent = await Promise.allSettled(Array.from({ length: 1_010 }, (_, i) => hold.signal("a", "n", i)));
+  const sent = await Promise.allSettled(
+    Array.from({ length: 1_010 }, (_, i) => hold.signal("a", "n", i)),
+  );
   expect(sent.filter(({ status }) => status === "fulfilled")).toHaveLength(1_000);
   expect(counts.calls).toBeLessThan(8 * 1_000);
   await hold.close();
@@ -161,7 +170,10 @@ test("no more than a thousand signals wait", async () => {
   const hold = await open("memory:");
   await (await hold.session("a")).close();
   for (let i = 0; i < 1_000; i++) await hold.signal("a", "n", i);
-  await expect(hold.signal("a", "n", "too many")).rejects.toMatchObject({ code: "TOO_LARGE", details: { limit: 1_000 } });
+  await expect(hold.signal("a", "n", "too many")).rejects.toMatchObject({
+    code: "TOO_LARGE",
+    details: { limit: 1_000 },
+  });
   await hold.close();
 });
 

@@ -1,8 +1,19 @@
-/** What the compiler knows of transcripts: the format that was asked for, and messages as a provider's own library has them. */
+/**
+ * What the compiler knows of transcripts: the format that was asked for, and messages as a
+ * provider's own library has them.
+ */
 import { expect, expectTypeOf, test } from "vitest";
-import { fromFormat, open, type Transcript, type TranscriptMessage, toFormat } from "../../../src/index.js";
+import {
+  fromFormat,
+  open,
+  type Transcript,
+  type TranscriptMessage,
+  toFormat,
+} from "../../../src/index.js";
 
-/** As libraries of providers have them: interfaces without an index, and lists that can be changed. */
+/**
+ * As libraries of providers have them: interfaces without an index, and lists that can be changed.
+ */
 interface TextBlock {
   type: "text";
   text: string;

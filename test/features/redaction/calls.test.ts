@@ -1,4 +1,7 @@
-/** What `sessions.redact` does to calls, turns and letters: arguments of calls that are not over stay, and everything else goes. */
+/**
+ * What `sessions.redact` does to calls, turns and letters: arguments of calls that are not over
+ * stay, and everything else goes.
+ */
 import { describe, expect, test } from "vitest";
 import { type Holdfast, open, partsOf, type ToolCallPart } from "../../../src/index.js";
 import { filesWith } from "../../support/bytes.js";
@@ -19,7 +22,11 @@ function writer(hold: Holdfast, made: unknown[] = []) {
     ),
     tools: {
       lookup: { mode: "repeatable", run: async ({ who }: { who: string }) => ({ found: who }) },
-      note: { mode: "keyed", key: () => "note:1", run: async ({ who }: { who: string }, context) => (context.set("noted", who), who) },
+      note: {
+        mode: "keyed",
+        key: () => "note:1",
+        run: async ({ who }: { who: string }, context) => (context.set("noted", who), who),
+      },
       mail: {
         mode: "once",
         approval: true,
@@ -33,7 +40,9 @@ const callsOf = async (hold: Holdfast, id: string): Promise<readonly unknown[]> 
   const session = await hold.session(id, { waitMs: 5_000 });
   await session.close();
   return session.messages.flatMap((message) =>
-    partsOf(message).flatMap((part) => (part.type === "tool-call" ? [(part as ToolCallPart).input] : [])),
+    partsOf(message).flatMap((part) =>
+      part.type === "tool-call" ? [(part as ToolCallPart).input] : [],
+    ),
   );
 };
 
@@ -47,13 +56,24 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
     const bot = writer(hold, made);
     const waiting = await bot.run("a", `Write to ${SECRET}`, { key: "t1" });
     expect(waiting.status).toBe("waiting");
-    const [first, second] = (await hold.effects.list({ status: "waiting" })).items.map(({ effectId }) => effectId) as [string, string];
+    const [first, second] = (await hold.effects.list({ status: "waiting" })).items.map(
+      ({ effectId }) => effectId,
+    ) as [string, string];
     const report = await hold.sessions.redact("a", SECRET);
     expect(report.exempt).toEqual([first, second].toSorted());
-    expect(await callsOf(hold, "a")).toEqual([{ who: "[redacted]" }, { who: "[redacted]" }, { to: SECRET }, { to: `${SECRET} again` }]);
+    expect(await callsOf(hold, "a")).toEqual([
+      { who: "[redacted]" },
+      { who: "[redacted]" },
+      { to: SECRET },
+      { to: `${SECRET} again` },
+    ]);
     expect((await hold.effects.get(first))?.args).toEqual({ to: SECRET });
     expect((await hold.verify()).findings).toEqual([]);
-    await hold.effects.approve(first, { by: `ana for ${SECRET}`, note: `yes, ${SECRET}`, args: { to: `${SECRET} at home` } });
+    await hold.effects.approve(first, {
+      by: `ana for ${SECRET}`,
+      note: `yes, ${SECRET}`,
+      args: { to: `${SECRET} at home` },
+    });
     await hold.effects.deny(second, { by: SECRET, reason: `not ${SECRET}` });
     // Whoever goes on finds them as they were.
     expect(await bot.resume("a")).toMatchObject({ status: "completed" });
@@ -69,9 +89,14 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
     expect((await hold.verify()).findings).toEqual([]);
     // The same name is the same call still: it is answered from the record.
     const session = await hold.session("a");
-    expect(await session.effect("note", { who: "[redacted]" }, { mode: "keyed", key: "note:1" }, async () => "made again")).toBe(
-      "[redacted]",
-    );
+    expect(
+      await session.effect(
+        "note",
+        { who: "[redacted]" },
+        { mode: "keyed", key: "note:1" },
+        async () => "made again",
+      ),
+    ).toBe("[redacted]");
     await session.close();
     if (isOnDisk) expect(filesWith(at, SECRET)).toEqual([]);
     await hold.close();
@@ -82,7 +107,10 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
     const hold = await open(at);
     const bot = writer(hold);
     await bot.submit("a", `first ${SECRET}`, { key: "k1", title: SECRET });
-    const later = await bot.submit("a", `second ${SECRET}`, { key: "k2", atMs: Date.now() + 3_600_000 });
+    const later = await bot.submit("a", `second ${SECRET}`, {
+      key: "k2",
+      atMs: Date.now() + 3_600_000,
+    });
     await hold.signal("a", "hint", { is: SECRET }, { key: "s1" });
     const worker = hold.worker({ agents: [bot] });
     await worker.drain({ maxMs: 20_000 });
@@ -113,7 +141,12 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
       const session = await hold.session("a");
       session.set("who", SECRET);
       session.set("big", `${SECRET} ${"x".repeat(9_000)}`);
-      await session.effect("act", { who: SECRET }, { mode: "once", key: "k" }, async () => `${SECRET} ${"y".repeat(9_000)}`);
+      await session.effect(
+        "act",
+        { who: SECRET },
+        { mode: "once", key: "k" },
+        async () => `${SECRET} ${"y".repeat(9_000)}`,
+      );
       for (let n = 0; n < 30; n++) {
         session.set("n", `${n} ${"z".repeat(100)}`);
         await session.checkpoint();
@@ -127,9 +160,21 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
       await hold.gc();
       const again = await hold.session("a");
       expect(again.state).toMatchObject({ who: "[redacted]", n: `29 ${"z".repeat(100)}` });
-      const told = await again.effect("act", { who: "[redacted]" }, { mode: "once", key: "k" }, async () => "made again");
+      const told = await again.effect(
+        "act",
+        { who: "[redacted]" },
+        { mode: "once", key: "k" },
+        async () => "made again",
+      );
       expect(told).toBe(`[redacted] ${"y".repeat(9_000)}`);
-      expect(await again.effect("act", { who: SECRET }, { mode: "once", key: "k" }, async () => "made again")).toBe(told);
+      expect(
+        await again.effect(
+          "act",
+          { who: SECRET },
+          { mode: "once", key: "k" },
+          async () => "made again",
+        ),
+      ).toBe(told);
       await again.close();
       expect((await hold.verify()).findings).toEqual([]);
       await hold.close();
@@ -145,7 +190,13 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
       name: "payer",
       checkpoint: "after-model",
       model: script(asks(["pay", { to: SECRET }]), "done"),
-      tools: { pay: { mode: "once", approval: true, run: async (args: { to: string }) => (made.push(args), "paid") } },
+      tools: {
+        pay: {
+          mode: "once",
+          approval: true,
+          run: async (args: { to: string }) => (made.push(args), "paid"),
+        },
+      },
     });
     await bot.run("p", "go");
     const [pending] = (await hold.effects.list({ status: "waiting" })).items;
@@ -156,7 +207,11 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
     await hold.effects.approve(pending?.effectId ?? "");
     expect(await bot.resume("p")).toMatchObject({ status: "completed" });
     expect(made).toEqual([{ to: SECRET }]);
-    expect(await hold.sessions.redact("f", SECRET)).toMatchObject({ exempt: [], records: 2, sharedWith: ["p"] });
+    expect(await hold.sessions.redact("f", SECRET)).toMatchObject({
+      exempt: [],
+      records: 2,
+      sharedWith: ["p"],
+    });
     expect(await callsOf(hold, "f")).toEqual([{ to: "[redacted]" }]);
     expect((await hold.verify()).findings).toEqual([]);
     await hold.close();

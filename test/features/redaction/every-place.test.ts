@@ -1,6 +1,7 @@
 /**
- * Redaction at random, among work, bases, prunes, deletes, forks, rewinds and gc: every checkpoint that is still listed loads what was there
- * when it was taken, but for the text; everything verifies; and nothing of the text is left in the files.
+ * Redaction at random, among work, bases, prunes, deletes, forks, rewinds and gc: every checkpoint
+ * that is still listed loads what was there when it was taken, but for the text; everything
+ * verifies; and nothing of the text is left in the files.
  */
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -21,7 +22,12 @@ afterEach(() => {
 const WORDS = ["Marigold-77120-Sorrel", 'Quo"ted\n-88231-Línea', "Hollis-Vane-90412"] as const;
 
 type Command =
-  | { readonly do: "say" | "set" | "list" | "act"; readonly word: number; readonly bytes: number; readonly times: number }
+  | {
+      readonly do: "say" | "set" | "list" | "act";
+      readonly word: number;
+      readonly bytes: number;
+      readonly times: number;
+    }
   | { readonly do: "forget"; readonly start: number; readonly count: number }
   | { readonly do: "halt"; readonly word: number }
   | { readonly do: "gc" | "reopen" }
@@ -41,18 +47,37 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
       times: fc.integer({ min: 1, max: 4 }),
     }),
   },
-  fc.record({ do: fc.constant("forget" as const), start: fc.nat({ max: 5 }), count: fc.nat({ max: 3 }) }),
+  fc.record({
+    do: fc.constant("forget" as const),
+    start: fc.nat({ max: 5 }),
+    count: fc.nat({ max: 3 }),
+  }),
   fc.record({ do: fc.constant("halt" as const), word }),
   fc.record({ do: fc.constantFrom("gc" as const, "reopen" as const) }),
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("prune" as const), keep: fc.nat({ max: 4 }) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant("prune" as const), keep: fc.nat({ max: 4 }) }),
+  },
   {
     weight: 4,
     arbitrary: fc.record({
-      do: fc.constantFrom("delete" as const, "rewind" as const, "fork" as const, "remove" as const, "message" as const),
+      do: fc.constantFrom(
+        "delete" as const,
+        "rewind" as const,
+        "fork" as const,
+        "remove" as const,
+        "message" as const,
+      ),
       which: fc.nat({ max: 20 }),
     }),
   },
-  { weight: 5, arbitrary: fc.record({ do: fc.constant("redact" as const), word: fc.nat({ max: WORDS.length - 1 }) }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      do: fc.constant("redact" as const),
+      word: fc.nat({ max: WORDS.length - 1 }),
+    }),
+  },
 );
 
 const shown = ({ messages, state, status }: Pick<Session, "messages" | "state" | "status">) => ({
@@ -88,7 +113,8 @@ class Run {
     const session = this.#session;
     switch (command.do) {
       case "say":
-        for (let i = 0; i < command.times; i++) session.append({ role: "user", content: this.#text(command) });
+        for (let i = 0; i < command.times; i++)
+          session.append({ role: "user", content: this.#text(command) });
         return this.#save(WORDS[command.word]);
       case "set":
         for (let i = 0; i < command.times; i++) {
@@ -98,14 +124,30 @@ class Run {
         return;
       case "list":
         if (session.state["list"] === undefined) session.set("list", [this.#text(command)]);
-        else session.splice("list", Math.min(1, (session.state["list"] as Json[]).length), 0, this.#text(command));
+        else
+          session.splice(
+            "list",
+            Math.min(1, (session.state["list"] as Json[]).length),
+            0,
+            this.#text(command),
+          );
         return this.#save();
       case "act":
-        await session.effect("act", { n: this.#text(command) }, { mode: "once", key: `${this.#count++}` }, async ({ n }) => n);
+        await session.effect(
+          "act",
+          { n: this.#text(command) },
+          { mode: "once", key: `${this.#count++}` },
+          async ({ n }) => n,
+        );
         return this.#save();
       case "forget": {
         const start = Math.min(command.start, session.messages.length);
-        session.splice("messages", start, Math.min(command.count, session.messages.length - start), { role: "user", content: "summary" });
+        session.splice(
+          "messages",
+          start,
+          Math.min(command.count, session.messages.length - start),
+          { role: "user", content: "summary" },
+        );
         return this.#save();
       }
       case "halt":
@@ -143,7 +185,11 @@ class Run {
     await this.#session.close();
     for (const { id } of (await this.#hold.sessions.list({ limit: 1_000 })).items) {
       const dry = await this.#hold.sessions.redact(id, text, { dryRun: true });
-      const { keptBlobs: _blobs, left: _left, ...report } = await this.#hold.sessions.redact(id, text);
+      const {
+        keptBlobs: _blobs,
+        left: _left,
+        ...report
+      } = await this.#hold.sessions.redact(id, text);
       expect({ ...dry, ...report }).toEqual(dry);
       expect((await this.#hold.sessions.redact(id, text, { dryRun: true })).records).toBe(0);
     }
@@ -159,14 +205,19 @@ class Run {
     await this.#hold.sessions.redact(this.#session.id, { message: message.id });
     for (const [id, seen] of this.#seen) {
       const { said, ...rest } = seen as ReturnType<typeof shown>;
-      this.#seen.set(id, { ...rest, said: said.map(([at, content]) => [at, at === message.id ? "[redacted]" : content]) });
+      this.#seen.set(id, {
+        ...rest,
+        said: said.map(([at, content]) => [at, at === message.id ? "[redacted]" : content]),
+      });
     }
     this.#session = await this.#hold.session(this.#session.id);
   }
 
   /** Deletes another session: what forks share with it stays. */
   async #remove(which: number): Promise<void> {
-    const others = (await this.#hold.sessions.list({ limit: 1_000 })).items.filter(({ id }) => id !== this.#session.id);
+    const others = (await this.#hold.sessions.list({ limit: 1_000 })).items.filter(
+      ({ id }) => id !== this.#session.id,
+    );
     const chosen = others[which % Math.max(1, others.length)];
     if (chosen !== undefined) await this.#hold.sessions.delete(chosen.id);
   }
@@ -176,7 +227,10 @@ class Run {
     const id = items[which % Math.max(1, items.length)]?.id;
     if (id === undefined) return;
     if (what === "rewind") await this.#session.rewind(id);
-    if (what === "delete") await this.#hold.checkpoints.delete(id).catch((error: { code: string }) => expect(error.code).toBe("CONFLICT"));
+    if (what === "delete")
+      await this.#hold.checkpoints
+        .delete(id)
+        .catch((error: { code: string }) => expect(error.code).toBe("CONFLICT"));
     if (what === "fork") {
       const fork = await this.#session.fork(id, { id: `fork-${this.#count++}` });
       await this.#session.close();
@@ -186,12 +240,17 @@ class Run {
 
   async check(): Promise<void> {
     for (const { id: session } of (await this.#hold.sessions.list({ limit: 1_000 })).items) {
-      for (const { id } of (await this.#hold.checkpoints.list(session, { limit: 1_000, lines: "all" })).items)
+      for (const { id } of (
+        await this.#hold.checkpoints.list(session, { limit: 1_000, lines: "all" })
+      ).items)
         expect(shown(await this.#hold.checkpoints.state(id))).toEqual(this.#seen.get(id));
     }
   }
 
-  /** In the end everything goes. What belongs to nobody any more must be freed first: it is no session's to redact. */
+  /**
+   * In the end everything goes. What belongs to nobody any more must be freed first: it is no
+   * session's to redact.
+   */
   async end(files: ((text: string) => readonly string[]) | undefined): Promise<void> {
     await this.do({ do: "gc" });
     for (const text of WORDS) await this.#redact(text);
@@ -210,18 +269,21 @@ test.each(stores)(
   async ({ name, address, traits }) => {
     const isOnDisk = name === "sqlite" || name === "dir";
     await fc.assert(
-      fc.asyncProperty(fc.array(commands, { minLength: 1, maxLength: 20, size: "max" }), async (all) => {
-        const at = address();
-        const hold = await open(at);
-        try {
-          const run = new Run(hold, await hold.session("a"));
-          for (const command of all) await run.do(command);
-          await run.check();
-          await run.end(isOnDisk ? (text) => filesWith(at, text) : undefined);
-        } finally {
-          await hold.close();
-        }
-      }),
+      fc.asyncProperty(
+        fc.array(commands, { minLength: 1, maxLength: 20, size: "max" }),
+        async (all) => {
+          const at = address();
+          const hold = await open(at);
+          try {
+            const run = new Run(hold, await hold.session("a"));
+            for (const command of all) await run.do(command);
+            await run.check();
+            await run.end(isOnDisk ? (text) => filesWith(at, text) : undefined);
+          } finally {
+            await hold.close();
+          }
+        },
+      ),
       { numRuns: name === "memory" ? RUNS * 4 : traits.oneMachine ? RUNS : Math.ceil(RUNS / 4) },
     );
   },

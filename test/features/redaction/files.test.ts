@@ -1,5 +1,16 @@
-/** Redacted text is nowhere in a store's files: neither in what counts nor in what does not any more. */
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+/**
+ * Redacted text is nowhere in a store's files: neither in what counts nor in what does not any
+ * more.
+ */
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
@@ -18,7 +29,11 @@ const SECRET = "Calliope-Underwood-55120-lighthouse";
 async function fill(hold: Holdfast, id = "a"): Promise<void> {
   const session = await hold.session(id, { tags: [SECRET, "other"] });
   for (let n = 0; n < 40; n++) {
-    session.append({ role: "user", content: n % 4 === 0 ? `${n} ${SECRET} ${"words ".repeat(n * 10)}` : `${n} ${"others ".repeat(20)}` });
+    session.append({
+      role: "user",
+      content:
+        n % 4 === 0 ? `${n} ${SECRET} ${"words ".repeat(n * 10)}` : `${n} ${"others ".repeat(20)}`,
+    });
     session.set("note", `${SECRET} ${n}`);
     if (n === 9) session.append({ role: "user", content: `${SECRET} ${"big ".repeat(4_000)}` });
     await session.checkpoint(n === 5 ? SECRET : undefined);
@@ -29,18 +44,26 @@ async function fill(hold: Holdfast, id = "a"): Promise<void> {
 
 const onDisk = everyStore.filter(({ name }) => name === "sqlite" || name === "dir");
 
-test.each(onDisk)("negative control on $name: without scrub, it is still there", async ({ address }) => {
-  const at = address();
-  const store = await openStore(at);
-  const hold = new Opened(wrapped(store, { scrub: async () => ({ left: [] }) }), thisMachine(), { now: Date.now }, 30_000);
-  await fill(hold);
-  await hold.sessions.redact("a", SECRET);
-  expect(filesWith(at, SECRET)).not.toEqual([]);
-  await hold.sessions.redact("a", SECRET);
-  await store.scrub(() => false);
-  expect(filesWith(at, SECRET)).toEqual([]);
-  await hold.close();
-});
+test.each(onDisk)(
+  "negative control on $name: without scrub, it is still there",
+  async ({ address }) => {
+    const at = address();
+    const store = await openStore(at);
+    const hold = new Opened(
+      wrapped(store, { scrub: async () => ({ left: [] }) }),
+      thisMachine(),
+      { now: Date.now },
+      30_000,
+    );
+    await fill(hold);
+    await hold.sessions.redact("a", SECRET);
+    expect(filesWith(at, SECRET)).not.toEqual([]);
+    await hold.sessions.redact("a", SECRET);
+    await store.scrub(() => false);
+    expect(filesWith(at, SECRET)).toEqual([]);
+    await hold.close();
+  },
+);
 
 test("sqlite: whoever reads from the log keeps it from being cut, and the answer says so; the next time it goes", async () => {
   const at = join(scratch(), "busy.db");
@@ -69,8 +92,12 @@ test("dir: ends that were set aside, drafts of killed processes and mail of befo
   const [name = ""] = readdirSync(join(root, "sessions", bucket));
   const directory = join(root, "sessions", bucket, name);
   const [journal = ""] = readdirSync(directory).filter((file) => file.endsWith(".jsonl"));
-  // A save that was cut short, a draft of one who was killed, an end that was set aside long ago, and letters as an older version left them.
-  appendFileSync(join(directory, journal), `{"append":{"role":"user","content":"${SECRET}"}}\n{"seal":{"seq":9`);
+  // A save that was cut short, a draft of one who was killed, an end that was set aside long ago,
+  // and letters as an older version left them.
+  appendFileSync(
+    join(directory, journal),
+    `{"append":{"role":"user","content":"${SECRET}"}}\n{"seal":{"seq":9`,
+  );
   writeFileSync(join(directory, "session.json.0123456789ab.draft"), SECRET);
   writeFileSync(join(directory, "0123456789abcdef.tail-3"), `{"x":"${SECRET}"}`);
   writeFileSync(join(directory, "0123456789abcdef.tail-4"), "harmless");
@@ -89,7 +116,9 @@ test("dir: ends that were set aside, drafts of killed processes and mail of befo
   await hold.close();
 });
 
-test("postgres: once the server has rewritten its tables, none of their files holds it", { timeout: 60_000 }, async () => {
+test("postgres: once the server has rewritten its tables, none of their files holds it", {
+  timeout: 60_000,
+}, async () => {
   const schema = `redact-${process.pid}`;
   const url = postgresUrl();
   const hold = await open(`${url}?schema=${schema}`);
@@ -103,17 +132,21 @@ test("postgres: once the server has rewritten its tables, none of their files ho
          OR c.oid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace = $1::regnamespace)) AND pg_relation_filepath(c.oid) IS NOT NULL`,
       [`"${schema}"`],
     );
-    return rows.map(({ path }) => String(path)).filter((path) => existsSync(path) && readFileSync(path).includes(SECRET));
+    return rows
+      .map(({ path }) => String(path))
+      .filter((path) => existsSync(path) && readFileSync(path).includes(SECRET));
   };
   await admin.query("CHECKPOINT");
   expect(await filesOf()).not.toEqual([]);
   const { left } = await hold.sessions.redact("a", SECRET);
   expect(left.join()).toContain("VACUUM FULL");
-  const { rows } = await admin.query("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = $1::regnamespace", [
-    `"${schema}"`,
-  ]);
+  const { rows } = await admin.query(
+    "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = $1::regnamespace",
+    [`"${schema}"`],
+  );
   const rewritten = async () => {
-    for (const { relname } of rows) await admin.query(`VACUUM FULL "${schema}"."${String(relname)}"`);
+    for (const { relname } of rows)
+      await admin.query(`VACUUM FULL "${schema}"."${String(relname)}"`);
     await admin.query("CHECKPOINT");
     return filesOf();
   };

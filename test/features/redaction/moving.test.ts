@@ -20,14 +20,19 @@ async function fill(hold: Holdfast): Promise<{ readonly early: string; readonly 
 
 async function exported(hold: Holdfast, session?: string): Promise<readonly string[]> {
   const rows: string[] = [];
-  for await (const row of hold.export(session === undefined ? undefined : { session })) rows.push(row);
+  for await (const row of hold.export(session === undefined ? undefined : { session }))
+    rows.push(row);
   return rows;
 }
 
 const textOf = async (hold: Holdfast, id: string): Promise<string> => {
   const session = await hold.session(id);
   await session.close();
-  return JSON.stringify([session.messages.map(({ content }) => content), session.state, session.head?.label]);
+  return JSON.stringify([
+    session.messages.map(({ content }) => content),
+    session.state,
+    session.head?.label,
+  ]);
 };
 
 describe.each(stores)("moving what was redacted, on $name", ({ name, address }) => {
@@ -43,7 +48,10 @@ describe.each(stores)("moving what was redacted, on $name", ({ name, address }) 
     const at = address();
     const to = await open(at);
     expect((await to.import(rows)).conflicts).toEqual([]);
-    expect((await to.import(rows)).sessions.map(({ outcome }) => outcome)).toEqual(["known", "known"]);
+    expect((await to.import(rows)).sessions.map(({ outcome }) => outcome)).toEqual([
+      "known",
+      "known",
+    ]);
     expect((await to.verify()).findings).toEqual([]);
     for (const id of ["p", "f"]) expect(await textOf(to, id)).toBe(await textOf(from, id));
     // It can be pruned and redacted there like any other.
@@ -70,18 +78,24 @@ describe.each(stores)("moving what was redacted, on $name", ({ name, address }) 
     await hold.sessions.delete("g");
     await hold.sessions.redact("p", SECRET);
     await hold.gc();
-    // A fork that is not there any more began on what is redacted now, and may hold it too: it is refused.
+    // A fork that is not there any more began on what is redacted now, and may hold it too: it is
+    // refused.
     const again = await hold.import(old);
     expect(again.sessions).toEqual([
       { id: "p", outcome: "known" },
       { id: "f", outcome: "known" },
     ]);
-    expect(again.conflicts).toEqual([{ id: "g", code: "CONFLICT", message: expect.stringContaining("redacted here") }]);
+    expect(again.conflicts).toEqual([
+      { id: "g", code: "CONFLICT", message: expect.stringContaining("redacted here") },
+    ]);
     expect(await textOf(hold, "p")).not.toContain(SECRET);
-    // Of a session that was deleted the shared part is kept for a fork. What came after would follow it, with the text.
+    // Of a session that was deleted the shared part is kept for a fork. What came after would
+    // follow it, with the text.
     await hold.sessions.delete("p");
     const third = await hold.import(oldP);
-    expect(third.conflicts).toEqual([{ id: "p", code: "CONFLICT", message: expect.stringContaining("redacted here") }]);
+    expect(third.conflicts).toEqual([
+      { id: "p", code: "CONFLICT", message: expect.stringContaining("redacted here") },
+    ]);
     expect((await hold.verify()).findings).toEqual([]);
     if (isOnDisk) expect(filesWith(at, SECRET)).toEqual([]);
     expect(await textOf(hold, "f")).toContain("[redacted]");
@@ -120,14 +134,19 @@ describe.each(stores)("moving what was redacted, on $name", ({ name, address }) 
     const redactsNothing = async () => {
       await hold.sessions.delete("p");
       expect((await hold.import(old)).conflicts).toEqual([]);
-      expect(await hold.sessions.get("p")).toMatchObject({ title: `I am ${SECRET}`, tags: [SECRET] });
+      expect(await hold.sessions.get("p")).toMatchObject({
+        title: `I am ${SECRET}`,
+        tags: [SECRET],
+      });
     };
     // Negative control.
     await redactsNothing();
     await hold.sessions.redact("p", SECRET, { scrub: false });
     for (const gone of ["p", "g"]) await hold.sessions.delete(gone);
     for (const [gone, rows] of [["p", old] as const, ["g", oldG] as const]) {
-      const refused = [{ id: gone, code: "CONFLICT", message: expect.stringContaining("redacted here") }];
+      const refused = [
+        { id: gone, code: "CONFLICT", message: expect.stringContaining("redacted here") },
+      ];
       expect((await hold.import(rows, { dryRun: true })).conflicts).toEqual(refused);
       expect((await hold.import(rows)).conflicts).toEqual(refused);
       expect(await hold.sessions.get(gone)).toBeUndefined();

@@ -1,6 +1,13 @@
 /** `sessions.redact` on every store: the text is nowhere, and everything else is what it was. */
 import { describe, expect, test } from "vitest";
-import { type Holdfast, HoldfastError, type Message, open, redactions, type Session } from "../../../src/index.js";
+import {
+  type Holdfast,
+  HoldfastError,
+  type Message,
+  open,
+  redactions,
+  type Session,
+} from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import type { Store } from "../../../src/store/port.js";
 import { filesWith } from "../../support/bytes.js";
@@ -24,24 +31,49 @@ async function tell(hold: Holdfast): Promise<Session> {
     tags: ["plain"],
     metadata: { who: { [SECRET]: [SECRET] } },
   });
-  session.append({ role: "user", content: `I am ${SECRET}.` }, { role: "assistant", content: BIG, metadata: { seen: SECRET } });
+  session.append(
+    { role: "user", content: `I am ${SECRET}.` },
+    { role: "assistant", content: BIG, metadata: { seen: SECRET } },
+  );
   session.append({
     role: "tool",
     content: [
-      { type: "tool-result", callId: "1", outcome: "ok", output: [file(`bytes of ${SECRET}`), { deep: { [SECRET]: SECRET } }] as never },
+      {
+        type: "tool-result",
+        callId: "1",
+        outcome: "ok",
+        output: [file(`bytes of ${SECRET}`), { deep: { [SECRET]: SECRET } }] as never,
+      },
       file(Buffer.concat([Buffer.from([0xff, 0xfe, 0]), Buffer.from(SECRET)])),
       { type: "reasoning", text: SECRET, provider: { x: { note: SECRET } } },
-      { type: "tool-call", callId: "2", name: "t", input: { who: SECRET }, raw: JSON.stringify({ who: SECRET }) },
+      {
+        type: "tool-call",
+        callId: "2",
+        name: "t",
+        input: { who: SECRET },
+        raw: JSON.stringify({ who: SECRET }),
+      },
       { type: "opaque", format: "x", value: { inside: [SECRET] } },
     ],
   });
   session.set("plan", { note: SECRET, n: 1 });
   session.set("big", [BIG]);
   session.set("list", ["x"]);
-  await session.checkpoint({ label: `at ${SECRET}`, description: SECRET, metadata: { [SECRET]: SECRET } });
+  await session.checkpoint({
+    label: `at ${SECRET}`,
+    description: SECRET,
+    metadata: { [SECRET]: SECRET },
+  });
   session.splice("list", 1, 0, SECRET, BIG);
-  await session.effect("lookup", { who: SECRET }, { mode: "once", key: "k1" }, async ({ who }) => ({ found: who }));
-  await session.effect("lookup", { who: SECRET }, { mode: "repeatable" }, async ({ who }) => BIG + who);
+  await session.effect("lookup", { who: SECRET }, { mode: "once", key: "k1" }, async ({ who }) => ({
+    found: who,
+  }));
+  await session.effect(
+    "lookup",
+    { who: SECRET },
+    { mode: "repeatable" },
+    async ({ who }) => BIG + who,
+  );
   await session.checkpoint();
   await session.halt(`because of ${SECRET}`);
   return session;
@@ -60,7 +92,13 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
     const dry = await hold.sessions.redact("a", SECRET, { dryRun: true });
     const report = await hold.sessions.redact("a", SECRET);
     expect(dry).toEqual({ ...report, left: [], keptBlobs: [] });
-    expect(report).toMatchObject({ sharedWith: [], exempt: [], names: [], keptBlobs: [], outside: true });
+    expect(report).toMatchObject({
+      sharedWith: [],
+      exempt: [],
+      names: [],
+      keptBlobs: [],
+      outside: true,
+    });
     expect(report.left.length).toBe(name === "postgres" ? 2 : 0);
     if (name === "sqlite" || name === "dir") expect(filesWith(at, SECRET)).toEqual([]);
     expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
@@ -79,12 +117,15 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
     for (const [i, { id }] of after.entries()) {
       const now = await hold.checkpoints.state(id);
       const was = states[i];
-      const plain = (state: unknown) => JSON.parse(JSON.stringify(state).replace(/"(digest|sizeBytes)":("[^"]*"|\d+)/g, '"$1":0'));
+      const plain = (state: unknown) =>
+        JSON.parse(JSON.stringify(state).replace(/"(digest|sizeBytes)":("[^"]*"|\d+)/g, '"$1":0'));
       expect(plain(now)).toEqual(plain(without(was)));
     }
     const again = await hold.session("a");
     expect(again.reason).toBe("because of [redacted]");
-    expect((await hold.sessions.get("a"))?.metadata).toEqual({ who: { "[redacted]": ["[redacted]"] } });
+    expect((await hold.sessions.get("a"))?.metadata).toEqual({
+      who: { "[redacted]": ["[redacted]"] },
+    });
     again.append({ role: "user", content: "goes on" });
     await again.checkpoint();
     await again.close();
@@ -111,7 +152,9 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
     child.append({ role: "user", content: "the child's secret" });
     await child.checkpoint();
     // Somebody holds a session that shares it: nothing is changed.
-    await expect(hold.sessions.redact("mine", "secret")).rejects.toMatchObject({ code: "LEASE_HELD" });
+    await expect(hold.sessions.redact("mine", "secret")).rejects.toMatchObject({
+      code: "LEASE_HELD",
+    });
     for (const session of [parent, mine, child]) await session.close();
     const stale = await hold.session("late");
     const waiting = hold.sessions.redact("mine", "secret", { waitMs: 20_000 });
@@ -125,7 +168,11 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
       return session.messages.map(({ content }) => content);
     };
     expect(await said("mine")).toEqual(["a [redacted] word", "my own [redacted]"]);
-    expect(await said("child")).toEqual(["a [redacted] word", "my own [redacted]", "the child's secret"]);
+    expect(await said("child")).toEqual([
+      "a [redacted] word",
+      "my own [redacted]",
+      "the child's secret",
+    ]);
     expect(await said("late")).toEqual(["a [redacted] word", "and then a secret again"]);
     expect((await hold.sessions.get("late"))?.title).toBe("a [redacted] word");
     expect((await hold.verify()).findings).toEqual([]);
@@ -151,19 +198,32 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
   test("several texts, a pattern, a ready set, and other words in their place", async () => {
     const hold = await open(address());
     const session = await hold.session("a");
-    session.append({ role: "user", content: "Ann and Annabel, bob@example.com, order 4711, 4111 1111 1111 1111" });
+    session.append({
+      role: "user",
+      content: "Ann and Annabel, bob@example.com, order 4711, 4111 1111 1111 1111",
+    });
     session.set("n", { order: 4711, price: 12 });
     await session.checkpoint();
     await session.close();
-    const text = async () => (await hold.session("a").then(async (held) => (await held.close(), held))).messages[0]?.content;
+    const text = async () =>
+      (await hold.session("a").then(async (held) => (await held.close(), held))).messages[0]
+        ?.content;
     await hold.sessions.redact("a", ["Ann", "Annabel"], { with: "<name>" });
-    expect(await text()).toBe("<name> and <name>, bob@example.com, order 4711, 4111 1111 1111 1111");
+    expect(await text()).toBe(
+      "<name> and <name>, bob@example.com, order 4711, 4111 1111 1111 1111",
+    );
     await hold.sessions.redact("a", /order \d+|^4711$/y, { with: "<order>" });
     expect(await text()).toBe("<name> and <name>, bob@example.com, <order>, 4111 1111 1111 1111");
-    expect(await hold.sessions.redact("a", redactions({ cards: false }))).toMatchObject({ records: 1 });
+    expect(await hold.sessions.redact("a", redactions({ cards: false }))).toMatchObject({
+      records: 1,
+    });
     expect(await text()).toBe("<name> and <name>, [email], <order>, 4111 1111 1111 1111");
     expect(await hold.sessions.redact("a", redactions())).toMatchObject({ records: 1 });
-    expect(await hold.sessions.redact("a", redactions())).toMatchObject({ records: 0, saves: 0, outside: false });
+    expect(await hold.sessions.redact("a", redactions())).toMatchObject({
+      records: 0,
+      saves: 0,
+      outside: false,
+    });
     expect(await text()).toBe("<name> and <name>, [email], <order>, [card]");
     expect((await hold.session("a")).state).toEqual({ n: { order: "<order>", price: 12 } });
     await hold.close();
@@ -172,18 +232,30 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
   test("a message goes whole, by its id, with what was taken from it", async () => {
     const hold = await open(address());
     const session = await hold.session("a");
-    session.append({ role: "user", content: "my name is Ann", id: "m1" }, { role: "assistant", content: "hello Ann" });
+    session.append(
+      { role: "user", content: "my name is Ann", id: "m1" },
+      { role: "assistant", content: "hello Ann" },
+    );
     session.append({
       role: "tool",
       id: "m3",
       name: "x",
       metadata: { a: 1 },
-      content: [{ type: "tool-result", callId: "c", outcome: "ok", output: { found: ["Ann", 42] } }, file("Ann")],
+      content: [
+        { type: "tool-result", callId: "c", outcome: "ok", output: { found: ["Ann", 42] } },
+        file("Ann"),
+      ],
     });
     await session.checkpoint();
     await session.close();
-    await expect(hold.sessions.redact("a", { message: "nobody" })).rejects.toMatchObject({ code: "NOT_FOUND" });
-    expect(await hold.sessions.redact("a", { message: "m1" })).toMatchObject({ records: 1, saves: 1, outside: true });
+    await expect(hold.sessions.redact("a", { message: "nobody" })).rejects.toMatchObject({
+      code: "NOT_FOUND",
+    });
+    expect(await hold.sessions.redact("a", { message: "m1" })).toMatchObject({
+      records: 1,
+      saves: 1,
+      outside: true,
+    });
     await hold.sessions.redact("a", { message: "m3" }, { with: "-" });
     const again = await hold.session("a");
     const [one, two, three] = again.messages;
@@ -194,7 +266,8 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
       { type: "tool-result", callId: "c", outcome: "ok", output: { "-": ["-", "-"] } },
       { type: "file" },
     ]);
-    const { digest } = ((three as Message).content[1] as unknown as { data: { digest: string } }).data;
+    const { digest } = ((three as Message).content[1] as unknown as { data: { digest: string } })
+      .data;
     expect(Buffer.from((await hold.blob(digest)) ?? []).toString()).toBe("-");
     expect((await hold.sessions.get("a"))?.title).toBe("[redacted]");
     await again.close();
@@ -222,7 +295,9 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
     await hold.close();
   });
 
-  test("nothing is half done: killed at any point, it is run again, and what is there verifies", { timeout: 120_000 }, async () => {
+  test("nothing is half done: killed at any point, it is run again, and what is there verifies", {
+    timeout: 120_000,
+  }, async () => {
     for (let n = 1; ; n++) {
       const store = await openStore(address());
       const first = holdOf(store);
@@ -272,8 +347,23 @@ describe("what can be redacted", () => {
     await session.checkpoint();
     await session.close();
     const refused = async (what: unknown, o?: object, code = "INVALID_OPTION") =>
-      expect(hold.sessions.redact("a", what as never, o), JSON.stringify([what, o])).rejects.toMatchObject({ code });
-    for (const what of ["", [], ["x", ""], [1], 7, null, undefined, {}, { message: "x", more: 1 }, "\ud800"]) await refused(what);
+      expect(
+        hold.sessions.redact("a", what as never, o),
+        JSON.stringify([what, o]),
+      ).rejects.toMatchObject({ code });
+    for (const what of [
+      "",
+      [],
+      ["x", ""],
+      [1],
+      7,
+      null,
+      undefined,
+      {},
+      { message: "x", more: 1 },
+      "\ud800",
+    ])
+      await refused(what);
     await refused({ message: 1 }, undefined, "INVALID_ID");
     await refused("secret", { with: "[secret]" });
     await refused(/s[a-z]+/, { with: "some" });
@@ -305,15 +395,25 @@ describe("what can be redacted", () => {
     const hold = await open("memory:");
     const session = await hold.session("a");
     const long = "long and longer ".repeat(5_000);
-    session.append({ role: "user", content: `${long}!` }, { role: "user", content: "n17 n170 aaabbb" });
+    session.append(
+      { role: "user", content: `${long}!` },
+      { role: "user", content: "n17 n170 aaabbb" },
+    );
     await session.checkpoint();
     await session.close();
-    await hold.sessions.redact("a", [long, ...Array.from({ length: 900 }, (_, i) => `n${i}`)], { with: "-" });
+    await hold.sessions.redact("a", [long, ...Array.from({ length: 900 }, (_, i) => `n${i}`)], {
+      with: "-",
+    });
     await hold.sessions.redact("a", "ab", { with: "" });
     // On both sides of where they are no longer looked for together.
     for (const length of [9_999, 10_000, 10_001, 2_000, 60_000, 2 ** 20])
-      expect((await hold.sessions.redact("a", "ü".repeat(length), { dryRun: true })).records).toBe(0);
-    expect((await hold.session("a")).messages.map(({ content }) => content)).toEqual(["-!", "- - "]);
+      expect((await hold.sessions.redact("a", "ü".repeat(length), { dryRun: true })).records).toBe(
+        0,
+      );
+    expect((await hold.session("a")).messages.map(({ content }) => content)).toEqual([
+      "-!",
+      "- - ",
+    ]);
     await hold.close();
   });
 
@@ -326,7 +426,9 @@ describe("what can be redacted", () => {
     }
     await session.close();
     const told: number[] = [];
-    const report = await hold.sessions.redact("a", /x*/, { onProgress: (looked) => told.push(looked) });
+    const report = await hold.sessions.redact("a", /x*/, {
+      onProgress: (looked) => told.push(looked),
+    });
     expect(report).toMatchObject({ records: 0, saves: 0 });
     expect(told).toEqual([100, 200, 250]);
     await hold.close();
@@ -339,8 +441,15 @@ describe.each(stores)("redaction beside search and snapshots, on $name", ({ name
     const isOnDisk = name === "sqlite" || name === "dir";
     const hold = await open(place);
     try {
-      const session = await hold.session("a", { agent: "ann", title: "About Xylophagous things", tags: ["xylophagous"] });
-      session.append({ role: "user", content: "a xylophagous beetle" }, { role: "assistant", content: "in the rafters" });
+      const session = await hold.session("a", {
+        agent: "ann",
+        title: "About Xylophagous things",
+        tags: ["xylophagous"],
+      });
+      session.append(
+        { role: "user", content: "a xylophagous beetle" },
+        { role: "assistant", content: "in the rafters" },
+      );
       await session.checkpoint();
       await session.close();
       await hold.sessions.index();
@@ -350,20 +459,34 @@ describe.each(stores)("redaction beside search and snapshots, on $name", ({ name
       expect(told.left.join()).not.toContain("ann");
       await hold.agents.snapshot("ann");
       await hold.agents.save({ id: "ann", system: null });
-      expect((await hold.sessions.redact("a", "xylophagous beetles", { scrub: false })).left[0]).toMatch(/agent "ann"/);
-      for (const { id } of (await hold.agents.snapshots("ann")).items) await hold.agents.deleteSnapshot(id);
+      expect(
+        (await hold.sessions.redact("a", "xylophagous beetles", { scrub: false })).left[0],
+      ).toMatch(/agent "ann"/);
+      for (const { id } of (await hold.agents.snapshots("ann")).items)
+        await hold.agents.deleteSnapshot(id);
       expect((await hold.sessions.search("xylophagous")).items).toHaveLength(2);
       const snap = await hold.agents.snapshot("ann");
       // The index too, where there is one.
-      if (isOnDisk) expect(filesWith(place, "xylophagous").some((found) => name === "dir" || found.includes("-search"))).toBe(true);
+      if (isOnDisk)
+        expect(
+          filesWith(place, "xylophagous").some(
+            (found) => name === "dir" || found.includes("-search"),
+          ),
+        ).toBe(true);
       const { left } = await hold.sessions.redact("a", /xylophagous/i);
       expect((await hold.sessions.search("xylophagous")).items).toEqual([]);
       expect((await hold.sessions.search("redacted beetle")).items).toHaveLength(1);
       await hold.sessions.delete("a");
       await hold.agents.restore(snap.id);
       const again = await hold.session("a");
-      expect(again.messages.map(({ content }) => content)).toEqual(["a [redacted] beetle", "in the rafters"]);
-      expect(await hold.sessions.get("a")).toMatchObject({ title: "About [redacted] things", tags: ["[redacted]"] });
+      expect(again.messages.map(({ content }) => content)).toEqual([
+        "a [redacted] beetle",
+        "in the rafters",
+      ]);
+      expect(await hold.sessions.get("a")).toMatchObject({
+        title: "About [redacted] things",
+        tags: ["[redacted]"],
+      });
       await again.close();
       expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
       if (isOnDisk) expect(left).toEqual([]);

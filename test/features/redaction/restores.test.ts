@@ -8,7 +8,8 @@ import { wrapped } from "../../support/failures/wrapped.js";
 import { door } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
 
-const over = (store: Store) => new Holdfast(store, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
+const over = (store: Store) =>
+  new Holdfast(store, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
 
 describe.each(stores)("on $name", ({ address }) => {
   test("a restore that has read the snapshot before is refused, and done the second time", async () => {

@@ -1,13 +1,19 @@
 /**
- * Whatever is pruned by whatever policies, deleted, forked, rewound, put aside and collected: what a policy keeps is exactly what a plain
- * reading of it says, and everything that is left loads what was there when it was taken.
+ * Whatever is pruned by whatever policies, deleted, forked, rewound, put aside and collected: what
+ * a policy keeps is exactly what a plain reading of it says, and everything that is left loads what
+ * was there when it was taken.
  */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { baseTuning } from "../../../src/core/journal/fold.js";
 import type { RetentionPolicy } from "../../../src/core/retention/policy.js";
 import { Holdfast } from "../../../src/holdfast.js";
-import { type Checkpoint, type CheckpointKind, HoldfastError, type Session } from "../../../src/index.js";
+import {
+  type Checkpoint,
+  type CheckpointKind,
+  HoldfastError,
+  type Session,
+} from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/store/port.js";
@@ -34,8 +40,17 @@ type Command =
       readonly label: boolean;
       readonly kind: CheckpointKind;
     }
-  | { readonly do: "prune"; readonly who: number; readonly policy: RetentionPolicy; readonly all: boolean }
-  | { readonly do: "policy"; readonly agent: number | null; readonly policy: RetentionPolicy | null }
+  | {
+      readonly do: "prune";
+      readonly who: number;
+      readonly policy: RetentionPolicy;
+      readonly all: boolean;
+    }
+  | {
+      readonly do: "policy";
+      readonly agent: number | null;
+      readonly policy: RetentionPolicy | null;
+    }
   | { readonly do: "fork" | "rewind" | "remove"; readonly who: number; readonly at: number }
   | { readonly do: "forget" | "delete" | "snapshot" | "unsnap"; readonly who: number }
   | { readonly do: "apply" | "gc" };
@@ -53,7 +68,15 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       kind: fc.constantFrom("automatic" as const, "manual" as const, "pre-operation" as const),
     }),
   },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("prune" as const), who, policy: policies, all: fc.boolean() }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant("prune" as const),
+      who,
+      policy: policies,
+      all: fc.boolean(),
+    }),
+  },
   {
     weight: 2,
     arbitrary: fc.record({
@@ -64,9 +87,21 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   },
   {
     weight: 3,
-    arbitrary: fc.record({ do: fc.constantFrom("fork" as const, "rewind" as const, "remove" as const), who, at: fc.nat({ max: 30 }) }),
+    arbitrary: fc.record({
+      do: fc.constantFrom("fork" as const, "rewind" as const, "remove" as const),
+      who,
+      at: fc.nat({ max: 30 }),
+    }),
   },
-  fc.record({ do: fc.constantFrom("forget" as const, "delete" as const, "snapshot" as const, "unsnap" as const), who }),
+  fc.record({
+    do: fc.constantFrom(
+      "forget" as const,
+      "delete" as const,
+      "snapshot" as const,
+      "unsnap" as const,
+    ),
+    who,
+  }),
   { weight: 2, arbitrary: fc.record({ do: fc.constantFrom("apply" as const, "gc" as const) }) },
 );
 
@@ -106,15 +141,28 @@ class Run {
     return (await this.#hold.checkpoints.list(id, { limit: 1_000 })).items;
   }
 
-  /** The checkpoints of a session's past that a policy should leave, and those that it should take. */
-  async #expected(id: string, policy: RetentionPolicy): Promise<{ readonly left: string[]; readonly gone: string[] }> {
+  /**
+   * The checkpoints of a session's past that a policy should leave, and those that it should take.
+   */
+  async #expected(
+    id: string,
+    policy: RetentionPolicy,
+  ): Promise<{ readonly left: string[]; readonly gone: string[] }> {
     const origins = new Set(
-      (await this.#store.lines({ all: true })).flatMap(({ origin }) => (origin ? `${origin.line}-${origin.seq}` : [])),
+      (await this.#store.lines({ all: true })).flatMap(({ origin }) =>
+        origin ? `${origin.line}-${origin.seq}` : [],
+      ),
     );
     const all = await this.#checkpoints(id);
     const own = all.filter(({ sessionId }) => sessionId === id);
-    const dated = own.map(({ createdAt, kind, label }) => ({ at: Date.parse(createdAt), kind, labelled: label !== undefined }));
-    const gone = own.filter((one, i) => !stays(dated, i, policy, this.#now) && !origins.has(one.id)).map((one) => one.id);
+    const dated = own.map(({ createdAt, kind, label }) => ({
+      at: Date.parse(createdAt),
+      kind,
+      labelled: label !== undefined,
+    }));
+    const gone = own
+      .filter((one, i) => !stays(dated, i, policy, this.#now) && !origins.has(one.id))
+      .map((one) => one.id);
     return { left: all.map((one) => one.id).filter((one) => !gone.includes(one)), gone };
   }
 
@@ -124,9 +172,13 @@ class Run {
         const session = await this.#session(command.who);
         for (const step of command.after) {
           this.#now += step;
-          if (this.#count % 2 === 0) session.append({ role: "user", content: `${this.#count} `.padEnd(command.bytes, "x") });
+          if (this.#count % 2 === 0)
+            session.append({ role: "user", content: `${this.#count} `.padEnd(command.bytes, "x") });
           session.set("k", `${this.#count++} `.padEnd(command.bytes, "x"));
-          const { id } = await session.checkpoint({ kind: command.kind, ...(command.label ? { label: `l${this.#count}` } : undefined) });
+          const { id } = await session.checkpoint({
+            kind: command.kind,
+            ...(command.label ? { label: `l${this.#count}` } : undefined),
+          });
           this.#seen.set(id, shown(session));
         }
         return;
@@ -138,7 +190,9 @@ class Run {
         // With no policy at all, the one that was set holds.
         if (Object.keys(command.policy).length === 0) return;
         if (!command.all)
-          expect(await this.#hold.checkpoints.prune(id, { ...command.policy, dryRun: true })).toEqual({ removed: gone.length, ids: gone });
+          expect(
+            await this.#hold.checkpoints.prune(id, { ...command.policy, dryRun: true }),
+          ).toEqual({ removed: gone.length, ids: gone });
         const { removed } = await this.#hold.checkpoints.prune(id, { ...command.policy, lines });
         if (!command.all) expect(removed).toBe(gone.length);
         expect((await this.#checkpoints(id)).map((one) => one.id)).toEqual(left);
@@ -147,7 +201,8 @@ class Run {
       case "policy": {
         const agent = command.agent === null ? null : (AGENTS[command.agent] as string);
         const of = agent === null ? {} : { agent };
-        if (command.policy === null) expect(await this.#hold.retention.clear(of)).toBe(this.#policies.delete(agent));
+        if (command.policy === null)
+          expect(await this.#hold.retention.clear(of)).toBe(this.#policies.delete(agent));
         else {
           this.#policies.set(agent, command.policy);
           await this.#hold.retention.set(command.policy, of);
@@ -176,8 +231,14 @@ class Run {
       }
       case "snapshot":
         // An agent of which there is nothing has no snapshot either.
-        if ((await this.#hold.sessions.list({ agent: AGENTS[command.who % 2] as string })).items.length === 0) return;
-        this.#snapshots.push((await this.#hold.agents.snapshot(AGENTS[command.who % 2] as string)).id);
+        if (
+          (await this.#hold.sessions.list({ agent: AGENTS[command.who % 2] as string })).items
+            .length === 0
+        )
+          return;
+        this.#snapshots.push(
+          (await this.#hold.agents.snapshot(AGENTS[command.who % 2] as string)).id,
+        );
         return;
       case "unsnap": {
         const id = this.#snapshots.pop();
@@ -194,18 +255,28 @@ class Run {
     const sessions = (await this.#hold.sessions.list({ limit: 100 })).items;
     const expected = new Map<string, { readonly left: string[]; readonly gone: string[] }>();
     for (const { id, agent } of sessions)
-      expected.set(id, await this.#expected(id, this.#policies.get(agent ?? null) ?? this.#policies.get(null) ?? {}));
+      expected.set(
+        id,
+        await this.#expected(
+          id,
+          this.#policies.get(agent ?? null) ?? this.#policies.get(null) ?? {},
+        ),
+      );
     const report = await this.#hold.retention.apply();
     expect(report.failed).toEqual([]);
     expect(report.sessions).toBe(sessions.length);
     for (const { id } of sessions) {
       const { gone } = expected.get(id) as { gone: string[] };
-      expect(report.pruned.find(({ sessionId }) => sessionId === id)?.removed ?? 0).toBe(gone.length);
+      expect(report.pruned.find(({ sessionId }) => sessionId === id)?.removed ?? 0).toBe(
+        gone.length,
+      );
     }
     const goneAll = new Set([...expected.values()].flatMap(({ gone }) => gone));
     // A past that is shared is shown with the checkpoints that its owner has left.
     for (const { id } of sessions)
-      expect((await this.#checkpoints(id)).map((one) => one.id)).toEqual(expected.get(id)?.left.filter((one) => !goneAll.has(one)));
+      expect((await this.#checkpoints(id)).map((one) => one.id)).toEqual(
+        expected.get(id)?.left.filter((one) => !goneAll.has(one)),
+      );
   }
 
   async #at(what: "fork" | "rewind" | "remove", which: number, at: number): Promise<void> {
@@ -223,7 +294,9 @@ class Run {
 
   async check(): Promise<void> {
     for (const { id: session } of (await this.#hold.sessions.list({ limit: 100 })).items)
-      for (const { id } of (await this.#hold.checkpoints.list(session, { limit: 1_000, lines: "all" })).items)
+      for (const { id } of (
+        await this.#hold.checkpoints.list(session, { limit: 1_000, lines: "all" })
+      ).items)
         expect(shown(await this.#hold.checkpoints.state(id))).toEqual(this.#seen.get(id));
     for (const session of this.#open.values()) expect(session.signal.aborted).toBe(false);
   }
@@ -251,33 +324,45 @@ const RUNS = runs(6, 60);
 
 async function holds(open: () => Promise<Run>, numRuns: number): Promise<void> {
   await fc.assert(
-    fc.asyncProperty(fc.array(command, { minLength: 1, maxLength: 25, size: "max" }), async (commands) => {
-      const run = await open();
-      try {
-        for (const one of commands) await run.do(one);
-        await run.check();
-        await run.end();
-      } finally {
-        await run.close();
-      }
-    }),
+    fc.asyncProperty(
+      fc.array(command, { minLength: 1, maxLength: 25, size: "max" }),
+      async (commands) => {
+        const run = await open();
+        try {
+          for (const one of commands) await run.do(one);
+          await run.check();
+          await run.end();
+        } finally {
+          await run.close();
+        }
+      },
+    ),
     { numRuns },
   );
 }
 
 describe("what policies keep, and that it loads", () => {
-  test.each(stores)("on $name", { timeout: 120_000 + RUNS * 500 }, async ({ name, address, traits }) => {
-    const runs = name === "memory" ? RUNS * 4 : traits.oneMachine ? RUNS : Math.ceil(RUNS / 6);
-    await holds(async () => new Run(await openStore(address(), {})), runs);
-  });
+  test.each(stores)(
+    "on $name",
+    { timeout: 120_000 + RUNS * 500 },
+    async ({ name, address, traits }) => {
+      const runs = name === "memory" ? RUNS * 4 : traits.oneMachine ? RUNS : Math.ceil(RUNS / 6);
+      await holds(async () => new Run(await openStore(address(), {})), runs);
+    },
+  );
 
-  test("the same run catches a store that drops a little too much", { timeout: 60_000 }, async () => {
+  test("the same run catches a store that drops a little too much", {
+    timeout: 60_000,
+  }, async () => {
     const greedy = async () => {
       const store = await openStore("memory:", {});
       const replace: Store["replace"] = (line, replacements, known) =>
         store.replace(
           line,
-          replacements.map((one) => ({ ...one, save: { ...one.save, items: one.save.mark === null ? null : one.save.items } })),
+          replacements.map((one) => ({
+            ...one,
+            save: { ...one.save, items: one.save.mark === null ? null : one.save.items },
+          })),
           known,
         );
       return new Run(store, wrapped(store, { replace }));

@@ -1,4 +1,7 @@
-/** Keeping it small: policies that are kept, applied by hand and by themselves; gc in steps; and that room is really given back. */
+/**
+ * Keeping it small: policies that are kept, applied by hand and by themselves; gc in steps; and
+ * that room is really given back.
+ */
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -41,14 +44,20 @@ async function work(session: Session, count: number, bytes = 20): Promise<string
   return made;
 }
 
-async function session(hold: Holdfast, id: string, agent: string, count: number): Promise<string[]> {
+async function session(
+  hold: Holdfast,
+  id: string,
+  agent: string,
+  count: number,
+): Promise<string[]> {
   const made = await hold.session(id, { agent });
   const ids = await work(made, count);
   await made.close();
   return ids;
 }
 
-const listed = async (hold: Holdfast, id: string) => (await hold.checkpoints.list(id, { limit: 1_000 })).items.map((one) => one.id);
+const listed = async (hold: Holdfast, id: string) =>
+  (await hold.checkpoints.list(id, { limit: 1_000 })).items.map((one) => one.id);
 
 describe.each(stores)("retention on $name", ({ address }) => {
   test("a policy of its agent, else of the store, else nothing", async () => {
@@ -65,10 +74,20 @@ describe.each(stores)("retention on $name", ({ address }) => {
     const progress: unknown[] = [];
     expect(await hold.retention.apply({ dryRun: true })).toMatchObject({ sessions: 2, removed: 6 });
     expect(await listed(hold, "a")).toHaveLength(6);
-    expect(await hold.retention.apply({ agent: "y" })).toMatchObject({ sessions: 1, removed: 2, pruned: [{ sessionId: "b", removed: 2 }] });
+    expect(await hold.retention.apply({ agent: "y" })).toMatchObject({
+      sessions: 1,
+      removed: 2,
+      pruned: [{ sessionId: "b", removed: 2 }],
+    });
     const report = await hold.retention.apply({ onProgress: (one) => progress.push(one) });
     const none = { removedSnapshots: 0, prunedSnapshots: [], failedSnapshots: [] };
-    expect(report).toEqual({ sessions: 2, removed: 4, pruned: [{ sessionId: "a", removed: 4 }], failed: [], ...none });
+    expect(report).toEqual({
+      sessions: 2,
+      removed: 4,
+      pruned: [{ sessionId: "a", removed: 4 }],
+      failed: [],
+      ...none,
+    });
     expect(progress.at(-1)).toEqual({ sessions: 2, removed: 4, removedSnapshots: 0 });
     expect(await hold.retention.clear({ agent: "x" })).toBe(true);
     expect(await hold.retention.clear({ agent: "x" })).toBe(false);
@@ -100,7 +119,9 @@ describe.each(stores)("retention on $name", ({ address }) => {
     expect(seen).toHaveLength(1);
     expect(await listed(hold, "a")).toHaveLength(120 - (seen[0] as number));
     for (const id of await listed(hold, "a")) await hold.checkpoints.state(id);
-    expect((await hold.checkpoints.prune("a", { keep: 20 })).removed).toBe(100 - (seen[0] as number));
+    expect((await hold.checkpoints.prune("a", { keep: 20 })).removed).toBe(
+      100 - (seen[0] as number),
+    );
     expect(await listed(hold, "a")).toEqual(ids.slice(100).toReversed());
     expect(await hold.verify()).toMatchObject({ ok: true });
   });
@@ -113,11 +134,22 @@ describe.each(stores)("retention on $name", ({ address }) => {
     const lineOf = async (id: string) => (await store.session(id))?.head.line;
     const [bad, busy] = [await lineOf("a"), await lineOf("c")];
     const holes = wrapped(store, {
-      saves: async (line, query) => (await store.saves(line, query)).filter((_, i) => line !== bad || i !== 1),
-      replace: async (line, replacements, known) => line !== busy && store.replace(line, replacements, known),
+      saves: async (line, query) =>
+        (await store.saves(line, query)).filter((_, i) => line !== bad || i !== 1),
+      replace: async (line, replacements, known) =>
+        line !== busy && store.replace(line, replacements, known),
     });
-    const report = await new Hold(holes, thisMachine(), { now: Date.now }, 30_000).retention.apply();
-    expect(report).toMatchObject({ sessions: 3, removed: 3, pruned: [{ sessionId: "b", removed: 3 }] });
+    const report = await new Hold(
+      holes,
+      thisMachine(),
+      { now: Date.now },
+      30_000,
+    ).retention.apply();
+    expect(report).toMatchObject({
+      sessions: 3,
+      removed: 3,
+      pruned: [{ sessionId: "b", removed: 3 }],
+    });
     expect(report.failed.map(({ sessionId, code }) => [sessionId, code])).toEqual([
       ["c", "BUSY"],
       ["a", "CORRUPT"],
@@ -130,7 +162,8 @@ describe.each(stores)("retention on $name", ({ address }) => {
     const made = await hold.session("a");
     await made.checkpoint("before");
     let done = 0;
-    const pay = (one: Session) => one.effect("pay", {}, { mode: "once", key: "pay" }, async () => ++done);
+    const pay = (one: Session) =>
+      one.effect("pay", {}, { mode: "once", key: "pay" }, async () => ++done);
     await pay(made);
     await work(made, 90, 300);
     await made.close();
@@ -141,7 +174,9 @@ describe.each(stores)("retention on $name", ({ address }) => {
         return store.replace(...args);
       },
     });
-    await new Hold(cut, thisMachine(), { now: Date.now }, 30_000).checkpoints.prune("a", { keep: 1 }).catch(() => {});
+    await new Hold(cut, thisMachine(), { now: Date.now }, 30_000).checkpoints
+      .prune("a", { keep: 1 })
+      .catch(() => {});
     const first = (await hold.checkpoints.list("a", { limit: 1_000 })).items.at(-1);
     if (first?.label === "before") {
       const again = await hold.session("a");
@@ -152,7 +187,9 @@ describe.each(stores)("retention on $name", ({ address }) => {
     expect(await hold.verify()).toMatchObject({ ok: true });
   });
 
-  test("gc says what it frees, on the way and at the end, and can be stopped", { timeout: 20_000 }, async () => {
+  test("gc says what it frees, on the way and at the end, and can be stopped", {
+    timeout: 20_000,
+  }, async () => {
     const hold = await begin(address());
     for (const id of ["a", "b"]) {
       const made = await hold.session(id);
@@ -184,9 +221,16 @@ describe.each(stores)("retention on $name", ({ address }) => {
     await hold.retention.set({ keep: 2 });
     const reports: RetentionReport[] = [];
     const sweep = hold.retention.sweep({ everyMs: 20, onSwept: (report) => reports.push(report) });
-    expect(() => hold.retention.sweep({ everyMs: 20, onSwept: () => {} })).toThrow(expect.objectContaining({ code: "CONFLICT" }));
+    expect(() => hold.retention.sweep({ everyMs: 20, onSwept: () => {} })).toThrow(
+      expect.objectContaining({ code: "CONFLICT" }),
+    );
     await vi.waitFor(() => expect(reports.length).toBeGreaterThan(2), { timeout: 10_000 });
-    expect(reports[0]).toMatchObject({ sessions: 1, removed: 3, pruned: [{ sessionId: "a", removed: 3 }], failed: [] });
+    expect(reports[0]).toMatchObject({
+      sessions: 1,
+      removed: 3,
+      pruned: [{ sessionId: "a", removed: 3 }],
+      failed: [],
+    });
     expect(reports[1]).toMatchObject({ sessions: 1, removed: 0, pruned: [], failed: [] });
     await sweep.stop();
     await sweep.stop();
@@ -241,15 +285,24 @@ describe("the sweep", () => {
     const hold = await begin("memory:");
     const begun = (o: object) => () => hold.retention.sweep(o as never);
     expect(begun({ everyMs: 1_000 })).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
-    expect(begun({ everyMs: 0, onSwept: () => {} })).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
-    expect(begun({ onSwept: () => {} })).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
+    expect(begun({ everyMs: 0, onSwept: () => {} })).toThrow(
+      expect.objectContaining({ code: "INVALID_OPTION" }),
+    );
+    expect(begun({ onSwept: () => {} })).toThrow(
+      expect.objectContaining({ code: "INVALID_OPTION" }),
+    );
   });
 
-  test("one that is under way ends at once when it is stopped, and keeps no process alive", { timeout: 30_000 }, async () => {
+  test("one that is under way ends at once when it is stopped, and keeps no process alive", {
+    timeout: 30_000,
+  }, async () => {
     const hold = await begin(join(scratch(), "store.db"));
     await session(hold, "a", "x", 400);
     await hold.retention.set({ keep: 1 });
-    const sweep = hold.retention.sweep({ everyMs: 60_000, onSwept: () => expect.unreachable("it was stopped") });
+    const sweep = hold.retention.sweep({
+      everyMs: 60_000,
+      onSwept: () => expect.unreachable("it was stopped"),
+    });
     await sleep(5);
     const begun = performance.now();
     await sweep.stop();
@@ -258,7 +311,10 @@ describe("the sweep", () => {
       import { open } from ${JSON.stringify(new URL("../../../dist/index.js", import.meta.url).href)};
       const hold = await open("memory:");
       hold.retention.sweep({ everyMs: 60_000, onSwept: () => console.log("swept") });`;
-    const { stdout, status } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { timeout: 20_000, encoding: "utf8" });
+    const { stdout, status } = spawnSync(process.execPath, ["--input-type=module", "-e", program], {
+      timeout: 20_000,
+      encoding: "utf8",
+    });
     expect({ stdout, status }).toEqual({ stdout: "swept\n", status: 0 });
   });
 });
@@ -266,7 +322,9 @@ describe("the sweep", () => {
 describe("room on disk", () => {
   const bytesIn = (path: string): number => {
     if (!existsSync(path)) return 0;
-    return statSync(path).isFile() ? statSync(path).size : readdirSync(path).reduce((sum, name) => sum + bytesIn(join(path, name)), 0);
+    return statSync(path).isFile()
+      ? statSync(path).size
+      : readdirSync(path).reduce((sum, name) => sum + bytesIn(join(path, name)), 0);
   };
   const fill = async (hold: Holdfast, id: string, count: number) => {
     const made = await hold.session(id);
@@ -327,7 +385,10 @@ describe("room on disk", () => {
       try {
         const table = `"${schema}".save`;
         const pages = async () =>
-          Number((await client.query("SELECT pg_relation_size($1::regclass) / 8192 AS pages", [table])).rows[0]?.["pages"]);
+          Number(
+            (await client.query("SELECT pg_relation_size($1::regclass) / 8192 AS pages", [table]))
+              .rows[0]?.["pages"],
+          );
         const before = await pages();
         await hold.checkpoints.prune("a", { keep: 5 });
         await hold.sessions.delete("b");
@@ -388,9 +449,15 @@ describe("room on disk", () => {
   });
 });
 
-/** What was removed may still be seen by transactions of other tests that began before: until they end it is not vacuumed. */
+/**
+ * What was removed may still be seen by transactions of other tests that began before: until they
+ * end it is not vacuumed.
+ */
 async function othersHaveEnded(client: InstanceType<typeof PgClient>): Promise<void> {
-  const xid = (await client.query("SELECT pg_current_xact_id()::xid::text AS xid")).rows[0]?.["xid"];
-  const older = "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND age(backend_xmin) >= age($1::text::xid)";
+  const xid = (await client.query("SELECT pg_current_xact_id()::xid::text AS xid")).rows[0]?.[
+    "xid"
+  ];
+  const older =
+    "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND age(backend_xmin) >= age($1::text::xid)";
   while ((await client.query(older, [xid])).rows.length > 0) await sleep(20);
 }

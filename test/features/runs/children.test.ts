@@ -16,7 +16,9 @@ import { stores } from "../../support/stores.js";
 const outputs = (messages: readonly Message[]) =>
   messages
     .filter(({ role }) => role === "tool")
-    .flatMap((message) => (partsOf(message) as readonly ToolResultPart[]).map(({ output }) => output));
+    .flatMap((message) =>
+      (partsOf(message) as readonly ToolResultPart[]).map(({ output }) => output),
+    );
 
 describe.each(stores)("children on $name", ({ address }) => {
   let on: Processes;
@@ -25,19 +27,38 @@ describe.each(stores)("children on $name", ({ address }) => {
   });
   afterEach(() => on.close());
 
-  /** A parent whose tool runs a child that has the given model and tools, and gives back how it ended. */
+  /**
+   * A parent whose tool runs a child that has the given model and tools, and gives back how it
+   * ended.
+   */
   const family = (
     hold: Holdfast,
     model: (request: ModelRequest) => Promise<ModelReply>,
-    o: { readonly mode?: "repeatable" | "keyed"; readonly tools?: object; readonly runs?: string[]; readonly as?: string } = {},
+    o: {
+      readonly mode?: "repeatable" | "keyed";
+      readonly tools?: object;
+      readonly runs?: string[];
+      readonly as?: string;
+    } = {},
   ) => {
-    const child = agent({ name: "child", model, output: z.string().or(z.number()), tools: (o.tools ?? {}) as {} });
+    const child = agent({
+      name: "child",
+      model,
+      output: z.string().or(z.number()),
+      tools: (o.tools ?? {}) as {},
+    });
     const tools = {
       delegate: {
         mode: o.mode ?? "repeatable",
         run: async (
           _args: unknown,
-          ctx: { run: (agent: typeof child, input: string, o?: { as?: string }) => Promise<{ status: string; sessionId: string }> },
+          ctx: {
+            run: (
+              agent: typeof child,
+              input: string,
+              o?: { as?: string },
+            ) => Promise<{ status: string; sessionId: string }>;
+          },
         ) => {
           const result = await ctx.run(child, "count", o.as === undefined ? {} : { as: o.as });
           o.runs?.push(result.sessionId);
@@ -45,7 +66,11 @@ describe.each(stores)("children on $name", ({ address }) => {
         },
       },
     } as const;
-    return hold.agent({ name: "parent", model: script(asks(["delegate", {}])), tools: tools as never });
+    return hold.agent({
+      name: "parent",
+      model: script(asks(["delegate", {}])),
+      tools: tools as never,
+    });
   };
   const messagesOf = async (id: string) => {
     const session = await on.start().hold.session(id, { waitMs: 2_000 });
@@ -56,9 +81,14 @@ describe.each(stores)("children on $name", ({ address }) => {
   test("a child has a session of its own, and its answer goes to the tool that ran it", async () => {
     const { hold } = on.start();
     const runs: string[] = [];
-    expect(await family(hold, script("7"), { runs }).run("a", "go")).toMatchObject({ status: "completed" });
+    expect(await family(hold, script("7"), { runs }).run("a", "go")).toMatchObject({
+      status: "completed",
+    });
     expect(outputs(await messagesOf("a"))).toMatchObject([{ status: "completed", output: 7 }]);
-    expect(await hold.sessions.get(runs[0] as string)).toMatchObject({ agent: "child", status: "completed" });
+    expect(await hold.sessions.get(runs[0] as string)).toMatchObject({
+      agent: "child",
+      status: "completed",
+    });
     const { items } = await hold.sessions.list({ agent: "child" });
     expect(items).toHaveLength(1);
   });
@@ -71,14 +101,19 @@ describe.each(stores)("children on $name", ({ address }) => {
       const counted: string[] = [];
       const tools = (stuck: boolean) => ({
         count: { mode: "once", run: () => (counted.push("count"), 1) },
-        stick: { mode: "repeatable", run: () => (stuck ? (inside.open(), new Promise(() => {})) : 2) },
+        stick: {
+          mode: "repeatable",
+          run: () => (stuck ? (inside.open(), new Promise(() => {})) : 2),
+        },
       });
       const model = () => script(asks(["count", {}]), asks(["stick", {}]), "3");
       void family(first.hold, model(), { mode, tools: tools(true) }).run("a", "go");
       await inside.opened;
       first.kill();
       const { hold } = on.start();
-      expect(await family(hold, model(), { mode, tools: tools(false) }).run("a", "go")).toMatchObject({ status: "completed" });
+      expect(
+        await family(hold, model(), { mode, tools: tools(false) }).run("a", "go"),
+      ).toMatchObject({ status: "completed" });
       expect(counted).toEqual(["count"]);
       expect((await hold.sessions.list({ agent: "child" })).items).toHaveLength(1);
       expect(outputs(await messagesOf("a"))).toMatchObject([{ status: "completed", output: 3 }]);
@@ -103,7 +138,9 @@ describe.each(stores)("children on $name", ({ address }) => {
                 inside.open();
                 await new Promise(() => {});
               }
-              return result.status === "completed" ? [result.output, result.replayed] : result.status;
+              return result.status === "completed"
+                ? [result.output, result.replayed]
+                : result.status;
             },
           },
         },
@@ -111,7 +148,9 @@ describe.each(stores)("children on $name", ({ address }) => {
     void parent(first.hold, true).run("a", "go");
     await inside.opened;
     first.kill();
-    expect(await parent(on.start().hold, false).run("a", "go")).toMatchObject({ status: "completed" });
+    expect(await parent(on.start().hold, false).run("a", "go")).toMatchObject({
+      status: "completed",
+    });
     expect(outputs(await messagesOf("a"))).toEqual([["7", true]]);
     expect(model.requests).toHaveLength(1);
   });
@@ -121,7 +160,10 @@ describe.each(stores)("children on $name", ({ address }) => {
     const tools = { pay: { mode: "once", approval: true, run: () => "paid" } };
     const parent = family(hold, script(asks(["pay", {}]), "1"), { tools });
     const waiting = await parent.run("a", "go");
-    expect(waiting).toMatchObject({ status: "waiting", pending: [{ tool: "delegate", waitsFor: { for: "child" } }] });
+    expect(waiting).toMatchObject({
+      status: "waiting",
+      pending: [{ tool: "delegate", waitsFor: { for: "child" } }],
+    });
     const { items } = await hold.effects.list({ status: "waiting", agent: "child" });
     expect(items).toMatchObject([{ tool: "pay" }]);
     expect(await parent.run("a", "go")).toMatchObject({ status: "waiting" });
@@ -140,19 +182,22 @@ describe.each(stores)("children on $name", ({ address }) => {
     expect(await parent.run("a", "go")).toMatchObject({ status: "completed" });
   });
 
-  test.each(["denied", "settled"])("a child of a call that is %s is cancelled: nobody runs it any more", async (how) => {
-    const { hold } = on.start();
-    const pay = { mode: "once", approval: true, run: () => expect.fail("made") };
-    const bot = family(hold, script(asks(["pay", {}])), { tools: { pay } });
-    const waiting = await bot.run("a", "go");
-    const id = waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "";
-    if (how === "denied") await hold.effects.deny(id, { reason: "not now" });
-    else await hold.effects.settle(id, { result: { status: "done by hand" } });
-    const [child] = (await hold.sessions.list({ agent: "child" })).items;
-    expect(child).toMatchObject({ status: "cancelled" });
-    expect((await hold.effects.list({ status: "waiting" })).items).toEqual([]);
-    expect(await bot.resume("a")).toMatchObject({ status: "completed" });
-  });
+  test.each(["denied", "settled"])(
+    "a child of a call that is %s is cancelled: nobody runs it any more",
+    async (how) => {
+      const { hold } = on.start();
+      const pay = { mode: "once", approval: true, run: () => expect.fail("made") };
+      const bot = family(hold, script(asks(["pay", {}])), { tools: { pay } });
+      const waiting = await bot.run("a", "go");
+      const id = waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "";
+      if (how === "denied") await hold.effects.deny(id, { reason: "not now" });
+      else await hold.effects.settle(id, { result: { status: "done by hand" } });
+      const [child] = (await hold.sessions.list({ agent: "child" })).items;
+      expect(child).toMatchObject({ status: "cancelled" });
+      expect((await hold.effects.list({ status: "waiting" })).items).toEqual([]);
+      expect(await bot.resume("a")).toMatchObject({ status: "completed" });
+    },
+  );
 
   test("a child that fails is an answer, too", async () => {
     const { hold } = on.start();
@@ -160,12 +205,17 @@ describe.each(stores)("children on $name", ({ address }) => {
       throw Object.assign(new Error("bad request"), { status: 400 });
     };
     expect(await family(hold, broken).run("a", "go")).toMatchObject({ status: "completed" });
-    expect(outputs(await messagesOf("a"))).toMatchObject([{ status: "failed", error: { message: "bad request" } }]);
+    expect(outputs(await messagesOf("a"))).toMatchObject([
+      { status: "failed", error: { message: "bad request" } },
+    ]);
   });
 
   test("several children of one call are told apart by their order, or by name", async () => {
     const { hold } = on.start();
-    const child = agent({ name: "child", model: async ({ messages }) => ({ content: `${String(messages[0]?.content)}!` }) });
+    const child = agent({
+      name: "child",
+      model: async ({ messages }) => ({ content: `${String(messages[0]?.content)}!` }),
+    });
     const parent = hold.agent({
       name: "parent",
       model: script(asks(["delegate", {}])),
@@ -173,8 +223,14 @@ describe.each(stores)("children on $name", ({ address }) => {
         delegate: {
           mode: "repeatable",
           run: async (_args, { run }) => {
-            const results = await Promise.all([run(child, "one"), run(child, "two"), run(child, "three", { as: "third" })]);
-            return results.map((result) => (result.status === "completed" ? result.output : result.status));
+            const results = await Promise.all([
+              run(child, "one"),
+              run(child, "two"),
+              run(child, "three", { as: "third" }),
+            ]);
+            return results.map((result) =>
+              result.status === "completed" ? result.output : result.status,
+            );
           },
         },
       },
@@ -192,7 +248,10 @@ describe.each(stores)("children on $name", ({ address }) => {
     const stick = {
       mode: "repeatable",
       run: (_args: unknown, { signal }: { signal: AbortSignal }) => (
-        inside.open(), new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(new Error("stopped"))))
+        inside.open(),
+        new Promise((_resolve, reject) =>
+          signal.addEventListener("abort", () => reject(new Error("stopped"))),
+        )
       ),
     };
     const run = family(hold, script(asks(["stick", {}])), { tools: { stick } }).run("a", "go");
@@ -200,7 +259,9 @@ describe.each(stores)("children on $name", ({ address }) => {
     await hold.cancel("a", "enough");
     expect(await run).toMatchObject({ status: "stopped", reason: "cancelled" });
     const [child] = (await hold.sessions.list({ agent: "child" })).items;
-    await expect.poll(async () => (await hold.sessions.get(child?.id as string))?.status).toBe("cancelled");
+    await expect
+      .poll(async () => (await hold.sessions.get(child?.id as string))?.status)
+      .toBe("cancelled");
   });
 
   test("a child that was cancelled by itself is an answer for its parent", async () => {
@@ -211,7 +272,9 @@ describe.each(stores)("children on $name", ({ address }) => {
     const [child] = (await hold.sessions.list({ agent: "child" })).items;
     await hold.cancel(child?.id as string, "not this one");
     expect(await parent.run("a", "go")).toMatchObject({ status: "completed" });
-    expect(outputs(await messagesOf("a"))).toMatchObject([{ status: "stopped", reason: "cancelled" }]);
+    expect(outputs(await messagesOf("a"))).toMatchObject([
+      { status: "stopped", reason: "cancelled" },
+    ]);
   });
 
   test("deleting a session deletes the children that it ran", async () => {
@@ -227,7 +290,12 @@ describe.each(stores)("children on $name", ({ address }) => {
       children: [first?.id],
     });
     expect((await hold.sessions.list({ agent: "child" })).items).toHaveLength(2);
-    expect(await hold.sessions.delete("a")).toMatchObject({ deleted: true, sessions: 2, keptFor: [], children: [first?.id] });
+    expect(await hold.sessions.delete("a")).toMatchObject({
+      deleted: true,
+      sessions: 2,
+      keptFor: [],
+      children: [first?.id],
+    });
     expect((await hold.sessions.list({ agent: "child" })).items).toHaveLength(1);
     await hold.sessions.delete("b");
     expect((await hold.sessions.list({})).items).toEqual([]);
@@ -249,7 +317,10 @@ describe.each(stores)("children on $name", ({ address }) => {
       return { content: "5" };
     };
     const parent = family(hold, model);
-    expect(await parent.run("a", "go", { signal: abort.signal })).toMatchObject({ status: "stopped", reason: "aborted" });
+    expect(await parent.run("a", "go", { signal: abort.signal })).toMatchObject({
+      status: "stopped",
+      reason: "aborted",
+    });
     expect(await parent.resume("a")).toMatchObject({ status: "completed" });
     expect(outputs(await messagesOf("a"))).toMatchObject([{ status: "completed", output: 5 }]);
   });
@@ -264,12 +335,19 @@ describe.each(stores)("children on $name", ({ address }) => {
     const child = agent({
       name: "child",
       model: script(asks(["ask", {}]), "asked"),
-      tools: { ask: { mode: "repeatable", run: async (_args, { run }) => (await run(grandchild, "pay")).status } },
+      tools: {
+        ask: {
+          mode: "repeatable",
+          run: async (_args, { run }) => (await run(grandchild, "pay")).status,
+        },
+      },
     });
     const parent = hold.agent({
       name: "parent",
       model: script(asks(["ask", {}])),
-      tools: { ask: { mode: "keyed", run: async (_args, { run }) => (await run(child, "ask")).status } },
+      tools: {
+        ask: { mode: "keyed", run: async (_args, { run }) => (await run(child, "ask")).status },
+      },
     });
     expect(await parent.run("a", "go")).toMatchObject({ status: "waiting" });
     const [pay] = (await hold.effects.list({ status: "waiting", agent: "grandchild" })).items;
@@ -302,7 +380,9 @@ describe.each(stores)("children on $name", ({ address }) => {
       },
     });
     await parent.run("a", "go");
-    for (const { effectId } of (await hold.effects.list({ status: "waiting", agent: "child" })).items) await hold.effects.approve(effectId);
+    for (const { effectId } of (await hold.effects.list({ status: "waiting", agent: "child" }))
+      .items)
+      await hold.effects.approve(effectId);
     await parent.run("a", "go");
     expect(ran).toBe(1);
   });

@@ -1,4 +1,7 @@
-/** D6: an agent that is killed goes on; a call whose outcome is recorded is never made again, and none is silently repeated. */
+/**
+ * D6: an agent that is killed goes on; a call whose outcome is recorded is never made again, and
+ * none is silently repeated.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Holdfast, Mode } from "../../../src/index.js";
 import { type Message, partsOf, type ToolResultPart } from "../../../src/index.js";
@@ -18,7 +21,9 @@ describe.each(stores)("kills on $name", ({ address }) => {
   });
   afterEach(() => on.close());
 
-  /** Two turns with calls of every mode, several at once; `world` is what was done outside, by key. */
+  /**
+   * Two turns with calls of every mode, several at once; `world` is what was done outside, by key.
+   */
   function twoTurns(hold: Holdfast, world: { mode: Mode; key: string }[]) {
     const act =
       (mode: Mode) =>
@@ -42,7 +47,8 @@ describe.each(stores)("kills on $name", ({ address }) => {
         mail: {
           mode: "once",
           run: act("once"),
-          check: async ({ key }) => (world.some((done) => done.key === key) ? { result: "once done" } : { retry: true }),
+          check: async ({ key }) =>
+            world.some((done) => done.key === key) ? { result: "once done" } : { retry: true },
         },
       },
     });
@@ -76,7 +82,9 @@ describe.each(stores)("kills on $name", ({ address }) => {
         const again = await next.hold.session("a");
         const found = again.messages.map(({ role, content }) => ({ role, content }));
         const once = world.filter(({ mode }) => mode === "once").map(({ key }) => key);
-        const acts = new Set(world.filter(({ mode }) => mode !== "repeatable").map(({ key }) => key));
+        const acts = new Set(
+          world.filter(({ mode }) => mode !== "repeatable").map(({ key }) => key),
+        );
         const where = `killed ${done ? "after" : "before"} write ${write}`;
         expect({ where, result, found, once, acts }).toMatchObject({
           where,
@@ -109,13 +117,19 @@ describe.each(stores)("kills on $name", ({ address }) => {
     void agentOf(first.hold, true).run("a", "go");
     await inside.opened;
     first.kill();
-    expect(await agentOf(on.start().hold, false).run("a", "go")).toMatchObject({ status: "completed", replayed: false });
+    expect(await agentOf(on.start().hold, false).run("a", "go")).toMatchObject({
+      status: "completed",
+      replayed: false,
+    });
     expect(keys).toHaveLength(3);
     expect(keys[1]).toBe(keys[2]);
     expect(keys[0]).not.toBe(keys[1]);
   });
 
-  const killedInside = async (mode: Mode, o: { readonly timeoutMs?: number; readonly lost?: boolean } = {}) => {
+  const killedInside = async (
+    mode: Mode,
+    o: { readonly timeoutMs?: number; readonly lost?: boolean } = {},
+  ) => {
     const first = on.start({ leaseMs: 100 });
     const inside = door<string>();
     const { timeoutMs } = o;
@@ -140,20 +154,26 @@ describe.each(stores)("kills on $name", ({ address }) => {
     return key;
   };
   const next = (tool: object) =>
-    on
-      .start()
-      .hold.agent({ name: "bot", model: script(asks(["act", { n: 1 }])), tools: { act: tool as { mode: "once"; run: () => number } } });
+    on.start().hold.agent({
+      name: "bot",
+      model: script(asks(["act", { n: 1 }])),
+      tools: { act: tool as { mode: "once"; run: () => number } },
+    });
 
   test("repeatable: it is run again", async () => {
     await killedInside("repeatable");
-    expect(await next({ mode: "repeatable", run: () => 1 }).run("a", "go")).toMatchObject({ status: "completed" });
+    expect(await next({ mode: "repeatable", run: () => 1 }).run("a", "go")).toMatchObject({
+      status: "completed",
+    });
   });
 
   test("keyed: it is run again under the same key", async () => {
     const key = await killedInside("keyed");
     const keys: string[] = [];
     const run = (_args: unknown, ctx: { key: string }) => keys.push(ctx.key);
-    expect(await next({ mode: "keyed", run }).run("a", "go")).toMatchObject({ status: "completed" });
+    expect(await next({ mode: "keyed", run }).run("a", "go")).toMatchObject({
+      status: "completed",
+    });
     expect(keys).toEqual([key]);
   });
 
@@ -161,7 +181,10 @@ describe.each(stores)("kills on $name", ({ address }) => {
     const key = await killedInside("once");
     const bot = next({ mode: "once", run: () => expect.fail("made twice") });
     const result = await bot.run("a", "go");
-    expect(result).toMatchObject({ status: "in-doubt", pending: [{ sessionId: "a", tool: "act", args: { n: 1 }, key }] });
+    expect(result).toMatchObject({
+      status: "in-doubt",
+      pending: [{ sessionId: "a", tool: "act", args: { n: 1 }, key }],
+    });
     expect(await bot.run("a", "go")).toMatchObject({ status: "in-doubt" });
     expect(await bot.resume("a")).toMatchObject({ status: "in-doubt" });
     const { hold } = on.start();
@@ -190,7 +213,9 @@ describe.each(stores)("kills on $name", ({ address }) => {
       },
     });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
-    expect(asked).toEqual([{ key, args: { n: 1 }, holder: "dead", context: { db: 1 }, startedAt: expect.any(String) }]);
+    expect(asked).toEqual([
+      { key, args: { n: 1 }, holder: "dead", context: { db: 1 }, startedAt: expect.any(String) },
+    ]);
   });
 
   test("while the old process may live, nothing is checked or run before its time is up, and check is told", async () => {
@@ -201,23 +226,32 @@ describe.each(stores)("kills on $name", ({ address }) => {
       holders.push(holder, performance.now() - began > 300);
       return { result: "found" };
     };
-    expect(await next({ mode: "once", run: () => expect.fail("made twice"), check }).run("a", "go")).toMatchObject({ status: "completed" });
+    expect(
+      await next({ mode: "once", run: () => expect.fail("made twice"), check }).run("a", "go"),
+    ).toMatchObject({ status: "completed" });
     expect(holders).toEqual(["unknown", true]);
   });
 
   test("the mode that a call was begun with counts, whatever the program says today", async () => {
     await killedInside("once");
-    expect(await next({ mode: "repeatable", run: () => expect.fail("made twice") }).run("a", "go")).toMatchObject({ status: "in-doubt" });
+    expect(
+      await next({ mode: "repeatable", run: () => expect.fail("made twice") }).run("a", "go"),
+    ).toMatchObject({ status: "in-doubt" });
   });
 
   test("a tool that is gone leaves its call in doubt; with the tool back it goes on", async () => {
     await killedInside("keyed");
     const without = on.start().hold.agent({ name: "bot", model: script(asks(["act", { n: 1 }])) });
-    expect(await without.run("a", "go")).toMatchObject({ status: "in-doubt", pending: [{ tool: "act" }] });
+    expect(await without.run("a", "go")).toMatchObject({
+      status: "in-doubt",
+      pending: [{ tool: "act" }],
+    });
     const { hold } = on.start();
     const { items } = await hold.effects.list({ status: "in-doubt" });
     await hold.effects.settle(items[0]?.effectId as string, { retry: true });
-    expect(await next({ mode: "keyed", run: () => "again" }).run("a", "go")).toMatchObject({ status: "completed" });
+    expect(await next({ mode: "keyed", run: () => "again" }).run("a", "go")).toMatchObject({
+      status: "completed",
+    });
     const session = await hold.session("a");
     expect(results(session.messages)).toEqual([["act", "ok", "again"]]);
     await session.close();
@@ -228,8 +262,14 @@ describe.each(stores)("kills on $name", ({ address }) => {
     const { hold } = on.start();
     const without = hold.agent({ name: "bot", model: script(asks(["act", { n: 1 }])) });
     const result = await without.run("a", "go");
-    expect(result).toMatchObject({ status: "in-doubt", pending: [{ tool: "act", args: { n: 1 }, mode: "repeatable" }] });
-    await hold.effects.settle(result.status === "in-doubt" ? (result.pending[0]?.effectId as string) : "", { error: "removed" });
+    expect(result).toMatchObject({
+      status: "in-doubt",
+      pending: [{ tool: "act", args: { n: 1 }, mode: "repeatable" }],
+    });
+    await hold.effects.settle(
+      result.status === "in-doubt" ? (result.pending[0]?.effectId as string) : "",
+      { error: "removed" },
+    );
     expect(await without.run("a", "go")).toMatchObject({ status: "completed" });
   });
 
@@ -250,11 +290,16 @@ describe.each(stores)("kills on $name", ({ address }) => {
     late.open("paid");
     expect(await run).toMatchObject({ status: "stopped", reason: "superseded" });
     await taken();
-    expect(await next({ mode: "once", run: () => expect.fail("made twice") }).run("a", "go")).toMatchObject({ status: "completed" });
+    expect(
+      await next({ mode: "once", run: () => expect.fail("made twice") }).run("a", "go"),
+    ).toMatchObject({ status: "completed" });
   });
 });
 
-/** Takes a session away from whoever holds it, as one does whose lease has run out. Answers how to let go of it. */
+/**
+ * Takes a session away from whoever holds it, as one does whose lease has run out. Answers how to
+ * let go of it.
+ */
 async function stolen(on: Processes, id: string): Promise<() => Promise<void>> {
   const thief = on.start({ steals: true });
   const session = await thief.hold.session(id);

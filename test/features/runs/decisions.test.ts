@@ -1,7 +1,16 @@
-/** Decisions about one call that come at once: one stands, and whoever said something else is told which. */
+/**
+ * Decisions about one call that come at once: one stands, and whoever said something else is told
+ * which.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
-import { type Holdfast, type HoldfastError, open, type Pending, type RunResult } from "../../../src/index.js";
+import {
+  type Holdfast,
+  type HoldfastError,
+  open,
+  type Pending,
+  type RunResult,
+} from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { post } from "../../faults/agents/agent-settle.mjs";
@@ -65,15 +74,20 @@ const settlements: readonly Decision[] = [
   },
 ];
 
-const pairsOf = (all: readonly Decision[]) => all.flatMap((one, i) => all.slice(i).map((other) => [one, other] as const));
+const pairsOf = (all: readonly Decision[]) =>
+  all.flatMap((one, i) => all.slice(i).map((other) => [one, other] as const));
 const pendingIn = (result: RunResult): readonly Pending[] =>
-  result.status === "waiting" || result.status === "in-doubt" ? result.pending : expect.fail(result.status);
+  result.status === "waiting" || result.status === "in-doubt"
+    ? result.pending
+    : expect.fail(result.status);
 
 /** An agent that asks for so many payments at once. */
 const payer = (hold: Holdfast, count: number, approval: boolean, made: unknown[] = []) =>
   hold.agent({
     name: "payer",
-    model: script(asks(...Array.from({ length: count }, (_, n) => ["pay", { sum: 5, n }] as const))),
+    model: script(
+      asks(...Array.from({ length: count }, (_, n) => ["pay", { sum: 5, n }] as const)),
+    ),
     tools: {
       pay: {
         mode: "once",
@@ -93,7 +107,9 @@ describe.each(stores)("decisions on $name", ({ traits, address }) => {
   beforeEach(async () => {
     const at = address();
     on = await Processes.on(traits.durable ? "memory:" : at);
-    handles = traits.durable ? [await open(at), await open(at)] : [on.start().hold, on.start().hold];
+    handles = traits.durable
+      ? [await open(at), await open(at)]
+      : [on.start().hold, on.start().hold];
   });
   afterEach(async () => {
     if (traits.durable) for (const hold of handles) await hold.close();
@@ -107,40 +123,55 @@ describe.each(stores)("decisions on $name", ({ traits, address }) => {
     test.each([
       ["from one process", 0],
       ["from two", 1],
-    ] as const)("all pairs at once, %s: one stands, and the other is told which", async (_how, second) => {
-      const pairs = pairsOf(decisions);
-      const [hold, other] = [handles[0], handles[second]] as [Holdfast, Holdfast];
-      const pending = pendingIn(await payer(hold, pairs.length, approval).run("a", "go"));
-      expect(pending).toHaveLength(pairs.length);
-      const ends = await Promise.all(
-        pairs.map(([one, two], i) => {
-          const id = pending[i]?.effectId as string;
-          return Promise.allSettled([one.decide(hold, id), two.decide(other, id)]);
-        }),
-      );
-      for (const [i, [one, two]] of pairs.entries()) {
-        const [first, last] = ends[i] as [PromiseSettledResult<void>, PromiseSettledResult<void>];
-        const about = `${one.name}, ${two.name}: ${JSON.stringify([first, last])}`;
-        if (one === two) {
-          expect([first.status, last.status], about).toEqual(["fulfilled", "fulfilled"]);
-          continue;
+    ] as const)(
+      "all pairs at once, %s: one stands, and the other is told which",
+      async (_how, second) => {
+        const pairs = pairsOf(decisions);
+        const [hold, other] = [handles[0], handles[second]] as [Holdfast, Holdfast];
+        const pending = pendingIn(await payer(hold, pairs.length, approval).run("a", "go"));
+        expect(pending).toHaveLength(pairs.length);
+        const ends = await Promise.all(
+          pairs.map(([one, two], i) => {
+            const id = pending[i]?.effectId as string;
+            return Promise.allSettled([one.decide(hold, id), two.decide(other, id)]);
+          }),
+        );
+        for (const [i, [one, two]] of pairs.entries()) {
+          const [first, last] = ends[i] as [PromiseSettledResult<void>, PromiseSettledResult<void>];
+          const about = `${one.name}, ${two.name}: ${JSON.stringify([first, last])}`;
+          if (one === two) {
+            expect([first.status, last.status], about).toEqual(["fulfilled", "fulfilled"]);
+            continue;
+          }
+          const [winner, lost] = first.status === "fulfilled" ? [one, last] : [two, first];
+          expect([first.status, last.status].toSorted(), about).toEqual(["fulfilled", "rejected"]);
+          const reason = (lost as PromiseRejectedResult).reason as HoldfastError;
+          expect(reason, about).toMatchObject({
+            ...coded("CONFLICT"),
+            details: { effectId: pending[i]?.effectId, ...winner.details },
+          });
+          expect(reason.message, about).toContain(winner.words);
         }
-        const [winner, lost] = first.status === "fulfilled" ? [one, last] : [two, first];
-        expect([first.status, last.status].toSorted(), about).toEqual(["fulfilled", "rejected"]);
-        const reason = (lost as PromiseRejectedResult).reason as HoldfastError;
-        expect(reason, about).toMatchObject({ ...coded("CONFLICT"), details: { effectId: pending[i]?.effectId, ...winner.details } });
-        expect(reason.message, about).toContain(winner.words);
-      }
-    });
+      },
+    );
   });
 
   test("the decision that stands is the one that counts, and the same again, by another, resolves", async () => {
     const made: unknown[] = [];
     const [hold, other] = handles as [Holdfast, Holdfast];
     const bot = payer(hold, 2, true, made);
-    const [first, second] = pendingIn(await bot.run("a", "go")).map(({ effectId }) => effectId) as [string, string];
-    await Promise.all([hold.effects.approve(first, { by: "ana" }), other.effects.approve(first, { by: "ben" })]);
-    const ends = await Promise.allSettled([hold.effects.deny(second, { reason: "no" }), other.effects.approve(second)]);
+    const [first, second] = pendingIn(await bot.run("a", "go")).map(({ effectId }) => effectId) as [
+      string,
+      string,
+    ];
+    await Promise.all([
+      hold.effects.approve(first, { by: "ana" }),
+      other.effects.approve(first, { by: "ben" }),
+    ]);
+    const ends = await Promise.allSettled([
+      hold.effects.deny(second, { reason: "no" }),
+      other.effects.approve(second),
+    ]);
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     expect(made).toHaveLength(ends[1]?.status === "fulfilled" ? 2 : 1);
   });
@@ -159,7 +190,10 @@ describe("decisions, one after the other", () => {
     const bot = first.hold.agent({
       name: "bot",
       model: script(asks(["pay", {}], ["slow", {}])),
-      tools: { pay: { mode: "once", approval: true, run: () => "paid" }, slow: { mode: "once", run: () => gate.opened } },
+      tools: {
+        pay: { mode: "once", approval: true, run: () => "paid" },
+        slow: { mode: "once", run: () => gate.opened },
+      },
     });
     const run = bot.run("a", "go");
     const { hold } = on.start();
@@ -178,7 +212,9 @@ describe("decisions, one after the other", () => {
     });
     gate.open("done");
     const result = await run;
-    expect(result.status === "completed" ? result : await bot.run("a", "go")).toMatchObject({ status: "completed" });
+    expect(result.status === "completed" ? result : await bot.run("a", "go")).toMatchObject({
+      status: "completed",
+    });
   });
 
   test("a call that has gone on says which decision it went on with", async () => {
@@ -219,7 +255,9 @@ describe("decisions, one after the other", () => {
 });
 
 /** A session that waits because it would do the same again, and whoever holds it has let go. */
-async function repeated(hold: Holdfast): Promise<{ readonly id: string; readonly before: string; readonly waits: string }> {
+async function repeated(
+  hold: Holdfast,
+): Promise<{ readonly id: string; readonly before: string; readonly waits: string }> {
   const session = await hold.session("a");
   const before = await session.checkpoint();
   const pay = () => session.effect("pay", {}, { mode: "once", key: "k" }, async () => "paid");
@@ -244,7 +282,11 @@ describe("decisions that come second", () => {
         return store.post(session, mail);
       },
     });
-    return { store, next, hold: new Opened(late, thisMachine(), { now: Date.now }, 30_000) as Holdfast };
+    return {
+      store,
+      next,
+      hold: new Opened(late, thisMachine(), { now: Date.now }, 30_000) as Holdfast,
+    };
   };
 
   test.each([
@@ -257,10 +299,20 @@ describe("decisions that come second", () => {
       // Whoever holds it does not look into its mail just now.
       const holder = new Opened(store, thisMachine(), { now: Date.now }, 30_000) as Holdfast;
       const session = isHeld ? await holder.session("a") : undefined;
-      next.before = () => post(store, "a", { kind: "late", effect: id, attempt: 1, as: { result: "paid" } }, `late:${id}:1`);
+      next.before = () =>
+        post(
+          store,
+          "a",
+          { kind: "late", effect: id, attempt: 1, as: { result: "paid" } },
+          `late:${id}:1`,
+        );
       const settled = hold.effects.settle(id, as);
       if (words === undefined) await settled;
-      else await expect(settled).rejects.toMatchObject({ ...coded("CONFLICT"), message: expect.stringContaining(words) });
+      else
+        await expect(settled).rejects.toMatchObject({
+          ...coded("CONFLICT"),
+          message: expect.stringContaining(words),
+        });
       await session?.close();
       await hold.close();
     }
@@ -271,7 +323,12 @@ describe("decisions that come second", () => {
     const agent = hold.agent({
       name: "waiter",
       model: script(asks(["ask", {}])),
-      tools: { ask: { mode: "keyed", run: async (_args, { wait }) => [await wait("one"), await wait("two")] as never } },
+      tools: {
+        ask: {
+          mode: "keyed",
+          run: async (_args, { wait }) => [await wait("one"), await wait("two")] as never,
+        },
+      },
     });
     const id = pendingIn(await agent.run("a", "go"))[0]?.effectId as string;
     next.before = () => post(store, "a", { kind: "signal", name: "one", value: 1 });
@@ -279,7 +336,10 @@ describe("decisions that come second", () => {
       ...coded("CONFLICT"),
       message: expect.stringContaining("has gone on"),
     });
-    expect(await agent.run("a", "go")).toMatchObject({ status: "waiting", pending: [{ waitsFor: { for: "signal", name: "two" } }] });
+    expect(await agent.run("a", "go")).toMatchObject({
+      status: "waiting",
+      pending: [{ waitsFor: { for: "signal", name: "two" } }],
+    });
     await hold.effects.deny(id, { reason: "no" });
     expect(await agent.run("a", "go")).toMatchObject({ status: "completed" });
     await hold.close();
@@ -310,7 +370,10 @@ test("a decision is looked for back to the call's intent, and no further: saves 
   });
   await session.close();
   // It was over before anyone decided: what it answered stands.
-  await expect(hold.effects.settle(id, { error: "no" })).rejects.toMatchObject({ code: "CONFLICT", details: { decision: "result" } });
+  await expect(hold.effects.settle(id, { error: "no" })).rejects.toMatchObject({
+    code: "CONFLICT",
+    details: { decision: "result" },
+  });
   await hold.effects.settle(id, { result: "paid" });
   await on.close();
 });

@@ -1,4 +1,7 @@
-/** What the kills of desk-kills.test.ts and crew-kills.test.ts have found, each in its shortest form. */
+/**
+ * What the kills of desk-kills.test.ts and crew-kills.test.ts have found, each in its shortest
+ * form.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { agent, type BoundAgent, type ModelReply, type ModelRequest } from "../../../src/index.js";
@@ -12,7 +15,10 @@ type Run = (agent: object, input: string) => Promise<{ readonly status: string }
 /** A desk whose one tool runs an aide, whose one tool is given. */
 function desk(store: Store, tool: object, mode = "repeatable") {
   const aide = asking("aide", { post: tool }, { name: "post" });
-  const delegate = { mode, run: async (_args: unknown, { run }: { run: Run }) => (await run(aide, "go")).status };
+  const delegate = {
+    mode,
+    run: async (_args: unknown, { run }: { run: Run }) => (await run(aide, "go")).status,
+  };
   return holdOf(store).agent(asking("desk", { delegate }, { name: "delegate" }));
 }
 
@@ -28,12 +34,20 @@ test("whoever opens a session whose call was killed while it ran a child can let
   expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual([]);
 });
 
-/** A store whose user is killed once it has committed something with such a text: nothing it asks for is answered from then on. */
-function killedAfter(store: Store, text: string): { readonly store: Store; readonly died: Promise<void> } {
+/**
+ * A store whose user is killed once it has committed something with such a text: nothing it asks
+ * for is answered from then on.
+ */
+function killedAfter(
+  store: Store,
+  text: string,
+): { readonly store: Store; readonly died: Promise<void> } {
   let isDead = false;
   const death = door();
   const isLast = (changes: Parameters<Store["apply"]>[0]) =>
-    changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes(text) || save.items?.includes(text)));
+    changes.some(({ saves = [] }) =>
+      saves.some(({ save }) => save.state?.includes(text) || save.items?.includes(text)),
+    );
   const dying = new Proxy(store, {
     get(target, name) {
       const value = target[name as keyof Store] as unknown;
@@ -47,7 +61,8 @@ function killedAfter(store: Store, text: string): { readonly store: Store; reado
           return never();
         };
       if (typeof value !== "function") return value;
-      return (...args: readonly unknown[]) => (isDead ? never() : (value.apply(target, args) as unknown));
+      return (...args: readonly unknown[]) =>
+        isDead ? never() : (value.apply(target, args) as unknown);
     },
   });
   return { store: dying, died: death.opened };
@@ -77,33 +92,43 @@ test("a parent does not sleep on when whoever approved a call of its child was k
 });
 
 /**
- * A clerk who pays, then mails, and to any other input says so. Cancelled once it was asked to pay, and told something else. `inside`: when it
- * is inside the call; without it, it waits for somebody.
+ * A clerk who pays, then mails, and to any other input says so. Cancelled once it was asked to pay,
+ * and told something else. `inside`: when it is inside the call; without it, it waits for somebody.
  */
 async function cancelled(store: Store, pay: object, inside?: Promise<void>) {
   const mailed: string[] = [];
   const mail = { mode: "once", run: () => mailed.push("mailed") };
   const model = async ({ messages }: ModelRequest): Promise<ModelReply> => {
-    if (messages.findLast(({ role }) => role === "user")?.content === "another") return { content: "done" };
+    if (messages.findLast(({ role }) => role === "user")?.content === "another")
+      return { content: "done" };
     const name = messages.some(({ role }) => role === "tool") ? "mail" : "pay";
     return { content: "", toolCalls: [{ id: name, name, arguments: {} }] };
   };
   const bound = holdOf(store).agent(agent({ name: "desk", model, tools: { pay, mail } as never }));
-  await (inside === undefined ? bound.run("a", "go") : Promise.race([bound.run("a", "go"), inside]));
+  await (inside === undefined
+    ? bound.run("a", "go")
+    : Promise.race([bound.run("a", "go"), inside]));
   await holdOf(store).cancel("a");
   return { bound, mailed, turn: await bound.submit("a", "another", { key: "2" }) };
 }
 
 test("what was cancelled does not go on because whoever began the next turn was killed before it had", async () => {
   const store = await openStore("memory:");
-  const { bound, turn } = await cancelled(store, { mode: "once", approval: true, run: () => "paid" });
+  const { bound, turn } = await cancelled(store, {
+    mode: "once",
+    approval: true,
+    run: () => "paid",
+  });
   const dying = killedAfter(store, '"status":"in-progress"');
   void holdOf(dying.store)
     .worker({ agents: [bound], onSigterm: false })
     .start();
   await dying.died;
   expect(await statusAfterWork(store, bound)).toBe("completed");
-  expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({ status: "completed", output: "done" });
+  expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({
+    status: "completed",
+    output: "done",
+  });
 });
 
 test("what was cancelled does not go on because a call of it was settled behind that", async () => {
@@ -115,6 +140,9 @@ test("what was cancelled does not go on because a call of it was settled behind 
   const [pending] = (await hold.effects.list({ status: "in-doubt" })).items;
   await hold.effects.settle(pending?.effectId as string, { result: "paid" });
   expect(await statusAfterWork(store, bound)).toBe("completed");
-  expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({ status: "completed", output: "done" });
+  expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({
+    status: "completed",
+    output: "done",
+  });
   expect(mailed).toEqual([]);
 });

@@ -1,8 +1,17 @@
-/** What was done by sessions that a fork comes from, however far back, and whether or not they are still there. */
+/**
+ * What was done by sessions that a fork comes from, however far back, and whether or not they are
+ * still there.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ACTED } from "../../../src/engine/calls/acted.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
-import { type Checkpoint, type Holdfast, HoldfastError, open, type Session } from "../../../src/index.js";
+import {
+  type Checkpoint,
+  type Holdfast,
+  HoldfastError,
+  open,
+  type Session,
+} from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { wrapped } from "../../support/failures/wrapped.js";
@@ -19,8 +28,15 @@ describe.each(stores)("calls of sessions that a fork comes from on $name", ({ ad
   afterEach(() => hold.close());
 
   const pay = (session: Session, to: string, tool = "pay") =>
-    session.effect(tool, { to }, { mode: "once", key: `${tool}:${to}` }, async () => (made.push(to), `paid ${to}`));
-  const tools = () => ({ pay: { mode: "once" as const, run: ({ to }: { to: string }) => (made.push(to), "paid") } });
+    session.effect(
+      tool,
+      { to },
+      { mode: "once", key: `${tool}:${to}` },
+      async () => (made.push(to), `paid ${to}`),
+    );
+  const tools = () => ({
+    pay: { mode: "once" as const, run: ({ to }: { to: string }) => (made.push(to), "paid") },
+  });
   const opened = async (id: string, use: (session: Session) => Promise<void>, o = {}) => {
     const session = await hold.session(id, o);
     await use(session);
@@ -71,9 +87,15 @@ describe.each(stores)("calls of sessions that a fork comes from on $name", ({ ad
     await hold.sessions.delete("a");
     await hold.gc();
     await opened("b", async (session) => {
-      await expect(pay(session, "ana")).rejects.toMatchObject({ ...coded("WAITING"), message: expect.stringContaining("deleted") });
+      await expect(pay(session, "ana")).rejects.toMatchObject({
+        ...coded("WAITING"),
+        message: expect.stringContaining("deleted"),
+      });
       await expect(pay(session, "ben")).rejects.toMatchObject(coded("WAITING"));
-      expect(await session.unfinished()).toMatchObject([{ waitsFor: { uncertain: true } }, { waitsFor: { uncertain: true } }]);
+      expect(await session.unfinished()).toMatchObject([
+        { waitsFor: { uncertain: true } },
+        { waitsFor: { uncertain: true } },
+      ]);
       // Nothing was done with this one.
       expect(await pay(session, "ana", "mail")).toBe("paid ana");
     });
@@ -135,11 +157,21 @@ describe.each(stores)("calls of sessions that a fork comes from on $name", ({ ad
   });
 
   test("a fork of a session that a deleted agent had run asks as well", async () => {
-    const writer = hold.agent({ name: "writer", checkpoint: "before-step", model: script(asks(["pay", { to: "ana" }])), tools: tools() });
+    const writer = hold.agent({
+      name: "writer",
+      checkpoint: "before-step",
+      model: script(asks(["pay", { to: "ana" }])),
+      tools: tools(),
+    });
     const desk = hold.agent({
       name: "desk",
       model: script(asks(["poem", {}])),
-      tools: { poem: { mode: "repeatable", run: async (_args, context) => void (await context.run(writer, "go")) } },
+      tools: {
+        poem: {
+          mode: "repeatable",
+          run: async (_args, context) => void (await context.run(writer, "go")),
+        },
+      },
     });
     await desk.run("d", "go");
     const child = (await hold.sessions.list({ agent: "writer" })).items[0]?.id as string;
@@ -148,13 +180,19 @@ describe.each(stores)("calls of sessions that a fork comes from on $name", ({ ad
     await hold.agents.delete("desk");
     await hold.gc();
     expect(await hold.sessions.get(child)).toBeUndefined();
-    expect(await writer.resume("b")).toMatchObject({ status: "waiting", pending: [{ waitsFor: { for: "repeat", uncertain: true } }] });
+    expect(await writer.resume("b")).toMatchObject({
+      status: "waiting",
+      pending: [{ waitsFor: { for: "repeat", uncertain: true } }],
+    });
     expect(made).toEqual(["ana"]);
   });
 });
 
 describe("what is kept of sessions that were deleted", () => {
-  /** A store, and one that is open on it and cannot read the journal of a line once `isDamaged` says so. */
+  /**
+   * A store, and one that is open on it and cannot read the journal of a line once `isDamaged` says
+   * so.
+   */
   const opened = async (isDamaged: () => boolean) => {
     const store = await openStore("memory:");
     const unreadable = wrapped(store, {
@@ -163,9 +201,13 @@ describe("what is kept of sessions that were deleted", () => {
         return store.saves(line, query);
       },
     });
-    return { store, hold: new Opened(unreadable, thisMachine(), { now: Date.now }, 30_000) as Holdfast };
+    return {
+      store,
+      hold: new Opened(unreadable, thisMachine(), { now: Date.now }, 30_000) as Holdfast,
+    };
   };
-  const pay = (session: Session, tool = "pay") => session.effect(tool, {}, { mode: "once", key: tool }, async () => "paid");
+  const pay = (session: Session, tool = "pay") =>
+    session.effect(tool, {}, { mode: "once", key: tool }, async () => "paid");
 
   test("it goes with the last fork that needs it", async () => {
     const { store, hold } = await opened(() => false);

@@ -1,4 +1,7 @@
-/** Turns that are cancelled, interrupted or left behind: what was begun stays in sight, nothing goes on by itself, and nobody is kept busy. */
+/**
+ * Turns that are cancelled, interrupted or left behind: what was begun stays in sight, nothing goes
+ * on by itself, and nobody is kept busy.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, HoldfastError, NotDone } from "../../../src/index.js";
@@ -11,7 +14,8 @@ import { stores } from "../../support/stores.js";
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const soon = { timeoutMs: 5_000 };
-const quickly = <T>(promise: Promise<T>): Promise<T | "too late"> => Promise.race([promise, pause(2_000).then(() => "too late" as const)]);
+const quickly = <T>(promise: Promise<T>): Promise<T | "too late"> =>
+  Promise.race([promise, pause(2_000).then(() => "too late" as const)]);
 
 describe.each(stores)("turns that are given up on $name", ({ address }) => {
   let on: Processes;
@@ -26,7 +30,10 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
   }
 
   /** Of its one call nobody knows what became. */
-  const unknown = (hold: Holdfast, { model = script(asks(["act", {}]), "fine"), check }: Given = {}) =>
+  const unknown = (
+    hold: Holdfast,
+    { model = script(asks(["act", {}]), "fine"), check }: Given = {},
+  ) =>
     hold.agent({
       name: "bot",
       model,
@@ -51,7 +58,12 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
       await gate.opened;
       return answer();
     };
-    return { bot: hold.agent({ name: "bot", model, tools: { act: { mode: "once", run } } }), inside, gate, model };
+    return {
+      bot: hold.agent({ name: "bot", model, tools: { act: { mode: "once", run } } }),
+      inside,
+      gate,
+      model,
+    };
   };
 
   /** How often somebody was granted the session within half a second. */
@@ -67,7 +79,9 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
   };
 
   const doubtIn = async (hold: Holdfast, session = "a") =>
-    (await hold.effects.list({ status: "in-doubt" })).items.find(({ sessionId }) => sessionId === session)?.effectId as string;
+    (await hold.effects.list({ status: "in-doubt" })).items.find(
+      ({ sessionId }) => sessionId === session,
+    )?.effectId as string;
 
   test("an input that is refused does not take a cancel back", async () => {
     const { hold } = on.start();
@@ -109,14 +123,18 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
       .catch((error: unknown) => error);
     expect(await quickly(refused)).toMatchObject(coded("TURN_OPEN"));
     const check = () => ({ result: "it happened" });
-    expect(await quickly(unknown(hold, { check }).resume("a"))).toMatchObject({ status: "completed" });
+    expect(await quickly(unknown(hold, { check }).resume("a"))).toMatchObject({
+      status: "completed",
+    });
   });
 
   test("by hand it is the same; and who waits for another inside a call hears that it was settled", async () => {
     const call = (session: Awaited<ReturnType<Holdfast["session"]>>, run: () => Promise<string>) =>
       session.effect("pay", {}, { mode: "once", key: "k" }, run).catch((error: unknown) => error);
     const first = await on.start().hold.session("a");
-    expect(await call(first, () => Promise.reject(new Error("reset")))).toMatchObject(coded("IN_DOUBT"));
+    expect(await call(first, () => Promise.reject(new Error("reset")))).toMatchObject(
+      coded("IN_DOUBT"),
+    );
     await first.close();
     const { hold } = on.start();
     const second = await hold.session("a");
@@ -140,31 +158,38 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     await fifth.close();
   });
 
-  test.each(["fork", "rewind"])("a turn that is submitted behind a %s to where the session waited is run", async (how) => {
-    const { hold } = on.start();
-    const bot = hold.agent({
-      name: "bot",
-      model: script(asks(["pay", {}]), "fine"),
-      tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
-    });
-    await bot.run("a", "go");
-    await bot.resume("a");
-    const [at] = (await hold.checkpoints.list("a", { limit: 1 })).items;
-    expect(at).toMatchObject({ status: "waiting" });
-    const id = how === "fork" ? "f" : "a";
-    if (how === "fork") await hold.fork(at?.id as string, { id });
-    else {
-      const session = await hold.session("a");
-      await session.rewind(at?.id as string);
-      await session.close();
-    }
-    expect(await hold.sessions.get(id)).toMatchObject({ status: "in-progress" });
-    await bot.submit(id, "another");
-    await hold.worker({ agents: [bot], onSigterm: false }).drain();
-    // It goes on with the turn that it has from before: its own call waits now.
-    expect((await hold.effects.list({ status: "waiting" })).items.filter(({ sessionId }) => sessionId === id)).toHaveLength(1);
-    expect((await hold.verify()).ok).toBe(true);
-  });
+  test.each(["fork", "rewind"])(
+    "a turn that is submitted behind a %s to where the session waited is run",
+    async (how) => {
+      const { hold } = on.start();
+      const bot = hold.agent({
+        name: "bot",
+        model: script(asks(["pay", {}]), "fine"),
+        tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
+      });
+      await bot.run("a", "go");
+      await bot.resume("a");
+      const [at] = (await hold.checkpoints.list("a", { limit: 1 })).items;
+      expect(at).toMatchObject({ status: "waiting" });
+      const id = how === "fork" ? "f" : "a";
+      if (how === "fork") await hold.fork(at?.id as string, { id });
+      else {
+        const session = await hold.session("a");
+        await session.rewind(at?.id as string);
+        await session.close();
+      }
+      expect(await hold.sessions.get(id)).toMatchObject({ status: "in-progress" });
+      await bot.submit(id, "another");
+      await hold.worker({ agents: [bot], onSigterm: false }).drain();
+      // It goes on with the turn that it has from before: its own call waits now.
+      expect(
+        (await hold.effects.list({ status: "waiting" })).items.filter(
+          ({ sessionId }) => sessionId === id,
+        ),
+      ).toHaveLength(1);
+      expect((await hold.verify()).ok).toBe(true);
+    },
+  );
 
   test("a fork of a session that is being cancelled is not", async () => {
     const { hold } = on.start();
@@ -177,7 +202,10 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     const forked = await hold.sessions.get("f");
     expect(forked).toMatchObject({ status: "in-progress" });
     expect(forked?.reason).toBeUndefined();
-    expect(await bot.run("f", "go", { key: "k" })).toMatchObject({ status: "waiting", pending: [{ waitsFor: { for: "repeat" } }] });
+    expect(await bot.run("f", "go", { key: "k" })).toMatchObject({
+      status: "waiting",
+      pending: [{ waitsFor: { for: "repeat" } }],
+    });
   });
 
   test("a worker whose agent throws looks once at a session with a call in doubt and another that could go on", async () => {
@@ -229,7 +257,10 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     const second = await bot.submit("a", "another");
     await worker.drain();
     expect(worker.stats().failed).toBe(1);
-    expect(await second.result(soon)).toMatchObject({ status: "failed", error: { message: "no such text" } });
+    expect(await second.result(soon)).toMatchObject({
+      status: "failed",
+      error: { message: "no such text" },
+    });
     expect(await first.result(soon)).toMatchObject({ status: "stopped", reason: "cancelled" });
   });
 
@@ -243,7 +274,10 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     await hold.cancel("a", "enough");
     await expect.poll(async () => (await hold.sessions.get("a"))?.reason).toBe("enough");
     worker.kill();
-    expect(await turn.result(soon)).toMatchObject({ status: "in-doubt", pending: [{ tool: "act" }] });
+    expect(await turn.result(soon)).toMatchObject({
+      status: "in-doubt",
+      pending: [{ tool: "act" }],
+    });
   });
 
   test("whoever waits for a turn hears that it was cancelled where its call says soon what became of it", async () => {
@@ -256,35 +290,43 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
       await inside.opened;
       const result = turn.result(soon);
       await turn.cancel("enough");
-      await expect.poll(async () => (await hold.sessions.get(`s${ms}`))?.reason, { interval: 5 }).toBe("enough");
+      await expect
+        .poll(async () => (await hold.sessions.get(`s${ms}`))?.reason, { interval: 5 })
+        .toBe("enough");
       setTimeout(gate.open, ms);
       expect(await result).toMatchObject({ status: "stopped", reason: "cancelled" });
       await worker.stop();
     }
   });
 
-  test.each(["in doubt", "waiting"])("a run that queues behind a turn that is %s takes the session now and then", async (how) => {
-    const { hold } = on.start();
-    const gate = door();
-    const bot = hold.agent({
-      name: "bot",
-      model: script(async () => (await gate.opened, asks([how === "waiting" ? "pay" : "act", {}])), "two"),
-      tools: {
-        pay: { mode: "once", approval: true, run: () => 1 },
-        act: { mode: "once", run: () => Promise.reject(new Error("reset")) },
-      },
-    });
-    const first = bot.run("a", "go");
-    const abort = new AbortController();
-    const second = bot.run("a", "next", { ifBusy: "queue", signal: abort.signal });
-    await pause(100);
-    gate.open();
-    await first;
-    if (how === "in doubt") await hold.cancel("a", "enough");
-    expect(await grants(hold)).toBeLessThan(30);
-    abort.abort();
-    expect(await second).toMatchObject({ status: "stopped" });
-  });
+  test.each(["in doubt", "waiting"])(
+    "a run that queues behind a turn that is %s takes the session now and then",
+    async (how) => {
+      const { hold } = on.start();
+      const gate = door();
+      const bot = hold.agent({
+        name: "bot",
+        model: script(
+          async () => (await gate.opened, asks([how === "waiting" ? "pay" : "act", {}])),
+          "two",
+        ),
+        tools: {
+          pay: { mode: "once", approval: true, run: () => 1 },
+          act: { mode: "once", run: () => Promise.reject(new Error("reset")) },
+        },
+      });
+      const first = bot.run("a", "go");
+      const abort = new AbortController();
+      const second = bot.run("a", "next", { ifBusy: "queue", signal: abort.signal });
+      await pause(100);
+      gate.open();
+      await first;
+      if (how === "in doubt") await hold.cancel("a", "enough");
+      expect(await grants(hold)).toBeLessThan(30);
+      abort.abort();
+      expect(await second).toMatchObject({ status: "stopped" });
+    },
+  );
 
   test("what a call says after everybody has let go of its session is taken in: also that nothing happened", async () => {
     const { hold } = on.start();
@@ -297,7 +339,9 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     expect(await run).toMatchObject({ status: "stopped", reason: "cancelled" });
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-doubt" });
     gate.open();
-    await expect.poll(() => hold.sessions.get("a")).toMatchObject({ status: "cancelled", reason: "enough" });
+    await expect
+      .poll(() => hold.sessions.get("a"))
+      .toMatchObject({ status: "cancelled", reason: "enough" });
     expect(await bot.run("a", "next")).toMatchObject({ status: "completed" });
   });
 
@@ -323,7 +367,9 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     await pause(50);
     await hold.cancel("a", "enough");
     await run;
-    await expect.poll(() => hold.sessions.get("a")).toMatchObject({ status: "cancelled", reason: "enough" });
+    await expect
+      .poll(() => hold.sessions.get("a"))
+      .toMatchObject({ status: "cancelled", reason: "enough" });
   });
 
   test("a call that was not begun when the run was stopped is made when it is resumed", async () => {
@@ -337,7 +383,8 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
       tools: { act: { mode: "once", run: () => ++made } },
     });
     const stream = bot.stream("a", "go", { signal: abort.signal });
-    for await (const event of stream) if (event.type === "message" && event.message.role === "assistant") abort.abort();
+    for await (const event of stream)
+      if (event.type === "message" && event.message.role === "assistant") abort.abort();
     expect(await stream.result()).toMatchObject({ status: "stopped" });
     expect(await bot.resume("a")).toMatchObject({ status: "completed" });
     expect(made).toBe(1);
@@ -357,7 +404,10 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     for (const [i, { cursor }] of told.entries()) {
       const later: string[] = [];
       const left = told.slice(i + 1).map(({ id }) => id);
-      for await (const event of hold.events("a", { after: cursor, signal: AbortSignal.timeout(2_000) })) {
+      for await (const event of hold.events("a", {
+        after: cursor,
+        signal: AbortSignal.timeout(2_000),
+      })) {
         if (event.type === "message") later.push(event.message.id);
         if (later.length === left.length) break;
       }
@@ -372,22 +422,36 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
       name: "bot",
       model: async ({ messages }) => {
         const last = messages.at(-1);
-        return last?.role === "user" ? asks(["act", {}, `c${messages.length}`]) : { content: `answer ${messages.length}` };
+        return last?.role === "user"
+          ? asks(["act", {}, `c${messages.length}`])
+          : { content: `answer ${messages.length}` };
       },
-      tools: { act: { mode: "once", run: (_args, { set }) => (set("big", "x".repeat(7_000) + acted), ++acted) } },
+      tools: {
+        act: {
+          mode: "once",
+          run: (_args, { set }) => (set("big", "x".repeat(7_000) + acted), ++acted),
+        },
+      },
     });
     const outputs: unknown[] = [];
     for (let i = 0; i < 20; i++) {
       const result = await bot.run("a", `m${i}`, { key: `m${i}` });
       if (result.status === "completed") outputs.push(result.output);
-      if (i === 0) await hold.fork((await hold.checkpoints.list("a", { limit: 1 })).items[0]?.id as string, { id: "f" });
+      if (i === 0)
+        await hold.fork((await hold.checkpoints.list("a", { limit: 1 })).items[0]?.id as string, {
+          id: "f",
+        });
     }
     await hold.checkpoints.prune("a", { keep: 1 });
     let forgotten = 0;
     for (let i = 0; i < 20; i++) {
-      const result = await bot.run("a", `m${i}`, { key: `m${i}` }).catch((error: { code: string }) => error);
+      const result = await bot
+        .run("a", `m${i}`, { key: `m${i}` })
+        .catch((error: { code: string }) => error);
       if ("code" in result) forgotten += 1;
-      expect(result).toMatchObject("code" in result ? coded("NOT_FOUND") : { status: "completed", output: outputs[i] });
+      expect(result).toMatchObject(
+        "code" in result ? coded("NOT_FOUND") : { status: "completed", output: outputs[i] },
+      );
     }
     expect(forgotten).toBeGreaterThan(0);
     expect(acted).toBe(20);
@@ -397,32 +461,40 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
 test.each([
   { name: "is begun and comes to wait", between: 1 },
   { name: "ends, with the next one begun", between: 2 },
-])("a turn that $name between two looks of somebody who waits for it is not taken for one that was taken back", async ({ between }) => {
-  const store = new MemoryStore();
-  const holdOn = (on: Store) => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
-  const hold = holdOn(store);
-  const bot = hold.agent({
-    name: "bot",
-    model: async ({ messages }) => (between === 1 ? asks(["pay", {}]) : { content: `answer ${messages.length}` }),
-    tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
-  });
-  await bot.submit("a", "one", { key: "1" });
-  if (between === 2) await bot.submit("a", "two");
-  let looks = -1;
-  const watched = wrapped(store, {
-    async inbox(...args) {
-      // It has read where the session stands, and not yet what waits for it.
-      if (looks >= 0) looks += 1;
-      if (looks === 1) await hold.worker({ agents: [bot], onSigterm: false }).drain();
-      return store.inbox(...args);
-    },
-  });
-  const turn = await holdOn(watched).agent({ name: "bot", model: script() }).submit("a", "one", { key: "1" });
-  looks = 0;
-  const result = await turn.result(soon);
-  expect(result).toMatchObject(between === 1 ? { status: "waiting" } : { status: "completed", output: "answer 1" });
-  expect(looks).toBeGreaterThan(0);
-});
+])(
+  "a turn that $name between two looks of somebody who waits for it is not taken for one that was taken back",
+  async ({ between }) => {
+    const store = new MemoryStore();
+    const holdOn = (on: Store) => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
+    const hold = holdOn(store);
+    const bot = hold.agent({
+      name: "bot",
+      model: async ({ messages }) =>
+        between === 1 ? asks(["pay", {}]) : { content: `answer ${messages.length}` },
+      tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
+    });
+    await bot.submit("a", "one", { key: "1" });
+    if (between === 2) await bot.submit("a", "two");
+    let looks = -1;
+    const watched = wrapped(store, {
+      async inbox(...args) {
+        // It has read where the session stands, and not yet what waits for it.
+        if (looks >= 0) looks += 1;
+        if (looks === 1) await hold.worker({ agents: [bot], onSigterm: false }).drain();
+        return store.inbox(...args);
+      },
+    });
+    const turn = await holdOn(watched)
+      .agent({ name: "bot", model: script() })
+      .submit("a", "one", { key: "1" });
+    looks = 0;
+    const result = await turn.result(soon);
+    expect(result).toMatchObject(
+      between === 1 ? { status: "waiting" } : { status: "completed", output: "answer 1" },
+    );
+    expect(looks).toBeGreaterThan(0);
+  },
+);
 
 test("of two openings in one instant, one of which is told that the store is busy, one holds", async () => {
   const store = new MemoryStore();
@@ -430,8 +502,12 @@ test("of two openings in one instant, one of which is told that the store is bus
   const busy = wrapped(store, {
     now: async () => 1_000,
     async apply(changes, docs) {
-      const isGrant = changes[0]?.lease !== undefined && changes[0].lease.until > 0 && changes[0].when.epoch !== undefined;
-      if (isGrant && ++grants === 2) throw new HoldfastError("UNREACHABLE", "The connection was lost.");
+      const isGrant =
+        changes[0]?.lease !== undefined &&
+        changes[0].lease.until > 0 &&
+        changes[0].when.epoch !== undefined;
+      if (isGrant && ++grants === 2)
+        throw new HoldfastError("UNREACHABLE", "The connection was lost.");
       return store.apply(changes, docs);
     },
   });
@@ -469,7 +545,9 @@ test("a call that was approved, and whose run was stopped while that it begins w
     tools: { pay: { mode: "once", approval: true, run: () => ++made } },
   });
   const waiting = await bot.run("a", "go");
-  await hold.effects.approve(waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "");
+  await hold.effects.approve(
+    waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "",
+  );
   expect(await bot.resume("a", { signal: abort.signal })).toMatchObject({ status: "stopped" });
   expect(made).toBe(0);
   expect(await bot.resume("a")).toMatchObject({ status: "completed" });

@@ -31,12 +31,25 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     const model = script("Hello yourself.");
     const bot = on.start().hold.agent({ name: "bot", model });
     const done = await bot.run("a", "Hello.");
-    expect(done).toMatchObject({ status: "completed", output: "Hello yourself.", replayed: false, sessionId: "a" });
+    expect(done).toMatchObject({
+      status: "completed",
+      output: "Hello yourself.",
+      replayed: false,
+      sessionId: "a",
+    });
     expect(done.message).toMatchObject({ role: "assistant", content: "Hello yourself." });
     const again = await on.start().hold.agent({ name: "bot", model }).run("a", "Hello.");
-    expect(again).toMatchObject({ status: "completed", output: "Hello yourself.", replayed: true, turnId: done.turnId });
+    expect(again).toMatchObject({
+      status: "completed",
+      output: "Hello yourself.",
+      replayed: true,
+      turnId: done.turnId,
+    });
     expect(model.requests).toHaveLength(1);
-    expect(await on.start().hold.sessions.get("a")).toMatchObject({ status: "completed", agent: "bot" });
+    expect(await on.start().hold.sessions.get("a")).toMatchObject({
+      status: "completed",
+      agent: "bot",
+    });
   });
 
   test("another input begins another turn, and the first input after it a third", async () => {
@@ -45,7 +58,14 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     await bot.run("a", "first");
     await bot.run("a", "second");
     expect(await bot.run("a", "first")).toMatchObject({ output: "three", replayed: false });
-    expect((await messagesOf("a")).map(({ content }) => content)).toEqual(["first", "one", "second", "two", "first", "three"]);
+    expect((await messagesOf("a")).map(({ content }) => content)).toEqual([
+      "first",
+      "one",
+      "second",
+      "two",
+      "first",
+      "three",
+    ]);
   });
 
   test("the model is given the system text, the transcript and the tools", async () => {
@@ -54,13 +74,22 @@ describe.each(stores)("the loop on $name", ({ address }) => {
       name: "bot",
       system: async ({ session }) => `You are in ${session.id}.`,
       model,
-      tools: { look: { mode: "repeatable", description: "Looks.", input: { type: "object", required: ["at"] }, run: () => 1 } },
+      tools: {
+        look: {
+          mode: "repeatable",
+          description: "Looks.",
+          input: { type: "object", required: ["at"] },
+          run: () => 1,
+        },
+      },
     });
     await bot.run("a", "Hello.");
     expect(model.requests[0]).toMatchObject({
       system: "You are in a.",
       messages: [{ role: "user", content: "Hello." }],
-      tools: [{ name: "look", description: "Looks.", inputSchema: { type: "object", required: ["at"] } }],
+      tools: [
+        { name: "look", description: "Looks.", inputSchema: { type: "object", required: ["at"] } },
+      ],
     });
   });
 
@@ -97,7 +126,12 @@ describe.each(stores)("the loop on $name", ({ address }) => {
       model: script(asks(["bad", {}], ["good", {}], ["worse", {}])),
       tools: {
         bad: { mode: "repeatable", run: () => Promise.reject(new Error("no such page")) },
-        good: { mode: "once", run: async () => (await new Promise((resolve) => setTimeout(resolve, 20)), ended.push("good"), "fine") },
+        good: {
+          mode: "once",
+          run: async () => (
+            await new Promise((resolve) => setTimeout(resolve, 20)), ended.push("good"), "fine"
+          ),
+        },
         worse: { mode: "once", run: () => Promise.reject(new NotDone("closed")) },
       },
     });
@@ -121,48 +155,77 @@ describe.each(stores)("the loop on $name", ({ address }) => {
         tools: {
           pay: { mode: "once", run: () => (made.push("pay"), "paid") },
           look: { mode: "repeatable", run: () => (made.push("look"), "seen") },
-          stuck: { mode: "keyed", run: () => (inside.open(), stuck ? new Promise<string>(() => {}) : "unstuck") },
+          stuck: {
+            mode: "keyed",
+            run: () => (inside.open(), stuck ? new Promise<string>(() => {}) : "unstuck"),
+          },
         },
       });
     void agentOf(first.hold, true).run("a", "go");
     await inside.opened;
     await expect
-      .poll(async () => (await on.start().hold.checkpoints.list("a")).items.length + made.length + first.writes())
+      .poll(
+        async () =>
+          (await on.start().hold.checkpoints.list("a")).items.length + made.length + first.writes(),
+      )
       .toBeGreaterThanOrEqual(6);
     first.kill();
-    expect(await agentOf(on.start().hold, false).run("a", "go")).toMatchObject({ status: "completed" });
+    expect(await agentOf(on.start().hold, false).run("a", "go")).toMatchObject({
+      status: "completed",
+    });
     expect(made.filter((name) => name === "pay")).toHaveLength(1);
-    expect(results(await messagesOf("a")).map(([, , output]) => output)).toEqual(["paid", "unstuck", "seen"]);
+    expect(results(await messagesOf("a")).map(([, , output]) => output)).toEqual([
+      "paid",
+      "unstuck",
+      "seen",
+    ]);
   });
 
   test.each([
     ["length", "halted"],
     ["content-filter", "failed"],
     ["error", "failed"],
-  ] as const)("a reply that ended with %s is %s, and calls in it are never made", async (finish, status) => {
-    let made = 0;
-    const model = script({ ...asks(["pay", {}]), finish }, "Sorry.");
-    const bot = on.start().hold.agent({ name: "bot", model, tools: { pay: { mode: "once", run: () => ++made } } });
-    expect(await bot.run("a", "go")).toMatchObject({ status });
-    expect(made).toBe(0);
-    expect(await bot.resume("a")).toMatchObject({ status: "completed", output: "Sorry." });
-    expect(made).toBe(0);
-    const messages = await messagesOf("a");
-    expect(roles(messages)).toEqual(["user", "assistant", "tool", "assistant"]);
-    expect(results(messages)).toMatchObject([["pay-0", "error", expect.any(String)]]);
-  });
+  ] as const)(
+    "a reply that ended with %s is %s, and calls in it are never made",
+    async (finish, status) => {
+      let made = 0;
+      const model = script({ ...asks(["pay", {}]), finish }, "Sorry.");
+      const bot = on
+        .start()
+        .hold.agent({ name: "bot", model, tools: { pay: { mode: "once", run: () => ++made } } });
+      expect(await bot.run("a", "go")).toMatchObject({ status });
+      expect(made).toBe(0);
+      expect(await bot.resume("a")).toMatchObject({ status: "completed", output: "Sorry." });
+      expect(made).toBe(0);
+      const messages = await messagesOf("a");
+      expect(roles(messages)).toEqual(["user", "assistant", "tool", "assistant"]);
+      expect(results(messages)).toMatchObject([["pay-0", "error", expect.any(String)]]);
+    },
+  );
 
   test("a reply that paused is gone on with", async () => {
     const model = script({ content: "Let me", finish: "pause" }, "think.");
-    expect(await on.start().hold.agent({ name: "bot", model }).run("a", "go")).toMatchObject({ status: "completed", output: "think." });
-    expect(model.requests[1]?.messages.at(-1)).toMatchObject({ role: "assistant", content: "Let me" });
+    expect(await on.start().hold.agent({ name: "bot", model }).run("a", "go")).toMatchObject({
+      status: "completed",
+      output: "think.",
+    });
+    expect(model.requests[1]?.messages.at(-1)).toMatchObject({
+      role: "assistant",
+      content: "Let me",
+    });
   });
 
   test("a tool that does not exist, and arguments that are not JSON, are told to the model, and the run goes on", async () => {
-    const model = script(asks(["nothing", {}], ["look", "{not json"], ["look", ""], ["look", '{"a":1}']));
+    const model = script(
+      asks(["nothing", {}], ["look", "{not json"], ["look", ""], ["look", '{"a":1}']),
+    );
     const seen: unknown[] = [];
-    const tools = { look: { mode: "repeatable", run: (args: unknown) => (seen.push(args), "seen") } } as const;
-    expect(await on.start().hold.agent({ name: "bot", model, tools }).run("a", "go")).toMatchObject({ status: "completed" });
+    const tools = {
+      look: { mode: "repeatable", run: (args: unknown) => (seen.push(args), "seen") },
+    } as const;
+    expect(await on.start().hold.agent({ name: "bot", model, tools }).run("a", "go")).toMatchObject(
+      { status: "completed" },
+    );
     const told = results(await messagesOf("a"));
     expect(told).toEqual([
       ["nothing-0", "error", expect.stringContaining("look")],
@@ -177,8 +240,18 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     const made: unknown[] = [];
     const bot = on.start().hold.agent({
       name: "bot",
-      model: script(asks(["refund", { order: 1, sum: 5 }]), asks(["refund", { sum: 5, order: 1 }]), asks(["refund", { order: 1, sum: 6 }])),
-      tools: { refund: { mode: "keyed", key: ({ order }) => `refund:${order}`, run: (args) => (made.push(args), { no: made.length }) } },
+      model: script(
+        asks(["refund", { order: 1, sum: 5 }]),
+        asks(["refund", { sum: 5, order: 1 }]),
+        asks(["refund", { order: 1, sum: 6 }]),
+      ),
+      tools: {
+        refund: {
+          mode: "keyed",
+          key: ({ order }) => `refund:${order}`,
+          run: (args) => (made.push(args), { no: made.length }),
+        },
+      },
     });
     await bot.run("a", "go");
     expect(made).toEqual([{ order: 1, sum: 5 }]);
@@ -204,7 +277,13 @@ describe.each(stores)("the loop on $name", ({ address }) => {
           ["refund", { order: 2, sum: 6 }, "w"],
         ),
       ),
-      tools: { refund: { mode: "once", key: ({ order }) => `refund:${order}`, run: (args) => (made.push(args), args) } },
+      tools: {
+        refund: {
+          mode: "once",
+          key: ({ order }) => `refund:${order}`,
+          run: (args) => (made.push(args), args),
+        },
+      },
     });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     expect(made).toEqual([
@@ -241,7 +320,9 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     void agentOf(first.hold, true).run("a", "go");
     await inside.opened;
     first.kill();
-    expect(await agentOf(on.start().hold, false).run("a", "go")).toMatchObject({ status: "completed" });
+    expect(await agentOf(on.start().hold, false).run("a", "go")).toMatchObject({
+      status: "completed",
+    });
     expect(results(await messagesOf("a"))).toEqual([
       ["x", "ok", 1],
       ["y", "ok", 1],
@@ -279,14 +360,23 @@ describe.each(stores)("the loop on $name", ({ address }) => {
       },
     });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
-    expect(results(await messagesOf("a")).map(([, outcome]) => outcome)).toEqual(["error", "error"]);
+    expect(results(await messagesOf("a")).map(([, outcome]) => outcome)).toEqual([
+      "error",
+      "error",
+    ]);
   });
 
   test("parts, provider data and what a reply says of itself are kept verbatim, and given back to the model", async () => {
     const content: readonly Part[] = [
       { type: "reasoning", text: "hm", provider: { anthropic: { signature: "sig==" } } },
       { type: "text", text: "I look.", id: "t1" },
-      { type: "tool-call", callId: "c1", name: "look", input: { q: 1 }, provider: { openai: { itemId: "fc_1" } } },
+      {
+        type: "tool-call",
+        callId: "c1",
+        name: "look",
+        input: { q: 1 },
+        provider: { openai: { itemId: "fc_1" } },
+      },
       { type: "tool-call", callId: "c2", name: "web", input: { q: 2 }, by: "provider" },
       { type: "opaque", format: "x", value: [1, null] },
     ];
@@ -301,14 +391,24 @@ describe.each(stores)("the loop on $name", ({ address }) => {
       responseId: "r-1",
     };
     const model = script(reply);
-    const bot = on.start().hold.agent({ name: "bot", model, tools: { look: { mode: "repeatable", run: () => "seen" } } });
+    const bot = on.start().hold.agent({
+      name: "bot",
+      model,
+      tools: { look: { mode: "repeatable", run: () => "seen" } },
+    });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     const kept = (await messagesOf("a"))[1];
     expect(kept).toMatchObject({
       role: "assistant",
       content,
       provider: { openai: { id: "r" } },
-      reply: { finish: "tool-calls", rawFinish: "tool_use", model: "m-1", responseId: "r-1", usage: reply.usage },
+      reply: {
+        finish: "tool-calls",
+        rawFinish: "tool_use",
+        model: "m-1",
+        responseId: "r-1",
+        usage: reply.usage,
+      },
     });
     expect(kept?.content).toHaveLength(content.length);
     expect(model.requests[1]?.messages[1]).toEqual(kept);
@@ -319,7 +419,9 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     const bot = on.start().hold.agent({ name: "bot", model });
     await bot.run("a", [{ type: "text", text: "hello" }]);
     await bot.run("a", { role: "user", content: "again", name: "ana" });
-    expect(await bot.run("a", { role: "user", content: "again", name: "ana" })).toMatchObject({ replayed: true });
+    expect(await bot.run("a", { role: "user", content: "again", name: "ana" })).toMatchObject({
+      replayed: true,
+    });
     expect((await messagesOf("a")).filter(({ role }) => role === "user")).toMatchObject([
       { content: [{ type: "text", text: "hello" }] },
       { content: "again", name: "ana" },
@@ -328,9 +430,20 @@ describe.each(stores)("the loop on $name", ({ address }) => {
 
   test("usage is summed, over the whole session", async () => {
     const usage = { inputTokens: 10, outputTokens: 2, cacheReadTokens: 1, reasoningTokens: 5 };
-    const model = script({ ...asks(["look", {}]), usage }, { content: "x", usage }, { content: "y", usage: { inputTokens: 1 } });
-    const bot = on.start().hold.agent({ name: "bot", model, tools: { look: { mode: "repeatable", run: () => 1 } } });
-    expect((await bot.run("a", "go")).usage).toMatchObject({ inputTokens: 20, outputTokens: 4, cacheReadTokens: 2, reasoningTokens: 10 });
+    const model = script(
+      { ...asks(["look", {}]), usage },
+      { content: "x", usage },
+      { content: "y", usage: { inputTokens: 1 } },
+    );
+    const bot = on
+      .start()
+      .hold.agent({ name: "bot", model, tools: { look: { mode: "repeatable", run: () => 1 } } });
+    expect((await bot.run("a", "go")).usage).toMatchObject({
+      inputTokens: 20,
+      outputTokens: 4,
+      cacheReadTokens: 2,
+      reasoningTokens: 10,
+    });
     expect((await bot.run("a", "more")).usage).toMatchObject({ inputTokens: 21, outputTokens: 4 });
     expect((await bot.run("a", "more")).usage).toMatchObject({ inputTokens: 21, outputTokens: 4 });
   });
@@ -345,7 +458,8 @@ describe.each(stores)("the loop on $name", ({ address }) => {
       });
       const roles: string[] = [];
       void (async () => {
-        for await (const event of bot.stream(`s${diesAt}${done}`, "go")) if (event.type === "message") roles.push(event.message.role);
+        for await (const event of bot.stream(`s${diesAt}${done}`, "go"))
+          if (event.type === "message") roles.push(event.message.role);
       })();
       await process.died;
       await new Promise((resolve) => setImmediate(resolve));
@@ -373,16 +487,9 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     const events: AgentEvent[] = [];
     const stream = bot.stream("a", "go");
     for await (const event of stream) events.push(event);
-    expect(events.map((event) => (event.type === "delta" ? event.delta.delta : event.type))).toEqual([
-      "message",
-      "try 1",
-      "discard",
-      "try 2",
-      "discard",
-      "try 3",
-      "message",
-      "status",
-    ]);
+    expect(
+      events.map((event) => (event.type === "delta" ? event.delta.delta : event.type)),
+    ).toEqual(["message", "try 1", "discard", "try 2", "discard", "try 3", "message", "status"]);
     expect(await stream.result()).toMatchObject({ status: "completed", output: "try 3" });
   });
 
@@ -394,14 +501,25 @@ describe.each(stores)("the loop on $name", ({ address }) => {
       modelRetry: { attempts: 2, backoffMs: 1 },
       model: async () => {
         asked += 1;
-        if (broken) throw Object.assign(new Error("bad request"), { name: "APIError", status: 400, code: "invalid" });
+        if (broken)
+          throw Object.assign(new Error("bad request"), {
+            name: "APIError",
+            status: 400,
+            code: "invalid",
+          });
         return { content: "fine" };
       },
     });
     const failed = await bot.run("a", "go");
-    expect(failed).toMatchObject({ status: "failed", error: { name: "APIError", message: "bad request", code: "invalid" } });
+    expect(failed).toMatchObject({
+      status: "failed",
+      error: { name: "APIError", message: "bad request", code: "invalid" },
+    });
     expect(asked).toBe(1);
-    expect(await on.start().hold.sessions.get("a")).toMatchObject({ status: "failed", reason: "bad request" });
+    expect(await on.start().hold.sessions.get("a")).toMatchObject({
+      status: "failed",
+      reason: "bad request",
+    });
     broken = false;
     expect(await bot.resume("a")).toMatchObject({ status: "completed", output: "fine" });
   });
@@ -424,7 +542,10 @@ describe.each(stores)("the loop on $name", ({ address }) => {
         tools: { look: { mode: "repeatable", run: () => 1 } },
       });
       const result = await bot.run(`s${i}`, "go");
-      expect([i, result]).toMatchObject([i, { status: "failed", error: { message: expect.any(String) } }]);
+      expect([i, result]).toMatchObject([
+        i,
+        { status: "failed", error: { message: expect.any(String) } },
+      ]);
     }
   });
 
@@ -468,10 +589,15 @@ describe.each(stores)("the loop on $name", ({ address }) => {
 
   test("a view changes what the model sees, and nothing else", async () => {
     const model = script("one", "two");
-    const bot = on.start().hold.agent({ name: "bot", model, view: (messages) => messages.slice(-1) });
+    const bot = on
+      .start()
+      .hold.agent({ name: "bot", model, view: (messages) => messages.slice(-1) });
     await bot.run("a", "first");
     await bot.run("a", "second");
-    expect(model.requests.map(({ messages }) => messages.map(({ content }) => content))).toEqual([["first"], ["second"]]);
+    expect(model.requests.map(({ messages }) => messages.map(({ content }) => content))).toEqual([
+      ["first"],
+      ["second"],
+    ]);
     expect(await messagesOf("a")).toHaveLength(4);
   });
 
@@ -481,7 +607,12 @@ describe.each(stores)("the loop on $name", ({ address }) => {
       name: "bot",
       model,
       tools: {
-        look: { mode: "once", key: () => "k", run: () => ({ pages: 3 }), toModel: ({ pages }) => `${pages} pages` },
+        look: {
+          mode: "once",
+          key: () => "k",
+          run: () => ({ pages: 3 }),
+          toModel: ({ pages }) => `${pages} pages`,
+        },
       },
     });
     await bot.run("a", "go");
@@ -502,7 +633,16 @@ describe.each(stores)("the loop on $name", ({ address }) => {
         look: {
           mode: "repeatable",
           run: (args, { key, callId, attempt, context, session, signal }) => {
-            seen.push([args, typeof key, callId, attempt, context, session.messages.length, session.tags, signal.aborted]);
+            seen.push([
+              args,
+              typeof key,
+              callId,
+              attempt,
+              context,
+              session.messages.length,
+              session.tags,
+              signal.aborted,
+            ]);
             return null;
           },
         },
@@ -527,7 +667,11 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     const events: AgentEvent[] = [];
     for await (const event of bot.stream("a", "go")) events.push(event);
     const short = events.map((event) =>
-      event.type === "message" ? event.message.role : event.type === "tool" ? `${event.name} ${event.state}` : event.type,
+      event.type === "message"
+        ? event.message.role
+        : event.type === "tool"
+          ? `${event.name} ${event.state}`
+          : event.type,
     );
     expect(short.toSorted()).toEqual(
       [
@@ -546,7 +690,8 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     );
     expect(events.at(-1)).toMatchObject({ type: "status", status: "completed" });
     for (const event of events)
-      if (event.type !== "delta" && event.type !== "data" && event.type !== "discard") expect(event.cursor).toBeTruthy();
+      if (event.type !== "delta" && event.type !== "data" && event.type !== "discard")
+        expect(event.cursor).toBeTruthy();
   });
 
   test("unknown options, agents without a model, and tools that contradict themselves are refused", async () => {
@@ -573,8 +718,12 @@ describe.each(stores)("the loop on $name", ({ address }) => {
         expect.objectContaining({ message: expect.any(String), name: "HoldfastError" }),
       );
     const bot = hold.agent({ name: "bot", model });
-    await expect(bot.run("a", "go", { ifBusy: "maybe" } as never)).rejects.toMatchObject(coded("INVALID_OPTION"));
-    await expect(bot.run("a", "go", { nonsense: 1 } as never)).rejects.toMatchObject(coded("INVALID_OPTION"));
+    await expect(bot.run("a", "go", { ifBusy: "maybe" } as never)).rejects.toMatchObject(
+      coded("INVALID_OPTION"),
+    );
+    await expect(bot.run("a", "go", { nonsense: 1 } as never)).rejects.toMatchObject(
+      coded("INVALID_OPTION"),
+    );
     await expect(bot.resume("nobody")).rejects.toMatchObject(coded("NOT_FOUND"));
     await (await hold.session("by hand", { agent: "bot" })).close();
     await expect(bot.resume("by hand")).rejects.toMatchObject(coded("BAD_STATUS"));

@@ -1,7 +1,16 @@
-/** People and the outside: approving, denying, settling, and signals that a tool waits for. None of it needs the lease. */
+/**
+ * People and the outside: approving, denying, settling, and signals that a tool waits for. None of
+ * it needs the lease.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { type Holdfast, type Message, partsOf, type RunResult, type ToolResultPart } from "../../../src/index.js";
+import {
+  type Holdfast,
+  type Message,
+  partsOf,
+  type RunResult,
+  type ToolResultPart,
+} from "../../../src/index.js";
 import { errorOf } from "../../support/error-of.js";
 import { asks, coded, door, Processes, script } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
@@ -12,7 +21,9 @@ const results = (messages: readonly Message[]) =>
     .flatMap((message) => partsOf(message) as readonly ToolResultPart[])
     .map(({ name, outcome, output }) => [name, outcome, output]);
 const pendingIn = (result: RunResult) =>
-  result.status === "waiting" || result.status === "in-doubt" ? result.pending : expect.fail(result.status);
+  result.status === "waiting" || result.status === "in-doubt"
+    ? result.pending
+    : expect.fail(result.status);
 const firstIn = (result: RunResult) => pendingIn(result)[0]?.effectId as string;
 
 describe.each(stores)("people on $name", ({ address }) => {
@@ -94,10 +105,18 @@ describe.each(stores)("people on $name", ({ address }) => {
 
   test("a function decides by the arguments; one that throws, or answers nonsense, asks", async () => {
     const { hold } = on.start();
-    expect(await payer(hold, ({ sum }: { sum: number }) => sum > 100).bot.run("a", "go")).toMatchObject({ status: "completed" });
-    expect(await payer(hold, async ({ sum }: { sum: number }) => sum > 1).bot.run("b", "go")).toMatchObject({ status: "waiting" });
-    expect(await payer(hold, () => Promise.reject(new Error("no rules"))).bot.run("c", "go")).toMatchObject({ status: "waiting" });
-    expect(await payer(hold, () => undefined).bot.run("d", "go")).toMatchObject({ status: "waiting" });
+    expect(
+      await payer(hold, ({ sum }: { sum: number }) => sum > 100).bot.run("a", "go"),
+    ).toMatchObject({ status: "completed" });
+    expect(
+      await payer(hold, async ({ sum }: { sum: number }) => sum > 1).bot.run("b", "go"),
+    ).toMatchObject({ status: "waiting" });
+    expect(
+      await payer(hold, () => Promise.reject(new Error("no rules"))).bot.run("c", "go"),
+    ).toMatchObject({ status: "waiting" });
+    expect(await payer(hold, () => undefined).bot.run("d", "go")).toMatchObject({
+      status: "waiting",
+    });
   });
 
   test("siblings of a call that waits are made meanwhile, and not again", async () => {
@@ -129,7 +148,9 @@ describe.each(stores)("people on $name", ({ address }) => {
     });
     const [first, second] = pendingIn(await bot.run("a", "go"));
     await hold.effects.approve(second?.effectId as string);
-    expect(pendingIn(await bot.run("a", "go")).map(({ effectId }) => effectId)).toEqual([first?.effectId]);
+    expect(pendingIn(await bot.run("a", "go")).map(({ effectId }) => effectId)).toEqual([
+      first?.effectId,
+    ]);
     await hold.effects.deny(first?.effectId as string, { reason: "no" });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     expect(await resultsOf("a")).toEqual([
@@ -190,19 +211,33 @@ describe.each(stores)("people on $name", ({ address }) => {
     const { effect } = await doubtful(hold, "b");
     for (const nobody of ["nobody", `${id}9`, "x-1.1"]) {
       await expect(hold.effects.approve(nobody)).rejects.toMatchObject(coded("NOT_FOUND"));
-      await expect(hold.effects.settle(nobody, { retry: true })).rejects.toMatchObject(coded("NOT_FOUND"));
+      await expect(hold.effects.settle(nobody, { retry: true })).rejects.toMatchObject(
+        coded("NOT_FOUND"),
+      );
     }
     await expect(hold.effects.approve("")).rejects.toMatchObject({ name: "HoldfastError" });
     await expect(hold.effects.approve(effect)).rejects.toMatchObject(coded("BAD_STATUS"));
-    await expect(hold.effects.deny(effect, { reason: "no" })).rejects.toMatchObject(coded("BAD_STATUS"));
-    await expect(hold.effects.settle(id, { by: "ana" } as never)).rejects.toMatchObject(coded("INVALID_OPTION"));
-    await expect(hold.effects.settle(id, { result: 1, error: "x" } as never)).rejects.toMatchObject(coded("INVALID_OPTION"));
-    await expect(hold.effects.settle(id, { result: new Date() } as never)).rejects.toMatchObject(coded("INVALID_VALUE"));
-    await expect(hold.effects.deny(id, {} as never)).rejects.toMatchObject({ name: "HoldfastError" });
+    await expect(hold.effects.deny(effect, { reason: "no" })).rejects.toMatchObject(
+      coded("BAD_STATUS"),
+    );
+    await expect(hold.effects.settle(id, { by: "ana" } as never)).rejects.toMatchObject(
+      coded("INVALID_OPTION"),
+    );
+    await expect(hold.effects.settle(id, { result: 1, error: "x" } as never)).rejects.toMatchObject(
+      coded("INVALID_OPTION"),
+    );
+    await expect(hold.effects.settle(id, { result: new Date() } as never)).rejects.toMatchObject(
+      coded("INVALID_VALUE"),
+    );
+    await expect(hold.effects.deny(id, {} as never)).rejects.toMatchObject({
+      name: "HoldfastError",
+    });
     await hold.effects.approve(id);
     // The same again is the same decision.
     await hold.effects.approve(id);
-    await expect(hold.effects.deny(id, { reason: "too late" })).rejects.toMatchObject(coded("CONFLICT"));
+    await expect(hold.effects.deny(id, { reason: "too late" })).rejects.toMatchObject(
+      coded("CONFLICT"),
+    );
     await bot.run("a", "go");
     const over = await errorOf(() => hold.effects.approve(id));
     expect(over).toMatchObject(coded("NOT_FOUND"));
@@ -221,20 +256,30 @@ describe.each(stores)("people on $name", ({ address }) => {
     const seen: string[] = [];
     let cursor: string | undefined;
     do {
-      const page = await hold.effects.list({ status: "waiting", limit: 2, ...(cursor !== undefined && { cursor }) });
+      const page = await hold.effects.list({
+        status: "waiting",
+        limit: 2,
+        ...(cursor !== undefined && { cursor }),
+      });
       expect(page.items.length).toBeLessThanOrEqual(3);
       seen.push(...page.items.map(({ sessionId }) => sessionId));
       cursor = page.next;
     } while (cursor !== undefined);
     expect(seen).toEqual(["p3", "p2", "p1", "t2", "t2", "t1", "t1"]);
-    expect((await hold.effects.list({ status: "waiting", agent: "payer" })).items.map(({ sessionId }) => sessionId)).toEqual([
-      "p3",
-      "p2",
-      "p1",
-    ]);
-    expect((await hold.effects.list({ status: "in-doubt" })).items.map(({ sessionId }) => sessionId)).toEqual(["d1"]);
-    await expect(hold.effects.list({ status: "done" } as never)).rejects.toMatchObject(coded("INVALID_OPTION"));
-    await expect(hold.effects.list({ status: "waiting", cursor: "x" })).rejects.toMatchObject(coded("INVALID_OPTION"));
+    expect(
+      (await hold.effects.list({ status: "waiting", agent: "payer" })).items.map(
+        ({ sessionId }) => sessionId,
+      ),
+    ).toEqual(["p3", "p2", "p1"]);
+    expect(
+      (await hold.effects.list({ status: "in-doubt" })).items.map(({ sessionId }) => sessionId),
+    ).toEqual(["d1"]);
+    await expect(hold.effects.list({ status: "done" } as never)).rejects.toMatchObject(
+      coded("INVALID_OPTION"),
+    );
+    await expect(hold.effects.list({ status: "waiting", cursor: "x" })).rejects.toMatchObject(
+      coded("INVALID_OPTION"),
+    );
   });
 
   test("a session may be in doubt and wait: both lists show it, and in-doubt is its status", async () => {
@@ -247,7 +292,10 @@ describe.each(stores)("people on $name", ({ address }) => {
         mail: { mode: "once", run: () => Promise.reject(new Error("reset")) },
       },
     });
-    expect(await bot.run("a", "go")).toMatchObject({ status: "in-doubt", pending: [{ tool: "pay" }, { tool: "mail" }] });
+    expect(await bot.run("a", "go")).toMatchObject({
+      status: "in-doubt",
+      pending: [{ tool: "pay" }, { tool: "mail" }],
+    });
     const [waiting] = (await hold.effects.list({ status: "waiting" })).items;
     const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
     expect([waiting?.tool, doubt?.tool]).toEqual(["pay", "mail"]);
@@ -264,7 +312,10 @@ describe.each(stores)("people on $name", ({ address }) => {
     const bot = first.hold.agent({
       name: "bot",
       model: script(asks(["pay", {}], ["slow", {}])),
-      tools: { pay: { mode: "once", approval: true, run: () => "paid" }, slow: { mode: "once", run: () => gate.opened } },
+      tools: {
+        pay: { mode: "once", approval: true, run: () => "paid" },
+        slow: { mode: "once", run: () => gate.opened },
+      },
     });
     const run = bot.run("a", "go");
     const { hold } = on.start();
@@ -280,12 +331,19 @@ describe.each(stores)("people on $name", ({ address }) => {
     await hold.effects.approve(id, { by: "ana" });
     gate.open("done");
     const result = await run;
-    expect(result.status === "completed" ? result : await bot.run("a", "go")).toMatchObject({ status: "completed" });
+    expect(result.status === "completed" ? result : await bot.run("a", "go")).toMatchObject({
+      status: "completed",
+    });
   });
 
   // ---- signals
 
-  const waiter = (hold: Holdfast, o: object = {}, seen: unknown[] = [], mode: "repeatable" | "keyed" = "repeatable") =>
+  const waiter = (
+    hold: Holdfast,
+    o: object = {},
+    seen: unknown[] = [],
+    mode: "repeatable" | "keyed" = "repeatable",
+  ) =>
     hold.agent({
       name: "waiter",
       model: script(asks(["ask", {}])),
@@ -312,7 +370,9 @@ describe.each(stores)("people on $name", ({ address }) => {
       await hold.signal("a", "other", 0);
       expect(await waiter(hold, {}, [], mode).run("a", "go")).toMatchObject({ status: "waiting" });
       await hold.signal("a", "reply", { yes: true });
-      expect(await waiter(on.start().hold, {}, [], mode).run("a", "go")).toMatchObject({ status: "completed" });
+      expect(await waiter(on.start().hold, {}, [], mode).run("a", "go")).toMatchObject({
+        status: "completed",
+      });
       expect(await resultsOf("a")).toEqual([["ask", "ok", { yes: true }]]);
     },
   );
@@ -332,7 +392,12 @@ describe.each(stores)("people on $name", ({ address }) => {
     const twice = hold.agent({
       name: "twice",
       model: script(asks(["ask", {}])),
-      tools: { ask: { mode: "repeatable", run: async (_args, { wait }) => [await wait("n"), await wait("n")] as never } },
+      tools: {
+        ask: {
+          mode: "repeatable",
+          run: async (_args, { wait }) => [await wait("n"), await wait("n")] as never,
+        },
+      },
     });
     await twice.run("a", "go");
     await hold.signal("a", "n", 1, { key: "k1" });
@@ -420,7 +485,9 @@ describe.each(stores)("people on $name", ({ address }) => {
     await expect(hold.signal("nobody", "reply", 1)).rejects.toMatchObject(coded("NOT_FOUND"));
     await (await hold.session("a")).close();
     await expect(hold.signal("a", "", 1)).rejects.toMatchObject({ name: "HoldfastError" });
-    await expect(hold.signal("a", "reply", new Date() as never)).rejects.toMatchObject(coded("INVALID_VALUE"));
+    await expect(hold.signal("a", "reply", new Date() as never)).rejects.toMatchObject(
+      coded("INVALID_VALUE"),
+    );
   });
 
   test("a session that waits can be moved to another store, and goes on there", async () => {
@@ -434,7 +501,10 @@ describe.each(stores)("people on $name", ({ address }) => {
           pay: { mode: "once", key: () => "pay", approval: true, run: ({ big }) => big.length },
           ask: {
             mode: "keyed",
-            run: async (_args, { wait }) => [(await wait("a", { timeoutMs: 1_000 })) ?? null, (await wait("b")) ?? null],
+            run: async (_args, { wait }) => [
+              (await wait("a", { timeoutMs: 1_000 })) ?? null,
+              (await wait("b")) ?? null,
+            ],
           },
           look: { mode: "repeatable", run: () => "y".repeat(10_000) },
         },
@@ -443,13 +513,20 @@ describe.each(stores)("people on $name", ({ address }) => {
     await agentOf(hold).run("a", "go");
     now += 1_000;
     const [pay, ask] = pendingIn(await agentOf(hold).run("a", "go"));
-    expect([pay?.waitsFor, ask?.waitsFor]).toMatchObject([{ for: "approval" }, { for: "signal", name: "b" }]);
+    expect([pay?.waitsFor, ask?.waitsFor]).toMatchObject([
+      { for: "approval" },
+      { for: "signal", name: "b" },
+    ]);
     const rows: string[] = [];
     for await (const row of hold.export({ session: "a" })) rows.push(row);
     const elsewhere = await Processes.on(address());
     const there = elsewhere.start({ clock }).hold;
-    expect((await there.import(rows, { moved: true })).sessions).toMatchObject([{ id: "a", outcome: "imported" }]);
-    expect((await there.effects.list({ status: "waiting" })).items.map(({ tool }) => tool)).toEqual(["pay", "ask"]);
+    expect((await there.import(rows, { moved: true })).sessions).toMatchObject([
+      { id: "a", outcome: "imported" },
+    ]);
+    expect((await there.effects.list({ status: "waiting" })).items.map(({ tool }) => tool)).toEqual(
+      ["pay", "ask"],
+    );
     await there.effects.approve(pay?.effectId as string);
     await there.signal("a", "b", 7);
     expect(await agentOf(there).resume("a")).toMatchObject({ status: "completed" });

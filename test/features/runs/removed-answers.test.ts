@@ -1,4 +1,7 @@
-/** D6: the answer of a call is taken out of the transcript. The call has been made, and is not made again. */
+/**
+ * D6: the answer of a call is taken out of the transcript. The call has been made, and is not made
+ * again.
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import { type Holdfast, transcriptVersion } from "../../../src/index.js";
 import { errorOf } from "../../support/error-of.js";
@@ -29,15 +32,22 @@ describe.each(stores)("on $name", ({ address }) => {
     const made: string[] = [];
     /** An agent whose turn fails after its call was made, and one that is asked to go on. */
     const clerk = (hold: Holdfast, ...lines: readonly Scripted[]) =>
-      hold.agent({ name: "clerk", model: script(...lines), tools: { pay: { mode, run: () => made.push("paid") } } });
+      hold.agent({
+        name: "clerk",
+        model: script(...lines),
+        tools: { pay: { mode, run: () => made.push("paid") } },
+      });
     const first = on.start();
-    expect(await clerk(first.hold, asks(["pay", {}]), failsOnce()).run("s", "Pay.")).toMatchObject({ status: "failed" });
+    expect(await clerk(first.hold, asks(["pay", {}]), failsOnce()).run("s", "Pay.")).toMatchObject({
+      status: "failed",
+    });
     expect(made).toHaveLength(1);
 
     // From outside a run it is refused.
     const { messages } = await first.hold.sessions.state("s");
     const version = transcriptVersion(messages);
-    const torn = () => first.hold.sessions.replace("s", [], { version, from: messages.at(-1)?.id as string });
+    const torn = () =>
+      first.hold.sessions.replace("s", [], { version, from: messages.at(-1)?.id as string });
     expect(await errorOf(torn)).toMatchObject({ code: "INVALID_VALUE" });
 
     // By hand it is taken out, and the process dies.
@@ -49,8 +59,13 @@ describe.each(stores)("on $name", ({ address }) => {
     expect(await answersIn(hold)).toEqual([]);
     const { id } = (await hold.checkpoints.latest("s")) ?? {};
     await hold.fork(id as string, { id: "fork" });
-    expect(await clerk(hold, asks(["pay", {}]), "Done.").resume("fork")).toMatchObject({ status: "completed" });
-    expect(await clerk(hold, asks(["pay", {}]), "Done.").resume("s")).toMatchObject({ status: "completed", output: "Done." });
+    expect(await clerk(hold, asks(["pay", {}]), "Done.").resume("fork")).toMatchObject({
+      status: "completed",
+    });
+    expect(await clerk(hold, asks(["pay", {}]), "Done.").resume("s")).toMatchObject({
+      status: "completed",
+      output: "Done.",
+    });
     expect(made).toHaveLength(1);
     expect(await answersIn(hold)).toEqual([expect.stringContaining("it was made before")]);
   });
@@ -60,46 +75,63 @@ describe.each(stores)("on $name", ({ address }) => {
     const { hold } = on.start();
     const made: string[] = [];
     const model = script(asks(["pay", {}]), failsOnce());
-    const agent = hold.agent({ name: "clerk", model, tools: { pay: { mode: "once", run: () => made.push("paid") } } });
+    const agent = hold.agent({
+      name: "clerk",
+      model,
+      tools: { pay: { mode: "once", run: () => made.push("paid") } },
+    });
     await agent.run("s", "Pay.");
     const session = await hold.session("s");
     session.splice("messages", 2, 1);
     await session.checkpoint();
     await session.close();
-    expect(await agent.run("s", "And now?", { ifBusy: "interrupt" })).toMatchObject({ status: "completed", output: "Done." });
+    expect(await agent.run("s", "And now?", { ifBusy: "interrupt" })).toMatchObject({
+      status: "completed",
+      output: "Done.",
+    });
     expect(made).toHaveLength(1);
     expect(await answersIn(hold)).toEqual([expect.stringContaining("it was made before")]);
   });
 });
 
-test.each(["once", "keyed"] as const)("the reply of a %s call in which a process was killed cannot be removed", async (mode) => {
-  on = await Processes.on("memory:");
-  const first = on.start();
-  let made = 0;
-  const inside = door();
-  const clerk = (hold: Holdfast, run: () => unknown) =>
-    hold.agent({ name: "clerk", model: script(asks(["pay", {}]), "Done."), tools: { pay: { mode, run } } });
-  const pays = async () => {
-    made += 1;
-    inside.open();
-    await new Promise(() => {});
-  };
-  void clerk(first.hold, pays)
-    .run("s", "Pay.")
-    .catch(() => {});
-  await inside.opened;
-  first.kill();
-  const { hold } = on.start();
-  const session = await hold.session("s");
-  for (const edit of [
-    () => session.splice("messages", 1, 1),
-    () => session.splice("messages", 0, 2),
-    () => session.save({ messages: [{ role: "user", content: "Pay." }] }),
-  ])
-    expect(await errorOf(edit)).toMatchObject({ code: "BAD_STATUS", details: { effectId: expect.any(String) } });
-  await session.close({ discard: true });
-  expect(made).toBe(1);
-});
+test.each(["once", "keyed"] as const)(
+  "the reply of a %s call in which a process was killed cannot be removed",
+  async (mode) => {
+    on = await Processes.on("memory:");
+    const first = on.start();
+    let made = 0;
+    const inside = door();
+    const clerk = (hold: Holdfast, run: () => unknown) =>
+      hold.agent({
+        name: "clerk",
+        model: script(asks(["pay", {}]), "Done."),
+        tools: { pay: { mode, run } },
+      });
+    const pays = async () => {
+      made += 1;
+      inside.open();
+      await new Promise(() => {});
+    };
+    void clerk(first.hold, pays)
+      .run("s", "Pay.")
+      .catch(() => {});
+    await inside.opened;
+    first.kill();
+    const { hold } = on.start();
+    const session = await hold.session("s");
+    for (const edit of [
+      () => session.splice("messages", 1, 1),
+      () => session.splice("messages", 0, 2),
+      () => session.save({ messages: [{ role: "user", content: "Pay." }] }),
+    ])
+      expect(await errorOf(edit)).toMatchObject({
+        code: "BAD_STATUS",
+        details: { effectId: expect.any(String) },
+      });
+    await session.close({ discard: true });
+    expect(made).toBe(1);
+  },
+);
 
 test("a reply with a call that is not over cannot be removed, and the agent goes on with it", async () => {
   on = await Processes.on("memory:");
@@ -110,12 +142,16 @@ test("a reply with a call that is not over cannot be removed, and the agent goes
     model: script(asks(["pay", {}]), "Done."),
     tools: { pay: { mode: "once", approval: true, run: () => made.push("paid") } },
   });
-  const { pending = [] } = (await agent.run("s", "Pay.")) as { pending?: readonly { readonly effectId: string }[] };
+  const { pending = [] } = (await agent.run("s", "Pay.")) as {
+    pending?: readonly { readonly effectId: string }[];
+  };
   const effectId = pending[0]?.effectId as string;
   const session = await hold.session("s");
   const refusal = { code: "BAD_STATUS", details: { effectId } };
   expect(await errorOf(() => session.splice("messages", 1, 1))).toMatchObject(refusal);
-  expect(await errorOf(() => session.save({ messages: [{ role: "user", content: "Other." }] }))).toMatchObject(refusal);
+  expect(
+    await errorOf(() => session.save({ messages: [{ role: "user", content: "Other." }] })),
+  ).toMatchObject(refusal);
   // What stands before it may change.
   session.splice("messages", 0, 1, { role: "user", content: "Pay, please." });
   await session.checkpoint();
@@ -133,7 +169,9 @@ test("a reply whose call was denied after a cancel may go, and nothing of it is 
     model: script(asks(["pay", {}]), "Done."),
     tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
   });
-  const { pending = [] } = (await agent.run("s", "Pay.")) as { pending?: readonly { readonly effectId: string }[] };
+  const { pending = [] } = (await agent.run("s", "Pay.")) as {
+    pending?: readonly { readonly effectId: string }[];
+  };
   await hold.cancel("s");
   await hold.effects.deny(pending[0]?.effectId as string, { reason: "no" });
   const session = await hold.session("s");
@@ -141,6 +179,8 @@ test("a reply whose call was denied after a cancel may go, and nothing of it is 
   await session.checkpoint();
   expect(await session.unfinished()).toEqual([]);
   await session.close();
-  expect(await hold.sessions.append("s", [{ role: "user", content: "And?" }])).toMatchObject({ taken: true });
+  expect(await hold.sessions.append("s", [{ role: "user", content: "And?" }])).toMatchObject({
+    taken: true,
+  });
   expect(await hold.verify()).toMatchObject({ ok: true });
 });

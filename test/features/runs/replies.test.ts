@@ -1,4 +1,7 @@
-/** Replies of models: those of another shape fail the turn with the name that is wrong, and arguments that cannot be used go back to the model. */
+/**
+ * Replies of models: those of another shape fail the turn with the name that is wrong, and
+ * arguments that cannot be used go back to the model.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { toFormat } from "../../../src/formats/transcript.js";
@@ -31,19 +34,43 @@ describe("replies of another shape", () => {
     [{ content: "hi", colour: "red" }, "reply.colour", "responseId"],
     [{ content: "hi", colour: "red", tool_calls: [] }, "reply.tool_calls", "colour"],
     [{ content: "hi", usage: { prompt_tokens: 3 } }, "reply.usage.prompt_tokens", "inputTokens"],
-    [{ content: "hi", usage: { inputTokens: "60" } }, "reply.usage.inputTokens", "a number from 0 on"],
-    [{ content: "hi", usage: { outputTokens: -60 } }, "reply.usage.outputTokens", "a number from 0 on"],
+    [
+      { content: "hi", usage: { inputTokens: "60" } },
+      "reply.usage.inputTokens",
+      "a number from 0 on",
+    ],
+    [
+      { content: "hi", usage: { outputTokens: -60 } },
+      "reply.usage.outputTokens",
+      "a number from 0 on",
+    ],
     [{ content: "hi", finish: "end_turn" }, "reply.finish", "tool-calls"],
     [{ content: "", toolCalls: [null] }, "reply.toolCalls[0]", "null"],
     [{ content: "", toolCalls: { 0: call } }, "reply.toolCalls", "a list"],
-    [{ content: "", toolCalls: [call, { id: "2", function: { name: "act" } }] }, "reply.toolCalls[1].function", "arguments"],
+    [
+      { content: "", toolCalls: [call, { id: "2", function: { name: "act" } }] },
+      "reply.toolCalls[1].function",
+      "arguments",
+    ],
     [{ content: "", toolCalls: [{ ...call, args: {} }] }, "reply.toolCalls[0].args", "arguments"],
     [{ content: "", toolCalls: [{ id: "1", name: "act" }] }, "reply.toolCalls[0].arguments", "{}"],
-    [{ content: "", toolCalls: [{ id: 1, name: "act", arguments: {} }] }, "reply.toolCalls[0].id", "number"],
+    [
+      { content: "", toolCalls: [{ id: 1, name: "act", arguments: {} }] },
+      "reply.toolCalls[0].id",
+      "number",
+    ],
     [{ content: [null] }, "reply.content[0]", "null"],
     [{ content: ["hi"] }, "reply.content[0]", "string"],
-    [{ content: [text("a"), { type: "text", text: "b", cache_control: {} }] }, "reply.content[1].cache_control", "provider"],
-    [{ content: [{ type: "tool-call", callId: "1", name: "act", input: {}, args: {} }] }, "reply.content[0].args", "input"],
+    [
+      { content: [text("a"), { type: "text", text: "b", cache_control: {} }] },
+      "reply.content[1].cache_control",
+      "provider",
+    ],
+    [
+      { content: [{ type: "tool-call", callId: "1", name: "act", input: {}, args: {} }] },
+      "reply.content[0].args",
+      "input",
+    ],
     [{ content: [{ type: "tool_use", id: "1" }] }, "reply.content[0].type", "tool-call"],
     [{ content: 3 }, "reply.content", "number"],
     [{}, "reply.content", "undefined"],
@@ -59,7 +86,11 @@ describe("replies of another shape", () => {
       asked += 1;
       return reply as ModelReply;
     };
-    const bot = hold.agent({ name: "bot", model, tools: { act: { mode: "once", run: () => (made += 1) } } });
+    const bot = hold.agent({
+      name: "bot",
+      model,
+      tools: { act: { mode: "once", run: () => (made += 1) } },
+    });
     const result = await bot.run("a", "go");
     expect(result).toMatchObject({ status: "failed", error: { code: "INVALID_VALUE" } });
     const { message } = (result as Extract<typeof result, { status: "failed" }>).error;
@@ -71,7 +102,10 @@ describe("replies of another shape", () => {
 
   test("fields that are undefined are absent, and all that a reply may have is taken", async () => {
     const reply = {
-      content: [text("hi"), { type: "reasoning", text: "hm", id: "r", provider: { some: { signed: "x" } } }],
+      content: [
+        text("hi"),
+        { type: "reasoning", text: "hm", id: "r", provider: { some: { signed: "x" } } },
+      ],
       toolCalls: undefined,
       tool_calls: undefined,
       finish: "stop",
@@ -91,7 +125,11 @@ describe("arguments that cannot be used", () => {
   async function called(args: unknown) {
     const made: unknown[] = [];
     const model = script(asks(["act", args]), "done");
-    const bot = hold.agent({ name: "bot", model, tools: { act: { mode: "once", run: (given) => made.push(given) } } });
+    const bot = hold.agent({
+      name: "bot",
+      model,
+      tools: { act: { mode: "once", run: (given) => made.push(given) } },
+    });
     const result = await bot.run("a", "go");
     expect(result).toMatchObject({ status: "completed", output: "done" });
     const messages = (await hold.sessions.state("a"))?.messages ?? [];
@@ -100,7 +138,9 @@ describe("arguments that cannot be used", () => {
     );
     // The next request shows each provider arguments that it takes.
     const anthropic = toFormat("anthropic", messages);
-    expect(JSON.stringify(anthropic.messages)).toMatch(/"type":"tool_use","id":"act-0","name":"act","input":[{[]/);
+    expect(JSON.stringify(anthropic.messages)).toMatch(
+      /"type":"tool_use","id":"act-0","name":"act","input":[{[]/,
+    );
     expect((await hold.verify()).ok).toBe(true);
     return { made, told: String((told[0] as ToolResultPart).output), messages };
   }
@@ -121,17 +161,24 @@ describe("arguments that cannot be used", () => {
     ["65 MiB", `"${"x".repeat(65 * 1024 * 1024)}"`, /larger than 64 MiB/],
   ];
 
-  test.each(unusable)("%s goes back to the model, and the tool is not run", async (_what, args, says) => {
-    const { made, told } = await called(args);
-    expect(made).toEqual([]);
-    expect(told).toMatch(says);
-    expect(told).toContain('"act"');
-    expect(told.length).toBeLessThan(2_000);
-  });
+  test.each(unusable)(
+    "%s goes back to the model, and the tool is not run",
+    async (_what, args, says) => {
+      const { made, told } = await called(args);
+      expect(made).toEqual([]);
+      expect(told).toMatch(says);
+      expect(told).toContain('"act"');
+      expect(told.length).toBeLessThan(2_000);
+    },
+  );
 
   const usable: readonly (readonly [what: string, args: unknown, seen: unknown])[] = [
     ["no text", "", {}],
-    ["numbers that are exact", '{"order":9007199254740991, "n": 1.5e300}', { order: 9007199254740991, n: 1.5e300 }],
+    [
+      "numbers that are exact",
+      '{"order":9007199254740991, "n": 1.5e300}',
+      { order: 9007199254740991, n: 1.5e300 },
+    ],
     ["digits in a string", '{"order":"9007199254740993"}', { order: "9007199254740993" }],
     ["escapes of a whole character", '{"to":"\\ud83d\\ude00"}', { to: "😀" }],
     ["400 levels", nested(400), JSON.parse(nested(400))],
@@ -169,8 +216,18 @@ describe("arguments that cannot be used", () => {
     const made: unknown[] = [];
     const bot = hold.agent({
       name: "bot",
-      model: script(asks(["act", '{"order":9007199254740993}', "1"]), asks(["act", '{"order":"9007199254740993"}', "2"]), "done"),
-      tools: { act: { mode: "once", input: z.object({ order: z.union([z.number(), z.string()]) }), run: (given) => made.push(given) } },
+      model: script(
+        asks(["act", '{"order":9007199254740993}', "1"]),
+        asks(["act", '{"order":"9007199254740993"}', "2"]),
+        "done",
+      ),
+      tools: {
+        act: {
+          mode: "once",
+          input: z.object({ order: z.union([z.number(), z.string()]) }),
+          run: (given) => made.push(given),
+        },
+      },
     });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed", output: "done" });
     expect(made).toEqual([{ order: "9007199254740993" }]);
@@ -181,6 +238,9 @@ test("an output with a number that JSON.parse would change does not fit, and the
   const model = script('{"order":9007199254740993}', '{"order":"9007199254740993"}');
   const output = z.object({ order: z.union([z.number(), z.string()]) });
   const bot = hold.agent({ name: "bot", model, output });
-  expect(await bot.run("a", "go")).toMatchObject({ status: "completed", output: { order: "9007199254740993" } });
+  expect(await bot.run("a", "go")).toMatchObject({
+    status: "completed",
+    output: { order: "9007199254740993" },
+  });
   expect(model.requests[1]?.messages.at(-1)?.content).toMatch(/order.*string/);
 });

@@ -3,14 +3,26 @@ import { type } from "arktype";
 import * as v from "valibot";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { type InputSchema, type Json, type Message, partsOf, type ToolResultPart } from "../../../src/index.js";
+import {
+  type InputSchema,
+  type Json,
+  type Message,
+  partsOf,
+  type ToolResultPart,
+} from "../../../src/index.js";
 import { asks, coded, door, Processes, script } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
 
 const results = (messages: readonly Message[]) =>
-  messages.filter(({ role }) => role === "tool").flatMap((message) => partsOf(message) as readonly ToolResultPart[]);
+  messages
+    .filter(({ role }) => role === "tool")
+    .flatMap((message) => partsOf(message) as readonly ToolResultPart[]);
 
-const jsonSchema = { type: "object", properties: { n: { type: "integer", minimum: 1 } }, required: ["n"] } as const;
+const jsonSchema = {
+  type: "object",
+  properties: { n: { type: "integer", minimum: 1 } },
+  required: ["n"],
+} as const;
 const kinds: readonly { readonly kind: string; readonly input: InputSchema<{ n: number }> }[] = [
   { kind: "zod", input: z.object({ n: z.int().min(1) }) },
   { kind: "arktype", input: type({ n: "number.integer >= 1" }) },
@@ -18,7 +30,10 @@ const kinds: readonly { readonly kind: string; readonly input: InputSchema<{ n: 
   { kind: "{ jsonSchema }", input: { jsonSchema } },
   {
     kind: "valibot through { jsonSchema, parse }",
-    input: { jsonSchema: { type: "object" }, parse: (value: Json) => v.parse(v.object({ n: v.pipe(v.number(), v.minValue(1)) }), value) },
+    input: {
+      jsonSchema: { type: "object" },
+      parse: (value: Json) => v.parse(v.object({ n: v.pipe(v.number(), v.minValue(1)) }), value),
+    },
   },
 ];
 
@@ -34,15 +49,30 @@ describe.each(stores)("schemas on $name", ({ address }) => {
     return session.messages;
   };
 
-  test.each(kinds)("arguments that do not fit $kind are told to the model, and the call is not made", async ({ input }) => {
-    const made: unknown[] = [];
-    const model = script(asks(["t", { n: 1 }], ["t", { n: 0 }], ["t", {}], ["t", null], ["t", "not json"]));
-    const tools = { t: { mode: "once", input, run: (args: unknown) => (made.push(args), "made") } } as const;
-    expect(await on.start().hold.agent({ name: "bot", model, tools }).run("a", "go")).toMatchObject({ status: "completed" });
-    expect(made).toEqual([{ n: 1 }]);
-    expect(results(await messagesOf("a")).map(({ outcome }) => outcome)).toEqual(["ok", "error", "error", "error", "error"]);
-    expect(model.requests[0]?.tools[0]?.inputSchema).toMatchObject({ type: "object" });
-  });
+  test.each(kinds)(
+    "arguments that do not fit $kind are told to the model, and the call is not made",
+    async ({ input }) => {
+      const made: unknown[] = [];
+      const model = script(
+        asks(["t", { n: 1 }], ["t", { n: 0 }], ["t", {}], ["t", null], ["t", "not json"]),
+      );
+      const tools = {
+        t: { mode: "once", input, run: (args: unknown) => (made.push(args), "made") },
+      } as const;
+      expect(
+        await on.start().hold.agent({ name: "bot", model, tools }).run("a", "go"),
+      ).toMatchObject({ status: "completed" });
+      expect(made).toEqual([{ n: 1 }]);
+      expect(results(await messagesOf("a")).map(({ outcome }) => outcome)).toEqual([
+        "ok",
+        "error",
+        "error",
+        "error",
+        "error",
+      ]);
+      expect(model.requests[0]?.tools[0]?.inputSchema).toMatchObject({ type: "object" });
+    },
+  );
 
   test("a tool is given what its schema makes of the arguments; the transcript keeps what the model said", async () => {
     const seen: unknown[] = [];
@@ -51,23 +81,39 @@ describe.each(stores)("schemas on $name", ({ address }) => {
       name: "bot",
       model,
       tools: {
-        t: { mode: "once", input: z.object({ n: z.coerce.number(), unit: z.string().default("kg") }), run: (args) => (seen.push(args), 1) },
+        t: {
+          mode: "once",
+          input: z.object({ n: z.coerce.number(), unit: z.string().default("kg") }),
+          run: (args) => (seen.push(args), 1),
+        },
         p: {
           mode: "once",
-          input: { jsonSchema: { type: "object" }, parse: (value: Json) => new Date((value as { when: string }).when) },
+          input: {
+            jsonSchema: { type: "object" },
+            parse: (value: Json) => new Date((value as { when: string }).when),
+          },
           run: (when) => (seen.push(when.getUTCFullYear()), 1),
         },
       },
     });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     expect(seen).toEqual([{ n: 7, unit: "kg" }, 2026]);
-    expect((await messagesOf("a"))[1]?.content).toMatchObject([{ input: { n: "7" } }, { input: { when: "2026-01-02" } }]);
+    expect((await messagesOf("a"))[1]?.content).toMatchObject([
+      { input: { n: "7" } },
+      { input: { when: "2026-01-02" } },
+    ]);
   });
 
   test("a schema that cannot tell its JSON Schema is refused where it is given, with what to do", async () => {
     const { hold } = on.start();
     const input = v.object({ n: v.number() }) as never;
-    expect(() => hold.agent({ name: "bot", model: script(), tools: { t: { mode: "once", input, run: () => 1 } } })).toThrow(/valibot/);
+    expect(() =>
+      hold.agent({
+        name: "bot",
+        model: script(),
+        tools: { t: { mode: "once", input, run: () => 1 } },
+      }),
+    ).toThrow(/valibot/);
   });
 
   test("an output has its schema: the model is told what does not fit, three times at most", async () => {
@@ -76,10 +122,18 @@ describe.each(stores)("schemas on $name", ({ address }) => {
     const model = script("no JSON", '{"total":"3"}', '```json\n{"total":3}\n```');
     const done = await hold.agent({ name: "bot", model, output }).run("a", "go");
     expect(done).toMatchObject({ status: "completed", output: { total: 3 } });
-    expect(model.requests[2]?.messages.at(-1)).toMatchObject({ role: "user", content: expect.stringContaining("total") });
-    expect(await hold.agent({ name: "bot", model, output }).run("a", "go")).toMatchObject({ replayed: true, output: { total: 3 } });
+    expect(model.requests[2]?.messages.at(-1)).toMatchObject({
+      role: "user",
+      content: expect.stringContaining("total"),
+    });
+    expect(await hold.agent({ name: "bot", model, output }).run("a", "go")).toMatchObject({
+      replayed: true,
+      output: { total: 3 },
+    });
     const stubborn = script("no", "no", "no", "no", "no");
-    expect(await hold.agent({ name: "bot", model: stubborn, output }).run("b", "go")).toMatchObject({ status: "failed" });
+    expect(await hold.agent({ name: "bot", model: stubborn, output }).run("b", "go")).toMatchObject(
+      { status: "failed" },
+    );
     expect(stubborn.requests).toHaveLength(3);
   });
 
@@ -133,7 +187,9 @@ describe.each(stores)("schemas on $name", ({ address }) => {
       tools: { t: { mode: "repeatable", run: (_args, { set }) => set("count", "many" as never) } },
     });
     await bot.run("a", "go");
-    expect(results(await messagesOf("a"))).toMatchObject([{ outcome: "error", output: expect.stringContaining("count") }]);
+    expect(results(await messagesOf("a"))).toMatchObject([
+      { outcome: "error", output: expect.stringContaining("count") },
+    ]);
     const session = await hold.session("a");
     expect(session.state).toEqual({ count: 0 });
     await session.close();
@@ -142,7 +198,11 @@ describe.each(stores)("schemas on $name", ({ address }) => {
   test("old state is upgraded once, with the version it had; a newer one than the program knows is refused", async () => {
     const { hold } = on.start();
     const from: number[] = [];
-    const v1 = hold.agent({ name: "bot", model: script(), state: { schema: z.object({ n: z.number() }), initial: { n: 1 } } });
+    const v1 = hold.agent({
+      name: "bot",
+      model: script(),
+      state: { schema: z.object({ n: z.number() }), initial: { n: 1 } },
+    });
     const v3 = hold.agent({
       name: "bot",
       model: script(),
@@ -167,8 +227,18 @@ describe.each(stores)("schemas on $name", ({ address }) => {
 
   test("an upgrade that gives what does not fit changes nothing", async () => {
     const { hold } = on.start();
-    await hold.agent({ name: "bot", model: script(), state: { schema: z.object({ n: z.number() }), initial: { n: 1 } } }).run("a", "one");
-    const state = { schema: z.object({ m: z.number() }), version: 2, upgrade: () => ({ m: "?" }) as never };
+    await hold
+      .agent({
+        name: "bot",
+        model: script(),
+        state: { schema: z.object({ n: z.number() }), initial: { n: 1 } },
+      })
+      .run("a", "one");
+    const state = {
+      schema: z.object({ m: z.number() }),
+      version: 2,
+      upgrade: () => ({ m: "?" }) as never,
+    };
     const bad = hold.agent({ name: "bot", model: script(), state });
     await expect(bad.run("a", "two")).rejects.toMatchObject(coded("INVALID_VALUE"));
     const session = await hold.session("a");

@@ -18,7 +18,9 @@ test.each([
   "sometimes",
   5,
 ])("%j is refused as a strategy, where it is given", (checkpoint) => {
-  expect(() => agent({ name: "bot", model: script(), checkpoint: checkpoint as never })).toThrow(/checkpoint/);
+  expect(() => agent({ name: "bot", model: script(), checkpoint: checkpoint as never })).toThrow(
+    /checkpoint/,
+  );
 });
 
 describe.each(stores)("strategies and limits on $name", ({ address }) => {
@@ -33,10 +35,17 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
   const two = () => script(asks(["look", { n: 1 }]), asks(["pay", {}], ["look", { n: 2 }]), "done");
   /** The checkpoints of session "a", oldest first. */
   const marks = async (hold: Holdfast) =>
-    (await hold.checkpoints.list("a")).items.toReversed().map(({ kind, step, messageCount, status }) => [kind, step, messageCount, status]);
+    (await hold.checkpoints.list("a")).items
+      .toReversed()
+      .map(({ kind, step, messageCount, status }) => [kind, step, messageCount, status]);
   const runWith = async (checkpoint: Strategy | undefined) => {
     const { hold } = on.start();
-    const bot = hold.agent({ name: "bot", model: two(), ...(checkpoint !== undefined && { checkpoint }), tools: { look, pay } });
+    const bot = hold.agent({
+      name: "bot",
+      model: two(),
+      ...(checkpoint !== undefined && { checkpoint }),
+      tools: { look, pay },
+    });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     return marks(hold);
   };
@@ -45,12 +54,23 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
   test.each([
     ["by default, as after-tool", undefined],
     ["after-tool", "after-tool"],
-  ] as const)("%s: behind the answers of each reply's calls, one for all of them", async (_name, strategy) => {
-    expect(await runWith(strategy)).toEqual([["automatic", 1, 3, "in-progress"], ["automatic", 2, 6, "in-progress"], last]);
-  });
+  ] as const)(
+    "%s: behind the answers of each reply's calls, one for all of them",
+    async (_name, strategy) => {
+      expect(await runWith(strategy)).toEqual([
+        ["automatic", 1, 3, "in-progress"],
+        ["automatic", 2, 6, "in-progress"],
+        last,
+      ]);
+    },
+  );
 
   test("after-model: behind each reply, before its calls are made", async () => {
-    expect(await runWith("after-model")).toEqual([["automatic", 1, 2, "in-progress"], ["automatic", 2, 4, "in-progress"], last]);
+    expect(await runWith("after-model")).toEqual([
+      ["automatic", 1, 2, "in-progress"],
+      ["automatic", 2, 4, "in-progress"],
+      last,
+    ]);
   });
 
   test("before-step: before the model is asked", async () => {
@@ -68,7 +88,11 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
   });
 
   test("everyMessages: when so many messages have come", async () => {
-    expect(await runWith({ everyMessages: 3 })).toEqual([["automatic", 1, 3, "in-progress"], ["automatic", 2, 6, "in-progress"], last]);
+    expect(await runWith({ everyMessages: 3 })).toEqual([
+      ["automatic", 1, 3, "in-progress"],
+      ["automatic", 2, 6, "in-progress"],
+      last,
+    ]);
   });
 
   test("everyMs: when so much time has passed", async () => {
@@ -82,7 +106,9 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
       return event === "model" && step === 2;
     };
     expect(await runWith(strategy)).toEqual([["automatic", 2, 4, "in-progress"], last]);
-    expect(told).toEqual(expect.arrayContaining(["step 0", "model 1", "tool 1", "model 2", "tool 2"]));
+    expect(told).toEqual(
+      expect.arrayContaining(["step 0", "model 1", "tool 1", "model 2", "tool 2"]),
+    );
   });
 
   test("never: no checkpoint at all, and yet the session is resumed where it was", async () => {
@@ -95,7 +121,10 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
         checkpoint: "never",
         model: two(),
         tools: {
-          look: { mode: "repeatable", run: ({ n }) => (n === 2 && stuck ? (inside.open(), new Promise(() => {})) : "seen") },
+          look: {
+            mode: "repeatable",
+            run: ({ n }) => (n === 2 && stuck ? (inside.open(), new Promise(() => {})) : "seen"),
+          },
           pay: { mode: "once", run: () => made.push("pay") },
         },
       });
@@ -105,15 +134,26 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
     await new Promise((resolve) => setTimeout(resolve, 50));
     first.kill();
     const { hold } = on.start();
-    expect(await agentOf(hold, false).run("a", "go")).toMatchObject({ status: "completed", output: "done" });
+    expect(await agentOf(hold, false).run("a", "go")).toMatchObject({
+      status: "completed",
+      output: "done",
+    });
     expect(made).toEqual(["pay"]);
     expect(await marks(hold)).toEqual([]);
-    expect(await agentOf(hold, false).run("a", "go")).toMatchObject({ status: "completed", replayed: true });
+    expect(await agentOf(hold, false).run("a", "go")).toMatchObject({
+      status: "completed",
+      replayed: true,
+    });
   });
 
   test("a tool may have a checkpoint of its own before it is called", async () => {
     const { hold } = on.start();
-    const bot = hold.agent({ name: "bot", checkpoint: "after-tool", model: two(), tools: { look, pay: { ...pay, checkpoint: "before" } } });
+    const bot = hold.agent({
+      name: "bot",
+      checkpoint: "after-tool",
+      model: two(),
+      tools: { look, pay: { ...pay, checkpoint: "before" } },
+    });
     await bot.run("a", "go");
     expect(await marks(hold)).toEqual([
       ["automatic", 1, 3, "in-progress"],
@@ -130,7 +170,13 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
       hold.agent({
         name: "bot",
         model: two(),
-        tools: { look: { mode: "repeatable", run: () => (stuck ? (inside.open(), new Promise(() => {})) : "seen") }, pay },
+        tools: {
+          look: {
+            mode: "repeatable",
+            run: () => (stuck ? (inside.open(), new Promise(() => {})) : "seen"),
+          },
+          pay,
+        },
       });
     void agentOf(first.hold, true).run("a", "go");
     await inside.opened;
@@ -152,12 +198,19 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
     }
     const { hold } = on.start();
     await agentOf(hold, false).run("a", "go");
-    expect((await marks(hold)).map(([kind]) => kind)).toEqual(["recovery", "automatic", "automatic", "automatic"]);
+    expect((await marks(hold)).map(([kind]) => kind)).toEqual([
+      "recovery",
+      "automatic",
+      "automatic",
+      "automatic",
+    ]);
   });
 
   test("every checkpoint of a run loads, and can be forked", async () => {
     const { hold } = on.start();
-    await hold.agent({ name: "bot", checkpoint: "after-model", model: two(), tools: { look, pay } }).run("a", "go");
+    await hold
+      .agent({ name: "bot", checkpoint: "after-model", model: two(), tools: { look, pay } })
+      .run("a", "go");
     for (const [i, { id, messageCount }] of (await hold.checkpoints.list("a")).items.entries()) {
       expect((await hold.checkpoints.state(id)).messages).toHaveLength(messageCount);
       await hold.fork(id, { id: `fork-${i}` });
@@ -166,7 +219,12 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
 
   test("a strategy that answers neither true nor false is refused when it is asked", async () => {
     const { hold } = on.start();
-    const bot = hold.agent({ name: "bot", model: two(), checkpoint: (() => "yes") as never, tools: { look, pay } });
+    const bot = hold.agent({
+      name: "bot",
+      model: two(),
+      checkpoint: (() => "yes") as never,
+      tools: { look, pay },
+    });
     await expect(bot.run("a", "go")).rejects.toMatchObject({ code: "INVALID_OPTION" });
   });
 
@@ -183,15 +241,24 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
     const bot = hold.agent({ name: "bot", model, limits: { steps: 3 }, tools: { look } });
     const halted = await bot.run("a", "go");
     expect(halted).toMatchObject({ status: "halted", reason: expect.stringContaining("3 steps") });
-    expect(await hold.sessions.get("a")).toMatchObject({ status: "halted", reason: halted.status === "halted" ? halted.reason : "" });
+    expect(await hold.sessions.get("a")).toMatchObject({
+      status: "halted",
+      reason: halted.status === "halted" ? halted.reason : "",
+    });
     const session = await hold.session("a");
     expect(session.messages.filter(({ role }) => role === "assistant")).toHaveLength(3);
     expect(session.messages.at(-1)?.role).toBe("tool");
     await session.close();
     expect(await bot.resume("a")).toMatchObject({ status: "halted" });
-    expect(await bot.run("a", "go", { limits: { steps: 5 } })).toMatchObject({ status: "halted", reason: expect.stringContaining("5") });
+    expect(await bot.run("a", "go", { limits: { steps: 5 } })).toMatchObject({
+      status: "halted",
+      reason: expect.stringContaining("5"),
+    });
     // Another turn begins anew.
-    expect(await bot.run("a", "more")).toMatchObject({ status: "halted", reason: expect.stringContaining("3 steps") });
+    expect(await bot.run("a", "more")).toMatchObject({
+      status: "halted",
+      reason: expect.stringContaining("3 steps"),
+    });
     const after = await hold.session("a");
     expect(after.messages.filter(({ role }) => role === "assistant")).toHaveLength(8);
     await after.close();
@@ -205,8 +272,14 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
       limits: { tokens: 100 },
       tools: { look },
     });
-    expect(await bot.run("a", "go")).toMatchObject({ status: "halted", reason: expect.stringContaining("100 tokens") });
-    expect(await bot.run("a", "more")).toMatchObject({ status: "halted", usage: { inputTokens: 160, outputTokens: 40 } });
+    expect(await bot.run("a", "go")).toMatchObject({
+      status: "halted",
+      reason: expect.stringContaining("100 tokens"),
+    });
+    expect(await bot.run("a", "more")).toMatchObject({
+      status: "halted",
+      usage: { inputTokens: 160, outputTokens: 40 },
+    });
   });
 
   test("wallMs: of one run, so that a resume has its own", async () => {
@@ -215,11 +288,22 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
       name: "bot",
       model: forever(),
       limits: { wallMs: 40 },
-      tools: { look: { mode: "repeatable", run: () => new Promise((resolve) => setTimeout(() => resolve("seen"), 15)) } },
+      tools: {
+        look: {
+          mode: "repeatable",
+          run: () => new Promise((resolve) => setTimeout(() => resolve("seen"), 15)),
+        },
+      },
     });
     const halted = await bot.run("a", "go");
-    expect(halted).toMatchObject({ status: "halted", reason: expect.stringContaining("may run for 40") });
-    expect(await bot.resume("a")).toMatchObject({ status: "halted", reason: expect.stringContaining("may run for 40") });
+    expect(halted).toMatchObject({
+      status: "halted",
+      reason: expect.stringContaining("may run for 40"),
+    });
+    expect(await bot.resume("a")).toMatchObject({
+      status: "halted",
+      reason: expect.stringContaining("may run for 40"),
+    });
   });
 
   test("repeats: a turn that waited for the one before does not answer for its calls", async () => {
@@ -230,25 +314,46 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
       asked += 1;
       // The first turn asks twice, the second once; each then ends.
       const isDone =
-        messages.filter(({ role }) => role === "tool").length >= (messages.some(({ content }) => content === "second") ? 3 : 2);
-      return isDone ? { content: "done" } : { content: "", toolCalls: [{ id: `c${asked}`, name: "look", arguments: {} }] };
+        messages.filter(({ role }) => role === "tool").length >=
+        (messages.some(({ content }) => content === "second") ? 3 : 2);
+      return isDone
+        ? { content: "done" }
+        : { content: "", toolCalls: [{ id: `c${asked}`, name: "look", arguments: {} }] };
     };
     const run = () => {
       if (asked === 1) leaving.abort();
       return null;
     };
-    const bot = hold.agent({ name: "bot", model, limits: { repeats: 3 }, tools: { look: { mode: "repeatable", run } } });
-    expect(await bot.run("a", "first", { signal: leaving.signal })).toMatchObject({ status: "stopped" });
-    expect(await bot.run("a", "second", { ifBusy: "wait" })).toMatchObject({ status: "completed", output: "done" });
+    const bot = hold.agent({
+      name: "bot",
+      model,
+      limits: { repeats: 3 },
+      tools: { look: { mode: "repeatable", run } },
+    });
+    expect(await bot.run("a", "first", { signal: leaving.signal })).toMatchObject({
+      status: "stopped",
+    });
+    expect(await bot.run("a", "second", { ifBusy: "wait" })).toMatchObject({
+      status: "completed",
+      output: "done",
+    });
   });
 
   test("repeats: the same calls in a row halt the run before the last is made", async () => {
     const { hold } = on.start();
     let made = 0;
     const model = async () => asks(["look", { b: 1, a: 2 }]);
-    const bot = hold.agent({ name: "bot", model, limits: { repeats: 3 }, tools: { look: { mode: "repeatable", run: () => ++made } } });
+    const bot = hold.agent({
+      name: "bot",
+      model,
+      limits: { repeats: 3 },
+      tools: { look: { mode: "repeatable", run: () => ++made } },
+    });
     const halted = await bot.run("a", "go");
-    expect(halted).toMatchObject({ status: "halted", reason: expect.stringMatching(/3 times.*look/) });
+    expect(halted).toMatchObject({
+      status: "halted",
+      reason: expect.stringMatching(/3 times.*look/),
+    });
     expect(made).toBe(2);
     // A limit that is raised lets it go on with the call that was held back.
     expect(await bot.resume("a", { limits: { repeats: 5 } })).toMatchObject({
@@ -277,7 +382,10 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
     let n = 0;
     const model = async () => asks([n++ % 2 === 0 ? "look" : "pay", {}]);
     const bot = hold.agent({ name: "bot", model, limits: { repeats: 3 }, tools: { look, pay } });
-    expect(await bot.run("a", "go")).toMatchObject({ status: "halted", reason: expect.stringMatching(/look.*pay/) });
+    expect(await bot.run("a", "go")).toMatchObject({
+      status: "halted",
+      reason: expect.stringMatching(/look.*pay/),
+    });
     expect(n).toBe(6);
   });
 
@@ -290,7 +398,12 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
         name: "bot",
         model: async () => asks(["look", {}]),
         limits: { repeats: 4 },
-        tools: { look: { mode: "repeatable", run: () => (++made === stuckAt ? (inside.open(), new Promise(() => {})) : "seen") } },
+        tools: {
+          look: {
+            mode: "repeatable",
+            run: () => (++made === stuckAt ? (inside.open(), new Promise(() => {})) : "seen"),
+          },
+        },
       });
     void agentOf(first.hold, 3).run("a", "go");
     await inside.opened;

@@ -7,17 +7,25 @@ import { stores } from "../../support/stores.js";
 
 const roles = (messages: readonly Message[]) => messages.map(({ role }) => role);
 const results = (messages: readonly Message[]) =>
-  messages.filter(({ role }) => role === "tool").flatMap((message) => partsOf(message) as readonly ToolResultPart[]);
+  messages
+    .filter(({ role }) => role === "tool")
+    .flatMap((message) => partsOf(message) as readonly ToolResultPart[]);
 
-/** Providers refuse a transcript in which calls are not answered right behind the reply that asks for them. */
+/**
+ * Providers refuse a transcript in which calls are not answered right behind the reply that asks
+ * for them.
+ */
 function unanswered(messages: readonly Message[]): string[] {
   const open = new Set<string>();
   const wrong: string[] = [];
   for (const message of messages) {
     const parts = partsOf(message);
-    if (message.role === "tool") for (const part of parts) if (part.type === "tool-result") open.delete(part.callId);
-    if (message.role !== "tool") wrong.push(...[...open].map((callId) => `${callId} before ${message.role}`));
-    if (message.role === "assistant") for (const part of parts) if (part.type === "tool-call") open.add(part.callId);
+    if (message.role === "tool")
+      for (const part of parts) if (part.type === "tool-result") open.delete(part.callId);
+    if (message.role !== "tool")
+      wrong.push(...[...open].map((callId) => `${callId} before ${message.role}`));
+    if (message.role === "assistant")
+      for (const part of parts) if (part.type === "tool-call") open.add(part.callId);
   }
   return wrong;
 }
@@ -69,7 +77,9 @@ describe.each(stores)("turns on $name", ({ address }) => {
     gate.open("acted");
     const ended = await Promise.all([first, second, stream.result(), resumed]);
     await read;
-    expect(ended.map(({ status, turnId }) => [status, turnId])).toEqual(ended.map(() => ["completed", ended[0]?.turnId]));
+    expect(ended.map(({ status, turnId }) => [status, turnId])).toEqual(
+      ended.map(() => ["completed", ended[0]?.turnId]),
+    );
     expect(made()).toBe(1);
     expect(events).toContain("status");
   });
@@ -90,8 +100,14 @@ describe.each(stores)("turns on $name", ({ address }) => {
     const bot = on.start().hold.agent({ name: "bot", model: script("one", "two") });
     const first = await bot.run("a", "yes", { key: "m1" });
     expect(first).toMatchObject({ turnId: "m1", output: "one" });
-    expect(await bot.run("a", "yes", { key: "m1" })).toMatchObject({ output: "one", replayed: true });
-    expect(await bot.run("a", "yes", { key: "m2" })).toMatchObject({ output: "two", replayed: false });
+    expect(await bot.run("a", "yes", { key: "m1" })).toMatchObject({
+      output: "one",
+      replayed: true,
+    });
+    expect(await bot.run("a", "yes", { key: "m2" })).toMatchObject({
+      output: "two",
+      replayed: false,
+    });
   });
 
   test("one key with two inputs is a CONFLICT, when it is over and while it runs", async () => {
@@ -99,42 +115,59 @@ describe.each(stores)("turns on $name", ({ address }) => {
     const first = bot.run("a", "go", { key: "m1" });
     await inside.opened;
     await expect(bot.run("a", "stop", { key: "m1" })).rejects.toMatchObject(coded("CONFLICT"));
-    await expect(stuck(on.start().hold).bot.run("a", "stop", { key: "m1" })).rejects.toMatchObject(coded("CONFLICT"));
+    await expect(stuck(on.start().hold).bot.run("a", "stop", { key: "m1" })).rejects.toMatchObject(
+      coded("CONFLICT"),
+    );
     gate.open("acted");
     await first;
     await expect(bot.run("a", "stop", { key: "m1" })).rejects.toMatchObject(coded("CONFLICT"));
   });
 
-  test.each(["here", "elsewhere"])("another input while a turn is open %s is refused, unless it says otherwise", async (where) => {
-    const { hold } = on.start();
-    const { bot, inside, gate } = stuck(hold);
-    const first = bot.run("a", "go");
-    await inside.opened;
-    const other = where === "here" ? bot : stuck(on.start().hold).bot;
-    await expect(other.run("a", "more")).rejects.toMatchObject(coded("TURN_OPEN"));
-    await expect(other.run("a", "more", { ifBusy: "reject" })).rejects.toMatchObject(coded("TURN_OPEN"));
-    gate.open("acted");
-    expect(await first).toMatchObject({ status: "completed" });
-    expect(await other.run("a", "more")).toMatchObject({ status: "completed", output: "two" });
-  });
+  test.each(["here", "elsewhere"])(
+    "another input while a turn is open %s is refused, unless it says otherwise",
+    async (where) => {
+      const { hold } = on.start();
+      const { bot, inside, gate } = stuck(hold);
+      const first = bot.run("a", "go");
+      await inside.opened;
+      const other = where === "here" ? bot : stuck(on.start().hold).bot;
+      await expect(other.run("a", "more")).rejects.toMatchObject(coded("TURN_OPEN"));
+      await expect(other.run("a", "more", { ifBusy: "reject" })).rejects.toMatchObject(
+        coded("TURN_OPEN"),
+      );
+      gate.open("acted");
+      expect(await first).toMatchObject({ status: "completed" });
+      expect(await other.run("a", "more")).toMatchObject({ status: "completed", output: "two" });
+    },
+  );
 
   test.each([
     ["wait", "here"],
     ["wait", "elsewhere"],
     ["queue", "here"],
     ["queue", "elsewhere"],
-  ] as const)("ifBusy %s, %s: the next turn comes behind the one that is open", async (ifBusy, where) => {
-    const { bot, inside, gate } = stuck(on.start().hold);
-    const first = bot.run("a", "go");
-    await inside.opened;
-    const other = where === "here" ? bot : stuck(on.start().hold).bot;
-    const second = other.run("a", "more", { ifBusy });
-    await new Promise((resolve) => setTimeout(resolve, 30));
-    gate.open("acted");
-    expect(await first).toMatchObject({ status: "completed", output: "one" });
-    expect(await second).toMatchObject({ status: "completed", output: "two" });
-    expect(roles(await messagesOf("a"))).toEqual(["user", "assistant", "tool", "assistant", "user", "assistant"]);
-  });
+  ] as const)(
+    "ifBusy %s, %s: the next turn comes behind the one that is open",
+    async (ifBusy, where) => {
+      const { bot, inside, gate } = stuck(on.start().hold);
+      const first = bot.run("a", "go");
+      await inside.opened;
+      const other = where === "here" ? bot : stuck(on.start().hold).bot;
+      const second = other.run("a", "more", { ifBusy });
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      gate.open("acted");
+      expect(await first).toMatchObject({ status: "completed", output: "one" });
+      expect(await second).toMatchObject({ status: "completed", output: "two" });
+      expect(roles(await messagesOf("a"))).toEqual([
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+        "assistant",
+      ]);
+    },
+  );
 
   test("several that queue are run in the order of their coming", async () => {
     const { bot, inside, gate } = stuck(on.start().hold);
@@ -167,13 +200,25 @@ describe.each(stores)("turns on $name", ({ address }) => {
       },
       modelRetry: { attempts: 1 },
     });
-    expect(await bot.run("a", "one", { key: "m1" })).toMatchObject({ status: "completed", replayed: false, output: "answer 1" });
+    expect(await bot.run("a", "one", { key: "m1" })).toMatchObject({
+      status: "completed",
+      replayed: false,
+      output: "answer 1",
+    });
     expect(await bot.run("a", "two", { key: "m2" })).toMatchObject({ status: "failed" });
-    expect(await bot.run("a", "three", { key: "m3" })).toMatchObject({ status: "completed", output: "answer 3" });
+    expect(await bot.run("a", "three", { key: "m3" })).toMatchObject({
+      status: "completed",
+      output: "answer 3",
+    });
     const replayed = { status: "completed", replayed: true, output: "answer 1", turnId: "m1" };
     expect(await bot.run("a", "one", { key: "m1" })).toMatchObject(replayed);
-    expect(await bot.run("a", "two", { key: "m2" })).toMatchObject({ status: "failed", error: { message: "away" } });
-    await expect(bot.run("a", "something else", { key: "m1" })).rejects.toMatchObject(coded("CONFLICT"));
+    expect(await bot.run("a", "two", { key: "m2" })).toMatchObject({
+      status: "failed",
+      error: { message: "away" },
+    });
+    await expect(bot.run("a", "something else", { key: "m1" })).rejects.toMatchObject(
+      coded("CONFLICT"),
+    );
     // Submitted under a key that was run before, it is not begun again.
     await bot.submit("a", "one", { key: "m1" });
     const worker = hold.worker({ agents: [bot], onSigterm: false });
@@ -181,16 +226,16 @@ describe.each(stores)("turns on $name", ({ address }) => {
     const fourth = bot.run("a", "four", { key: "m4" });
     await inside.opened;
     const elsewhere = on.start().hold.agent({ name: "bot", model: script() });
-    for (const other of [bot, elsewhere]) expect(await other.run("a", "one", { key: "m1", ifBusy: "interrupt" })).toMatchObject(replayed);
+    for (const other of [bot, elsewhere])
+      expect(await other.run("a", "one", { key: "m1", ifBusy: "interrupt" })).toMatchObject(
+        replayed,
+      );
     gate.open();
     expect(await fourth).toMatchObject({ status: "completed", output: "answer 4" });
     expect(asked).toBe(4);
-    expect((await messagesOf("a")).filter(({ role }) => role === "user").map(({ content }) => content)).toEqual([
-      "one",
-      "two",
-      "three",
-      "four",
-    ]);
+    expect(
+      (await messagesOf("a")).filter(({ role }) => role === "user").map(({ content }) => content),
+    ).toEqual(["one", "two", "three", "four"]);
   });
 
   test("gone back to before a turn, its key is free again", async () => {
@@ -203,8 +248,14 @@ describe.each(stores)("turns on $name", ({ address }) => {
     const session = await hold.session("a");
     await session.rewind(before?.id as string);
     await session.close();
-    expect(await bot.run("a", "two", { key: "m2" })).toMatchObject({ status: "completed", replayed: false });
-    expect(await bot.run("a", "one", { key: "m1" })).toMatchObject({ status: "completed", replayed: true });
+    expect(await bot.run("a", "two", { key: "m2" })).toMatchObject({
+      status: "completed",
+      replayed: false,
+    });
+    expect(await bot.run("a", "one", { key: "m1" })).toMatchObject({
+      status: "completed",
+      replayed: true,
+    });
   });
 
   test.each(["here", "elsewhere"])(
@@ -216,13 +267,18 @@ describe.each(stores)("turns on $name", ({ address }) => {
       await inside.opened;
       const other = where === "here" ? bot : stuck(on.start().hold).bot;
       const second = other.run("a", "stop that", { ifBusy: "interrupt" });
-      await expect.poll(async () => (await on.start().hold.sessions.get("a"))?.status).toBe("in-doubt");
+      await expect
+        .poll(async () => (await on.start().hold.sessions.get("a"))?.status)
+        .toBe("in-doubt");
       gate.open("acted");
       expect(await first).toMatchObject({ status: "stopped", reason: "cancelled" });
       expect(await second).toMatchObject({ status: "completed" });
       const messages = await messagesOf("a");
       expect(unanswered(messages)).toEqual([]);
-      expect(messages.filter(({ role }) => role === "user").map(({ content }) => content)).toEqual(["go", "stop that"]);
+      expect(messages.filter(({ role }) => role === "user").map(({ content }) => content)).toEqual([
+        "go",
+        "stop that",
+      ]);
       expect(results(messages)).toMatchObject([{ callId: "act-0", output: "acted" }]);
     },
   );
@@ -236,14 +292,19 @@ describe.each(stores)("turns on $name", ({ address }) => {
     expect(await first).toMatchObject({ status: "stopped", reason: "cancelled" });
     setTimeout(() => gate.open("acted after all"), 300);
     expect(await second).toMatchObject({ status: "completed" });
-    expect(results(await messagesOf("a"))).toMatchObject([{ outcome: "ok", output: "acted after all" }]);
+    expect(results(await messagesOf("a"))).toMatchObject([
+      { outcome: "ok", output: "acted after all" },
+    ]);
     expect(made()).toBe(1);
   });
 
   test("what a call sets after its time was up is not saved with the next attempt", async () => {
     const { hold } = on.start();
     const [first, second] = [door(), door()];
-    const run = async (_args: unknown, { attempt, set }: { attempt: number; set(this: void, key: string, value: string): void }) => {
+    const run = async (
+      _args: unknown,
+      { attempt, set }: { attempt: number; set(this: void, key: string, value: string): void },
+    ) => {
       if (attempt === 1) {
         await first.opened;
         set("by", "the first attempt");
@@ -254,8 +315,17 @@ describe.each(stores)("turns on $name", ({ address }) => {
       await second.opened;
       return "in time";
     };
-    const pay = { mode: "keyed" as const, timeoutMs: 100, retry: { attempts: 2, backoffMs: 1 }, run };
-    const bot = hold.agent({ name: "bot", model: script(asks(["pay", {}]), "fine"), tools: { pay } } as never);
+    const pay = {
+      mode: "keyed" as const,
+      timeoutMs: 100,
+      retry: { attempts: 2, backoffMs: 1 },
+      run,
+    };
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["pay", {}]), "fine"),
+      tools: { pay },
+    } as never);
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     expect(results(await messagesOf("a")).map(({ output }) => output)).toEqual(["in time"]);
     expect((await hold.sessions.state("a")).state).not.toHaveProperty("by");
@@ -267,12 +337,20 @@ describe.each(stores)("turns on $name", ({ address }) => {
     const bot = hold.agent({
       name: "bot",
       model,
-      tools: { pay: { mode: "once", approval: true, run: () => expect.fail("made") }, look: { mode: "repeatable", run: () => "seen" } },
+      tools: {
+        pay: { mode: "once", approval: true, run: () => expect.fail("made") },
+        look: { mode: "repeatable", run: () => "seen" },
+      },
     });
     expect(await bot.run("a", "go")).toMatchObject({ status: "waiting" });
     await expect(bot.run("a", "no, stop")).rejects.toMatchObject(coded("TURN_OPEN"));
-    await expect(bot.run("a", "no, stop", { ifBusy: "wait" })).rejects.toMatchObject(coded("TURN_OPEN"));
-    expect(await bot.run("a", "no, stop", { ifBusy: "interrupt" })).toMatchObject({ status: "completed", output: "fine" });
+    await expect(bot.run("a", "no, stop", { ifBusy: "wait" })).rejects.toMatchObject(
+      coded("TURN_OPEN"),
+    );
+    expect(await bot.run("a", "no, stop", { ifBusy: "interrupt" })).toMatchObject({
+      status: "completed",
+      output: "fine",
+    });
     const messages = await messagesOf("a");
     expect(unanswered(messages)).toEqual([]);
     expect(results(messages).map(({ outcome }) => outcome)).toEqual(["denied", "ok"]);
@@ -289,7 +367,9 @@ describe.each(stores)("turns on $name", ({ address }) => {
         name: "bot",
         model: script(pay(1), pay(2), pay(3), "fine"),
         limits: { repeats: 3 },
-        tools: { pay: { mode: "once", approval: how === "cancelled", run: () => made.push("pay") } },
+        tools: {
+          pay: { mode: "once", approval: how === "cancelled", run: () => made.push("pay") },
+        },
       });
       const first = await bot.run("a", "go");
       if (how === "cancelled") await hold.cancel("a", "enough");
@@ -313,7 +393,10 @@ describe.each(stores)("turns on $name", ({ address }) => {
     await expect(bot.run("a", "something else")).rejects.toMatchObject(coded("TURN_OPEN"));
     const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
     await hold.effects.settle(doubt?.effectId as string, { result: "it happened" });
-    expect(await bot.run("a", "something else", { ifBusy: "interrupt" })).toMatchObject({ status: "completed", output: "fine" });
+    expect(await bot.run("a", "something else", { ifBusy: "interrupt" })).toMatchObject({
+      status: "completed",
+      output: "fine",
+    });
     const messages = await messagesOf("a");
     expect(unanswered(messages)).toEqual([]);
     expect(results(messages)).toMatchObject([{ outcome: "ok", output: "it happened" }]);
@@ -333,9 +416,15 @@ describe.each(stores)("turns on $name", ({ address }) => {
       }),
       tools: { act: { mode: "once", run: () => ++made } },
     });
-    expect(await bot.run("a", "go", { signal: abort.signal })).toMatchObject({ status: "stopped", reason: "aborted" });
+    expect(await bot.run("a", "go", { signal: abort.signal })).toMatchObject({
+      status: "stopped",
+      reason: "aborted",
+    });
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-progress" });
-    expect(await bot.run("a", "go", { signal: abort.signal })).toMatchObject({ status: "stopped", reason: "aborted" });
+    expect(await bot.run("a", "go", { signal: abort.signal })).toMatchObject({
+      status: "stopped",
+      reason: "aborted",
+    });
     expect(await bot.resume("a")).toMatchObject({ status: "completed", output: "done" });
     expect(results(await messagesOf("a"))).toMatchObject([{ output: 1 }]);
   });
@@ -343,14 +432,22 @@ describe.each(stores)("turns on $name", ({ address }) => {
   test("a model that does not listen to the abort is not waited for", async () => {
     const { hold } = on.start();
     const abort = new AbortController();
-    const bot = hold.agent({ name: "bot", model: () => (setTimeout(() => abort.abort(), 10), new Promise(() => {})) });
-    expect(await bot.run("a", "go", { signal: abort.signal })).toMatchObject({ status: "stopped", reason: "aborted" });
+    const bot = hold.agent({
+      name: "bot",
+      model: () => (setTimeout(() => abort.abort(), 10), new Promise(() => {})),
+    });
+    expect(await bot.run("a", "go", { signal: abort.signal })).toMatchObject({
+      status: "stopped",
+      reason: "aborted",
+    });
   });
 
   test("closing the store ends runs that are under way, and they can be resumed", async () => {
     const first = on.start().hold;
     const inside = door();
-    const run = first.agent({ name: "bot", model: () => (inside.open(), new Promise(() => {})) }).run("a", "go");
+    const run = first
+      .agent({ name: "bot", model: () => (inside.open(), new Promise(() => {})) })
+      .run("a", "go");
     await inside.opened;
     await first.close();
     expect(await run).toMatchObject({ status: "stopped", reason: "aborted" });
@@ -371,7 +468,9 @@ describe.each(stores)("turns on $name", ({ address }) => {
     gate.open("acted after all");
     expect(await resumed).toMatchObject({ status: "completed", output: "one" });
     expect(made()).toBe(1);
-    expect(results(await messagesOf("a"))).toMatchObject([{ outcome: "ok", output: "acted after all" }]);
+    expect(results(await messagesOf("a"))).toMatchObject([
+      { outcome: "ok", output: "acted after all" },
+    ]);
   });
 
   test("a tool that listens to the abort ends the run at once, and its call is unknown", async () => {
@@ -391,7 +490,10 @@ describe.each(stores)("turns on $name", ({ address }) => {
         },
       },
     });
-    expect(await bot.run("a", "go", { signal: abort.signal })).toMatchObject({ status: "stopped", reason: "aborted" });
+    expect(await bot.run("a", "go", { signal: abort.signal })).toMatchObject({
+      status: "stopped",
+      reason: "aborted",
+    });
     expect(await bot.resume("a")).toMatchObject({ status: "in-doubt" });
   });
 
@@ -403,7 +505,10 @@ describe.each(stores)("turns on $name", ({ address }) => {
     await hold.cancel("a", "stopped by the user");
     gate.open("acted");
     expect(await run).toMatchObject({ status: "stopped", reason: "cancelled" });
-    expect(await hold.sessions.get("a")).toMatchObject({ status: "cancelled", reason: "stopped by the user" });
+    expect(await hold.sessions.get("a")).toMatchObject({
+      status: "cancelled",
+      reason: "stopped by the user",
+    });
     expect(await bot.run("a", "go")).toMatchObject({ status: "stopped", reason: "cancelled" });
     expect(await bot.resume("a")).toMatchObject({ status: "completed", output: "one" });
     expect(made()).toBeLessThanOrEqual(2);
@@ -416,15 +521,22 @@ describe.each(stores)("turns on $name", ({ address }) => {
     const { hold } = on.start();
     await hold.cancel("a", "from afar");
     // Until the call says what became of it.
-    await expect.poll(() => hold.sessions.get("a")).toMatchObject({ status: "in-doubt", reason: "from afar" });
+    await expect
+      .poll(() => hold.sessions.get("a"))
+      .toMatchObject({ status: "in-doubt", reason: "from afar" });
     gate.open("acted");
     for await (const _event of stream);
     expect(await stream.result()).toMatchObject({ status: "stopped", reason: "cancelled" });
-    await expect.poll(() => on.start().hold.sessions.get("a")).toMatchObject({ status: "cancelled", reason: "from afar" });
+    await expect
+      .poll(() => on.start().hold.sessions.get("a"))
+      .toMatchObject({ status: "cancelled", reason: "from afar" });
   });
 
   /** Calls a tool that acts, of which nobody knows what became. */
-  const unknown = (hold: Holdfast, o: { readonly mode?: "keyed" | "once"; readonly onCall?: () => void } = {}) =>
+  const unknown = (
+    hold: Holdfast,
+    o: { readonly mode?: "keyed" | "once"; readonly onCall?: () => void } = {},
+  ) =>
     hold.agent({
       name: "bot",
       model: script(asks(["act", {}]), "fine"),
@@ -449,14 +561,23 @@ describe.each(stores)("turns on $name", ({ address }) => {
       expect(await bot.run("a", "go", { key: "k" })).toMatchObject({ status: "in-doubt" });
       await hold.cancel("a", "enough");
       await hold.cancel("a", "enough, I say");
-      expect(await hold.sessions.get("a")).toMatchObject({ status: "in-doubt", reason: "enough, I say" });
-      expect(await bot.run("a", "go", { key: "k" })).toMatchObject({ status: "in-doubt", pending: [{ status: "in-doubt" }] });
+      expect(await hold.sessions.get("a")).toMatchObject({
+        status: "in-doubt",
+        reason: "enough, I say",
+      });
+      expect(await bot.run("a", "go", { key: "k" })).toMatchObject({
+        status: "in-doubt",
+        pending: [{ status: "in-doubt" }],
+      });
       const worker = hold.worker({ agents: [bot], onSigterm: false });
       await worker.drain();
       const { items } = await hold.effects.list({ status: "in-doubt" });
       expect(items).toMatchObject([{ tool: "act", sessionId: "a" }]);
       await hold.effects.settle(items[0]?.effectId as string, { retry: true });
-      expect(await hold.sessions.get("a")).toMatchObject({ status: "cancelled", reason: "enough, I say" });
+      expect(await hold.sessions.get("a")).toMatchObject({
+        status: "cancelled",
+        reason: "enough, I say",
+      });
       await worker.drain();
       expect(made).toBe(1);
       expect(await hold.sessions.get("a")).toMatchObject({ status: "cancelled" });
@@ -539,7 +660,9 @@ describe.each(stores)("turns on $name", ({ address }) => {
   test("the agent's version is kept with the turn that began under it, and a program may change between turns", async () => {
     const { hold } = on.start();
     await hold.agent({ name: "bot", version: "1", model: script("one", "two") }).run("a", "x");
-    expect(await hold.agent({ name: "bot", version: "2", model: script("one", "two") }).run("a", "y")).toMatchObject({ output: "two" });
+    expect(
+      await hold.agent({ name: "bot", version: "2", model: script("one", "two") }).run("a", "y"),
+    ).toMatchObject({ output: "two" });
   });
 
   test("an agent whose session is held by hand waits while it can be a dying one, and says so then", async () => {

@@ -1,4 +1,7 @@
-/** What the compiler says of agents: this file is compiled with the tests, and a wrong use that is accepted fails there. */
+/**
+ * What the compiler says of agents: this file is compiled with the tests, and a wrong use that is
+ * accepted fails there.
+ */
 import { type } from "arktype";
 import * as v from "valibot";
 import { expect, expectTypeOf, test } from "vitest";
@@ -60,12 +63,18 @@ const compiled = {
         },
         parsed: {
           mode: "repeatable",
-          input: { jsonSchema: { type: "object" }, parse: (value: Json) => ({ when: new Date(String(value)) }) },
+          input: {
+            jsonSchema: { type: "object" },
+            parse: (value: Json) => ({ when: new Date(String(value)) }),
+          },
           run: ({ when }) => expectTypeOf(when).toEqualTypeOf<Date>(),
         },
         valibot: {
           mode: "repeatable",
-          input: { jsonSchema: { type: "object" }, parse: (value: Json) => v.parse(v.object({ q: v.string() }), value) },
+          input: {
+            jsonSchema: { type: "object" },
+            parse: (value: Json) => v.parse(v.object({ q: v.string() }), value),
+          },
           run: ({ q }) => expectTypeOf(q).toEqualTypeOf<string>(),
         },
         plain: {
@@ -111,10 +120,18 @@ const compiled = {
   },
 
   toolsOnTheirOwn() {
-    const refund = tool({ mode: "keyed", input: Order, run: async ({ order }) => ({ refunded: order }) });
+    const refund = tool({
+      mode: "keyed",
+      input: Order,
+      run: async ({ order }) => ({ refunded: order }),
+    });
     expectTypeOf(refund).toExtend<Tool<Order, { refunded: number }>>();
     hold.agent({ name: "x", model, tools: { refund } });
-    const inferred = tool({ mode: "once", input: Order, run: async ({ order }, { key }) => `${order.toFixed(2)} ${key.length}` });
+    const inferred = tool({
+      mode: "once",
+      input: Order,
+      run: async ({ order }, { key }) => `${order.toFixed(2)} ${key.length}`,
+    });
     hold.agent({ name: "x", model, context: () => ({ db: 1 }), tools: { inferred } });
   },
 
@@ -122,7 +139,11 @@ const compiled = {
     const bound = hold.agent({
       name: "x",
       model,
-      state: { schema: z.object({ count: z.number(), phase: z.enum(["a", "b"]) }), version: 2, initial: { count: 0, phase: "a" } },
+      state: {
+        schema: z.object({ count: z.number(), phase: z.enum(["a", "b"]) }),
+        version: 2,
+        initial: { count: 0, phase: "a" },
+      },
       // Before those who are given it: the compiler goes from top to bottom.
       context: async (session) => {
         expectTypeOf(session.id).toEqualTypeOf<string>();
@@ -152,13 +173,22 @@ const compiled = {
         },
       },
     });
-    expectTypeOf(bound).toExtend<BoundAgent<{ db: Map<string, number> }, { count: number; phase: "a" | "b" }, { total: number }>>();
+    expectTypeOf(bound).toExtend<
+      BoundAgent<
+        { db: Map<string, number> },
+        { count: number; phase: "a" | "b" },
+        { total: number }
+      >
+    >();
     void bound.run("a", "go", { context: { db: new Map() } }).then((result) => {
-      if (result.status === "completed") expectTypeOf(result.output).toEqualTypeOf<{ total: number }>();
+      if (result.status === "completed")
+        expectTypeOf(result.output).toEqualTypeOf<{ total: number }>();
       // @ts-expect-error only a completed turn has an output
       void result.output;
-      if (result.status === "waiting") expectTypeOf(result.pending).toEqualTypeOf<readonly Pending[]>();
-      if (result.status === "stopped") expectTypeOf(result.reason).toEqualTypeOf<"aborted" | "cancelled" | "superseded">();
+      if (result.status === "waiting")
+        expectTypeOf(result.pending).toEqualTypeOf<readonly Pending[]>();
+      if (result.status === "stopped")
+        expectTypeOf(result.reason).toEqualTypeOf<"aborted" | "cancelled" | "superseded">();
     });
     // @ts-expect-error not the context that its tools need
     void bound.run("a", "go", { context: { db: 1 } });
@@ -189,8 +219,15 @@ const compiled = {
 
   inputs() {
     const plain = hold.agent({ name: "x", model });
-    void plain.run("a", { role: "user", content: [{ type: "text", text: "hi" }], id: "m-1", metadata: { from: "web" } });
-    void plain.submit("a", [{ type: "file", mediaType: "image/png", data: { url: "https://example.com/a.png" } }]);
+    void plain.run("a", {
+      role: "user",
+      content: [{ type: "text", text: "hi" }],
+      id: "m-1",
+      metadata: { from: "web" },
+    });
+    void plain.submit("a", [
+      { type: "file", mediaType: "image/png", data: { url: "https://example.com/a.png" } },
+    ]);
     // @ts-expect-error an input comes from the user
     void plain.run("a", { role: "assistant", content: "hi" });
     // @ts-expect-error an input comes from the user
@@ -198,7 +235,10 @@ const compiled = {
     // @ts-expect-error an input holds no calls
     void plain.submit("a", [{ type: "tool-call", callId: "1", name: "refund", input: {} }]);
     // @ts-expect-error an input holds no results
-    void plain.run("a", { role: "user", content: [{ type: "tool-result", callId: "1", outcome: "ok", output: 1 }] });
+    void plain.run("a", {
+      role: "user",
+      content: [{ type: "tool-result", callId: "1", outcome: "ok", output: 1 }],
+    });
     // @ts-expect-error a message of any role is not an input
     void plain.run("a", {} as MessageInput);
   },
@@ -209,7 +249,9 @@ const compiled = {
       model,
       context: () => ({ n: 1 }),
       output: z.object({ ok: z.boolean() }),
-      tools: { t: { mode: "once", input: Order, run: ({ order }, { context }) => order + context.n } },
+      tools: {
+        t: { mode: "once", input: Order, run: ({ order }, { context }) => order + context.n },
+      },
     });
     expectTypeOf(alone).toExtend<Agent<{ n: number }, Record<string, Json>, { ok: boolean }>>();
     const bound = hold.agent(alone);
@@ -230,8 +272,12 @@ const compiled = {
           mode: "repeatable",
           run: async (_args, ctx) => {
             const result = await ctx.run(child, "count", { as: "counter" });
-            if (result.status === "completed") expectTypeOf(result.output.n).toEqualTypeOf<number>();
-            const answer = await ctx.wait("reply", { schema: z.object({ yes: z.boolean() }), timeoutMs: 10 });
+            if (result.status === "completed")
+              expectTypeOf(result.output.n).toEqualTypeOf<number>();
+            const answer = await ctx.wait("reply", {
+              schema: z.object({ yes: z.boolean() }),
+              timeoutMs: 10,
+            });
             expectTypeOf(answer).toEqualTypeOf<{ yes: boolean } | undefined>();
             return answer?.yes ?? false;
           },
@@ -242,11 +288,16 @@ const compiled = {
 
   effectsByHand() {
     void hold.session("a").then(async (session) => {
-      const page = await session.effect("search", { q: "kelp" }, { mode: "repeatable" }, async ({ q }, { key, signal }) => {
-        expectTypeOf([q, key]).toEqualTypeOf<string[]>();
-        expectTypeOf(signal).toEqualTypeOf<AbortSignal>();
-        return { text: q };
-      });
+      const page = await session.effect(
+        "search",
+        { q: "kelp" },
+        { mode: "repeatable" },
+        async ({ q }, { key, signal }) => {
+          expectTypeOf([q, key]).toEqualTypeOf<string[]>();
+          expectTypeOf(signal).toEqualTypeOf<AbortSignal>();
+          return { text: q };
+        },
+      );
       expectTypeOf(page).toEqualTypeOf<{ text: string }>();
       // @ts-expect-error a call that acts needs a key
       await session.effect("pay", {}, { mode: "once" }, async () => 1);
@@ -257,10 +308,14 @@ const compiled = {
       await session.effect("pay", { when: new Date() }, { mode: "repeatable" }, async () => 1);
       // @ts-expect-error results are JSON
       await session.effect("pay", {}, { mode: "repeatable" }, async () => new Map());
-      const reply = await session.model(async ({ messages }) => ({ text: String(messages.length) }));
+      const reply = await session.model(async ({ messages }) => ({
+        text: String(messages.length),
+      }));
       expectTypeOf(reply).toEqualTypeOf<{ text: string }>();
       const { passed } = await session.rewind("x");
-      expectTypeOf(passed[0]?.outcome).toEqualTypeOf<"ok" | "error" | "denied" | "unknown" | undefined>();
+      expectTypeOf(passed[0]?.outcome).toEqualTypeOf<
+        "ok" | "error" | "denied" | "unknown" | undefined
+      >();
     });
   },
 
@@ -277,7 +332,9 @@ const compiled = {
   },
 
   async whatTheFirstPageShows() {
-    const yourModel = async (messages: SessionView<unknown>["messages"]): Promise<ModelReply> => ({ content: String(messages.length) });
+    const yourModel = async (messages: SessionView<unknown>["messages"]): Promise<ModelReply> => ({
+      content: String(messages.length),
+    });
     const orders = new Map<number, string>();
     const payments = { refund: async (order: number, key: string) => ({ order, key }) };
     const mail = {
@@ -294,7 +351,11 @@ const compiled = {
       },
       tools: {
         lookup: { mode: "repeatable", run: async ({ order }) => orders.get(order) },
-        refund: { mode: "keyed", key: ({ order }) => `refund:${order}`, run: async ({ order }, { key }) => payments.refund(order, key) },
+        refund: {
+          mode: "keyed",
+          key: ({ order }) => `refund:${order}`,
+          run: async ({ order }, { key }) => payments.refund(order, key),
+        },
         email: {
           mode: "once",
           run: async ({ to, text }, { key }) => mail.send(to, text, key),
@@ -309,7 +370,8 @@ const compiled = {
     });
     const done = await support.run("order-42", "Refund order 42, it arrived broken.");
     if (done.status === "completed") expectTypeOf(done.output).toEqualTypeOf<string>();
-    for await (const event of support.stream("chat-1", "hello", { key: "msg-17" })) expectTypeOf(event).toEqualTypeOf<AgentEvent>();
+    for await (const event of support.stream("chat-1", "hello", { key: "msg-17" }))
+      expectTypeOf(event).toEqualTypeOf<AgentEvent>();
     const turn = await support.submit("order-43", "Refund order 43");
     await turn.result({ timeoutMs: 60_000 });
     await turn.cancel("changed my mind");
@@ -325,7 +387,14 @@ const compiled = {
     await hold.effects.approve(id, { by: "ana" });
     await hold.effects.deny(id, { by: "ana", reason: "too much" });
     await hold.effects.settle(id, { result: { refunded: true }, by: "ana" });
-    for (const checkpoint of ["after-model", "before-step", { everySteps: 5 }, { everyMs: 300_000 }, "never", () => true] as const)
+    for (const checkpoint of [
+      "after-model",
+      "before-step",
+      { everySteps: 5 },
+      { everyMs: 300_000 },
+      "never",
+      () => true,
+    ] as const)
       hold.agent({ name: "x", model, checkpoint });
   },
 };

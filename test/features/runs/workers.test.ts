@@ -27,19 +27,36 @@ describe.each(stores)("workers on $name", ({ address }) => {
   test("a submitted turn is run by a worker, of any process that knows the agent", async () => {
     const { hold } = on.start();
     const model = script("hello yourself");
-    const turn = await hold.agent({ name: "bot", model }).submit("a", "hello", { title: "T", tags: ["t"], metadata: { n: 1 } });
+    const turn = await hold
+      .agent({ name: "bot", model })
+      .submit("a", "hello", { title: "T", tags: ["t"], metadata: { n: 1 } });
     expect(turn).toMatchObject({ sessionId: "a", turnId: expect.any(String) });
-    expect(await hold.sessions.get("a")).toMatchObject({ agent: "bot", title: "T", tags: ["t"], metadata: { n: 1 } });
+    expect(await hold.sessions.get("a")).toMatchObject({
+      agent: "bot",
+      title: "T",
+      tags: ["t"],
+      metadata: { n: 1 },
+    });
     await expect(turn.result({ timeoutMs: 30 })).rejects.toMatchObject(coded("BUSY"));
     const other = on.start().hold;
     await start(other, { agents: [other.agent({ name: "bot", model })] });
-    expect(await turn.result(soon)).toMatchObject({ status: "completed", output: "hello yourself", turnId: turn.turnId });
-    expect(await turn.result(soon)).toMatchObject({ status: "completed", output: "hello yourself" });
+    expect(await turn.result(soon)).toMatchObject({
+      status: "completed",
+      output: "hello yourself",
+      turnId: turn.turnId,
+    });
+    expect(await turn.result(soon)).toMatchObject({
+      status: "completed",
+      output: "hello yourself",
+    });
   });
 
   test("turns of one session are run one after the other, in the order they were submitted; the same key is one turn", async () => {
     const { hold } = on.start();
-    const bot = hold.agent({ name: "bot", model: async ({ messages }) => ({ content: `${messages.length}` }) });
+    const bot = hold.agent({
+      name: "bot",
+      model: async ({ messages }) => ({ content: `${messages.length}` }),
+    });
     const turns = [
       await bot.submit("a", "one"),
       await bot.submit("a", "two", { key: "k" }),
@@ -50,7 +67,9 @@ describe.each(stores)("workers on $name", ({ address }) => {
     expect(turns[1]?.turnId).toBe("k");
     await start(hold, { agents: [bot] });
     const results = await Promise.all(turns.map((turn) => turn.result(soon)));
-    expect(results.map((result) => (result.status === "completed" ? result.output : result.status))).toEqual(["1", "3", "3", "5"]);
+    expect(
+      results.map((result) => (result.status === "completed" ? result.output : result.status)),
+    ).toEqual(["1", "3", "3", "5"]);
   });
 
   test("a turn for later is not begun before its time", async () => {
@@ -87,14 +106,25 @@ describe.each(stores)("workers on $name", ({ address }) => {
     const worker = hold.worker({ agents: [bot], concurrency: 3, onSigterm: false });
     expect(await worker.drain()).toEqual({ ran: 10 });
     expect(await worker.drain()).toEqual({ ran: 0 });
-    expect(worker.stats()).toMatchObject({ running: 0, ran: 10, handedBack: 0, setAside: 0, failed: 0 });
+    expect(worker.stats()).toMatchObject({
+      running: 0,
+      ran: 10,
+      handedBack: 0,
+      setAside: 0,
+      failed: 0,
+    });
     const slow = hold.agent({
       name: "slow",
-      model: ({ signal }) => new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error))),
+      model: ({ signal }) =>
+        new Promise((_resolve, reject) =>
+          signal.addEventListener("abort", () => reject(signal.reason as Error)),
+        ),
     });
     await slow.submit("slow", "go");
     const began = performance.now();
-    expect(await hold.worker({ agents: [slow], onSigterm: false }).drain({ maxMs: 1_700 })).toEqual({ ran: 0 });
+    expect(await hold.worker({ agents: [slow], onSigterm: false }).drain({ maxMs: 1_700 })).toEqual(
+      { ran: 0 },
+    );
     expect(performance.now() - began).toBeLessThan(2_500);
     expect(await hold.sessions.get("slow")).toMatchObject({ status: "in-progress" });
   });
@@ -115,7 +145,9 @@ describe.each(stores)("workers on $name", ({ address }) => {
       },
     });
     for (let i = 0; i < 9; i++) await bot.submit(`s${i}`, "go");
-    expect(await hold.worker({ agents: [bot], concurrency: 2, onSigterm: false }).drain()).toEqual({ ran: 9 });
+    expect(await hold.worker({ agents: [bot], concurrency: 2, onSigterm: false }).drain()).toEqual({
+      ran: 9,
+    });
     expect(most).toBe(2);
   });
 
@@ -149,7 +181,10 @@ describe.each(stores)("workers on $name", ({ address }) => {
         model: script(asks(["pay", {}]), asks(["stick", {}])),
         tools: {
           pay: { mode: "once", run: () => made.push("pay") },
-          stick: { mode: "repeatable", run: () => (stuck ? (inside.open(), new Promise(() => {})) : 1) },
+          stick: {
+            mode: "repeatable",
+            run: () => (stuck ? (inside.open(), new Promise(() => {})) : 1),
+          },
         },
       });
     void agentOf(first.hold, true).run("a", "go");
@@ -160,7 +195,9 @@ describe.each(stores)("workers on $name", ({ address }) => {
     // While it lives, it is left alone.
     expect(worker.stats().ran).toBe(0);
     first.kill();
-    await expect.poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 }).toBe("completed");
+    await expect
+      .poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 })
+      .toBe("completed");
     expect(made).toEqual(["pay"]);
     await expect.poll(() => worker.stats().ran).toBe(1);
   });
@@ -171,14 +208,23 @@ describe.each(stores)("workers on $name", ({ address }) => {
       hold.agent({
         name: "bot",
         model: script(asks(["act", {}])),
-        tools: { act: { mode: "once", run: (_args, { session }) => (done.set(session.id, (done.get(session.id) ?? 0) + 1), 1) } },
+        tools: {
+          act: {
+            mode: "once",
+            run: (_args, { session }) => (done.set(session.id, (done.get(session.id) ?? 0) + 1), 1),
+          },
+        },
       });
     const processes = [on.start(), on.start(), on.start()];
     const turns = await Promise.all(
-      Array.from({ length: 18 }, (_, i) => agentOf((processes[i % 3] as (typeof processes)[0]).hold).submit(`s${i}`, "go")),
+      Array.from({ length: 18 }, (_, i) =>
+        agentOf((processes[i % 3] as (typeof processes)[0]).hold).submit(`s${i}`, "go"),
+      ),
     );
-    for (const { hold } of processes) await start(hold, { agents: [agentOf(hold)], concurrency: 3 });
-    for (const turn of turns) expect(await turn.result(soon)).toMatchObject({ status: "completed" });
+    for (const { hold } of processes)
+      await start(hold, { agents: [agentOf(hold)], concurrency: 3 });
+    for (const turn of turns)
+      expect(await turn.result(soon)).toMatchObject({ status: "completed" });
     expect([...done.values()]).toEqual(Array.from({ length: 18 }, () => 1));
     await expect.poll(() => workers.reduce((sum, worker) => sum + worker.stats().ran, 0)).toBe(18);
   });
@@ -218,11 +264,18 @@ describe.each(stores)("workers on $name", ({ address }) => {
       if ((await hold.sessions.get("a"))?.status === "halted") break;
       await pause(310);
     }
-    expect(await hold.sessions.get("a")).toMatchObject({ status: "halted", reason: expect.stringContaining("set aside") });
+    expect(await hold.sessions.get("a")).toMatchObject({
+      status: "halted",
+      reason: expect.stringContaining("set aside"),
+    });
     expect(deaths).toBeGreaterThanOrEqual(3);
     expect(deaths).toBeLessThanOrEqual(4);
     // It is not taken up any more by itself, and can be resumed.
-    expect(await hold.worker({ agents: [agentOf(hold, () => expect.fail("taken up"))], onSigterm: false }).drain()).toEqual({ ran: 0 });
+    expect(
+      await hold
+        .worker({ agents: [agentOf(hold, () => expect.fail("taken up"))], onSigterm: false })
+        .drain(),
+    ).toEqual({ ran: 0 });
     const mended = hold.agent({
       name: "bot",
       model: script(asks(["fine", {}]), asks(["bomb", {}])),
@@ -238,7 +291,11 @@ describe.each(stores)("workers on $name", ({ address }) => {
     let deaths = 0;
     for (let i = 0; i < 8; i++) {
       const victim = on.start({ leaseMs: 100, diesReading: "a" });
-      const worker = victim.hold.worker({ agents: [agentOf(victim.hold)], attempts: 1, onSigterm: false });
+      const worker = victim.hold.worker({
+        agents: [agentOf(victim.hold)],
+        attempts: 1,
+        onSigterm: false,
+      });
       const died = await Promise.race([worker.drain().then(() => 0), victim.died.then(() => 1)]);
       deaths += died;
       if (died === 0) victim.kill();
@@ -246,7 +303,9 @@ describe.each(stores)("workers on $name", ({ address }) => {
     }
     // As often as it may, and the three times that are left to a hope.
     expect(deaths).toBe(4);
-    expect(await agentOf(hold).run("a", "by hand", { ifBusy: "wait" })).toMatchObject({ status: "completed" });
+    expect(await agentOf(hold).run("a", "by hand", { ifBusy: "wait" })).toMatchObject({
+      status: "completed",
+    });
     const worker = hold.worker({ agents: [agentOf(hold)], attempts: 1, onSigterm: false });
     expect(await worker.drain()).toEqual({ ran: 2 });
   });
@@ -293,8 +352,14 @@ describe.each(stores)("workers on $name", ({ address }) => {
     await start(hold, { agents: [bot] });
     const waiting = await turn.result(soon);
     expect(waiting).toMatchObject({ status: "waiting", pending: [{ tool: "pay" }] });
-    await on.start().hold.effects.approve(waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "");
-    await expect.poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 }).toBe("completed");
+    await on
+      .start()
+      .hold.effects.approve(
+        waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "",
+      );
+    await expect
+      .poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 })
+      .toBe("completed");
   });
 
   test("a turn that waits behind one that needs somebody does not keep workers busy, and is run when that is over", async () => {
@@ -311,7 +376,9 @@ describe.each(stores)("workers on $name", ({ address }) => {
     expect(waiting.status).toBe("waiting");
     await pause(300);
     expect(worker.stats().ran).toBeLessThanOrEqual(3);
-    await hold.effects.approve(waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "");
+    await hold.effects.approve(
+      waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "",
+    );
     expect(await second.result(soon)).toMatchObject({ status: "completed", output: "two" });
   });
 
@@ -320,20 +387,32 @@ describe.each(stores)("workers on $name", ({ address }) => {
     const bot = hold.agent({
       name: "bot",
       model: script(asks(["ask", {}])),
-      tools: { ask: { mode: "repeatable", run: async (_args, { wait }) => (await wait("reply", { timeoutMs: 400 })) ?? "nobody" } },
+      tools: {
+        ask: {
+          mode: "repeatable",
+          run: async (_args, { wait }) => (await wait("reply", { timeoutMs: 400 })) ?? "nobody",
+        },
+      },
     });
     await bot.submit("a", "go");
     await bot.submit("b", "go");
     await start(hold, { agents: [bot] });
-    await expect.poll(async () => (await hold.sessions.get("b"))?.status, { timeout: 5_000 }).toBe("waiting");
+    await expect
+      .poll(async () => (await hold.sessions.get("b"))?.status, { timeout: 5_000 })
+      .toBe("waiting");
     await hold.signal("b", "reply", "me");
-    for (const id of ["a", "b"]) await expect.poll(async () => (await hold.sessions.get(id))?.status, { timeout: 5_000 }).toBe("completed");
+    for (const id of ["a", "b"])
+      await expect
+        .poll(async () => (await hold.sessions.get(id))?.status, { timeout: 5_000 })
+        .toBe("completed");
     for (const [id, said] of [
       ["a", "nobody"],
       ["b", "me"],
     ] as const) {
       const session = await hold.session(id, { waitMs: 1_000 });
-      expect(session.messages.find(({ role }) => role === "tool")?.content).toMatchObject([{ output: said }]);
+      expect(session.messages.find(({ role }) => role === "tool")?.content).toMatchObject([
+        { output: said },
+      ]);
       await session.close();
     }
   });
@@ -357,7 +436,10 @@ describe.each(stores)("workers on $name", ({ address }) => {
       name: "bot",
       model: ({ messages, signal }: ModelRequest) =>
         messages.at(-1)?.content === "go"
-          ? (inside.open(), new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error))))
+          ? (inside.open(),
+            new Promise((_resolve, reject) =>
+              signal.addEventListener("abort", () => reject(signal.reason as Error)),
+            ))
           : Promise.resolve({ content: "next" }),
     });
     const turn = await bot.submit("a", "go");
@@ -379,7 +461,9 @@ describe.each(stores)("workers on $name", ({ address }) => {
       model: async ({ messages }) => {
         const last = messages.at(-1)?.content;
         if (last === "fail") throw new Error("broken");
-        return last === "halt" ? { content: "", finish: "length" } : { content: `to ${String(last)}` };
+        return last === "halt"
+          ? { content: "", finish: "length" }
+          : { content: `to ${String(last)}` };
       },
     });
     const turns = [];
@@ -410,9 +494,16 @@ describe.each(stores)("workers on $name", ({ address }) => {
     const worker = hold.worker({ agents: [bot], onSigterm: false });
     await worker.drain({ maxMs: 6_000 });
     expect(await hold.sessions.get("good")).toMatchObject({ status: "completed" });
-    expect(await hold.sessions.get("bad")).toMatchObject({ status: "failed", reason: "no database" });
+    expect(await hold.sessions.get("bad")).toMatchObject({
+      status: "failed",
+      reason: "no database",
+    });
     expect(worker.stats()).toMatchObject({ ran: 1, failed: 2 });
-    for (const turn of bad) expect(await turn.result(soon)).toMatchObject({ status: "failed", error: { message: "no database" } });
+    for (const turn of bad)
+      expect(await turn.result(soon)).toMatchObject({
+        status: "failed",
+        error: { message: "no database" },
+      });
   });
 
   test("a worker whose agent throws leaves a call in sight of which nobody knows what became", async () => {
@@ -436,12 +527,16 @@ describe.each(stores)("workers on $name", ({ address }) => {
       return {};
     });
     const worker = await start(hold, { agents: [bot] });
-    await expect.poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 }).toBe("in-doubt");
+    await expect
+      .poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 })
+      .toBe("in-doubt");
     expect(worker.stats()).toMatchObject({ failed: 1 });
     const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
     isAway = false;
     await hold.effects.settle(doubt?.effectId as string, { result: "it happened" });
-    await expect.poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 }).toBe("completed");
+    await expect
+      .poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 })
+      .toBe("completed");
   });
 
   test("a session that cannot be read does not keep workers busy, and the others are run", async () => {
@@ -475,7 +570,9 @@ describe.each(stores)("workers on $name", ({ address }) => {
     await inside.opened;
     const turn = await bot.submit("a", "more");
     const other = on.start().hold;
-    const worker = await start(other, { agents: [other.agent({ name: "bot", model: script("?", "one", "two") })] });
+    const worker = await start(other, {
+      agents: [other.agent({ name: "bot", model: script("?", "one", "two") })],
+    });
     await pause(100);
     expect(worker.stats().ran).toBe(0);
     gate.open("done");
@@ -493,7 +590,9 @@ describe.each(stores)("workers on $name", ({ address }) => {
       { agents: [bot], pollMs: 1 },
       { agents: [bot], threads: 4 },
     ])
-      expect(() => hold.worker(bad as never)).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
+      expect(() => hold.worker(bad as never)).toThrow(
+        expect.objectContaining({ code: "INVALID_OPTION" }),
+      );
     const worker = await start(hold, { agents: [bot] });
     await expect(worker.drain()).rejects.toMatchObject(coded("INVALID_OPTION"));
   });
@@ -522,7 +621,10 @@ test("wherever a worker dies while one call is in doubt and another ends, somebo
     dying.kill();
     const worker = hold.worker({ agents: [made(hold)], pollMs: 10, onSigterm: false });
     await worker.start();
-    const inDoubt = async () => (await hold.effects.list({ status: "in-doubt" })).items.filter(({ sessionId }) => sessionId === id);
+    const inDoubt = async () =>
+      (await hold.effects.list({ status: "in-doubt" })).items.filter(
+        ({ sessionId }) => sessionId === id,
+      );
     for (let i = 0; i < 400 && (await inDoubt()).length === 0; i++) await pause(5);
     expect(await inDoubt(), `${write}`).toMatchObject([{ tool: "send" }]);
     await worker.stop({ graceMs: 0 });

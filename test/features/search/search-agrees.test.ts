@@ -1,4 +1,7 @@
-/** D7: the same search on the same corpus gives the same on every store, in every script and for hostile queries. Memory is the reference. */
+/**
+ * D7: the same search on the same corpus gives the same on every store, in every script and for
+ * hostile queries. Memory is the reference.
+ */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Holdfast, open } from "../../../src/index.js";
@@ -9,7 +12,10 @@ const texts = fc.sample(someText, { numRuns: 150 });
 const queries = [
   ...fc
     .sample(
-      fc.array(fc.tuple(fc.constantFrom("", "", "-", '"'), someScripts, fc.constantFrom("", "", "*", '"')), { minLength: 1, maxLength: 3 }),
+      fc.array(
+        fc.tuple(fc.constantFrom("", "", "-", '"'), someScripts, fc.constantFrom("", "", "*", '"')),
+        { minLength: 1, maxLength: 3 },
+      ),
       { numRuns: 80 },
     )
     .map((parts) => parts.map(([before, word, after]) => before + word + after).join(" ")),
@@ -39,7 +45,10 @@ const queries = [
 ];
 
 /** The same to the millisecond in every store. */
-async function filled(address: string, change: (texts: readonly string[]) => readonly string[] = (all) => all): Promise<Holdfast> {
+async function filled(
+  address: string,
+  change: (texts: readonly string[]) => readonly string[] = (all) => all,
+): Promise<Holdfast> {
   let time = Date.parse("2026-01-01T00:00:00Z");
   const hold = await open(address, { clock: { now: () => time } });
   const all = change(texts);
@@ -94,7 +103,9 @@ describe("search agrees", () => {
   });
 
   test("and not where one text is another", async () => {
-    const hold = await filled("memory:", (all) => all.map((text, i) => (i === 40 ? `${text} 日本 kelp` : text)));
+    const hold = await filled("memory:", (all) =>
+      all.map((text, i) => (i === 40 ? `${text} 日本 kelp` : text)),
+    );
     expect(await answers(hold)).not.toEqual(expected);
     await hold.close();
   });

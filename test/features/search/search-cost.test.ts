@@ -33,14 +33,21 @@ async function counted() {
     },
   };
   let time = Date.parse("2026-01-01T00:00:00Z");
-  const hold = new Opened(wrapped(store, calls), thisMachine(), { now: () => (time += 1_000) }, 30_000);
+  const hold = new Opened(
+    wrapped(store, calls),
+    thisMachine(),
+    { now: () => (time += 1_000) },
+    30_000,
+  );
   holds.push(hold);
   return { hold, store, read };
 }
 
 async function say(hold: Holdfast, id: string, agent: string, count: number): Promise<string> {
   const session = await hold.session(id, { agent });
-  session.append(...Array.from({ length: count }, (_, i) => ({ role: "user" as const, content: `kelp ${i}` })));
+  session.append(
+    ...Array.from({ length: count }, (_, i) => ({ role: "user" as const, content: `kelp ${i}` })),
+  );
   const { id: checkpoint } = await session.checkpoint();
   await session.close();
   return checkpoint;
@@ -49,7 +56,8 @@ async function say(hold: Holdfast, id: string, agent: string, count: number): Pr
 describe("a store without an index", () => {
   test("is gone over once, however few of the hits are wanted", async () => {
     const { hold, read } = await counted();
-    // What no session owns is told to be another agent's one by one; lines of other agents are not read.
+    // What no session owns is told to be another agent's one by one; lines of other agents are not
+    // read.
     const at = await say(hold, "left", "y", 300);
     await hold.fork(at, { id: "heir" });
     await hold.sessions.delete("left");
@@ -75,12 +83,17 @@ describe("a store without an index", () => {
     const count = 2 * MOST_RANKED + 10;
     for (let made = 0; made < count; ) {
       const some = Math.min(5_000, count - made);
-      session.append(...Array.from({ length: some }, () => ({ role: "user" as const, content: "kelp" })));
+      session.append(
+        ...Array.from({ length: some }, () => ({ role: "user" as const, content: "kelp" })),
+      );
       await session.checkpoint();
       made += some;
     }
     await session.close();
-    const { items, next } = await hold.sessions.search("kelp", { limit: 10, cursor: `f${MOST_RANKED - 1}` });
+    const { items, next } = await hold.sessions.search("kelp", {
+      limit: 10,
+      cursor: `f${MOST_RANKED - 1}`,
+    });
     expect(items).toHaveLength(1);
     expect(next).toBeUndefined();
     // Checkpoints have numbers, too: one for each five thousand messages.
@@ -93,14 +106,18 @@ test("a save that holds many hits is opened once, and only where it is as it was
   const { hold, store } = await counted();
   await say(hold, "a", "x", 3);
   const [line] = await store.lines({ session: "a" });
-  const [save] = line ? await store.saves(line.id, { from: 1, to: 1, limit: 1, items: true, state: false }) : [];
+  const [save] = line
+    ? await store.saves(line.id, { from: 1, to: 1, limit: 1, items: true, state: false })
+    : [];
   if (save === undefined) throw new Error("it was not saved");
   const texts = () => new OpenedTexts(new Journal(store));
   const opened = texts();
   expect(await opened.at(save, 1)).toMatchObject({ text: "kelp 0" });
   // Damaged, so that opening it would say so: what was verified before is shown.
   const later = { ...save, at: save.at + 1 };
-  expect(await errorOf(async () => openSave(later, { items: true }))).toMatchObject({ code: "CORRUPT" });
+  expect(await errorOf(async () => openSave(later, { items: true }))).toMatchObject({
+    code: "CORRUPT",
+  });
   expect(await opened.at(later, 2)).toEqual(await texts().at(save, 2));
   expect(await errorOf(() => texts().at(later, 2))).toMatchObject({ code: "CORRUPT" });
   const changed = { ...save, items: (save.items as string).replace("kelp 1", "kelp 7") };

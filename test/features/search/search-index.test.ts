@@ -1,4 +1,7 @@
-/** The index beside a store: what stands in its place, what is damaged, forgotten, behind, or kept up by nobody. */
+/**
+ * The index beside a store: what stands in its place, what is damaged, forgotten, behind, or kept
+ * up by nobody.
+ */
 import { spawnSync } from "node:child_process";
 import {
   copyFileSync,
@@ -50,7 +53,8 @@ async function say(hold: Holdfast, id: string, ...texts: readonly string[]): Pro
   await session.close();
 }
 
-const count = async (hold: Holdfast, words: string): Promise<number> => (await hold.sessions.search(words, { limit: 1000 })).items.length;
+const count = async (hold: Holdfast, words: string): Promise<number> =>
+  (await hold.sessions.search(words, { limit: 1000 })).items.length;
 
 const directory = scratch();
 let made = 0;
@@ -106,10 +110,13 @@ describe("the file of an index in SQLite", () => {
       put(file);
       const before = lstatSync(file);
       await finds(path);
-      const aside = readdirSync(dirname(file)).filter((name) => name.startsWith(`${basename(file)}.aside-`));
+      const aside = readdirSync(dirname(file)).filter((name) =>
+        name.startsWith(`${basename(file)}.aside-`),
+      );
       expect(aside).toHaveLength(1);
       expect(lstatSync(join(dirname(file), aside[0] as string)).ino).toBe(before.ino);
-      if (existsSync(`${file}.target`)) expect(readFileSync(`${file}.target`, "utf8")).toBe("not to be touched");
+      if (existsSync(`${file}.target`))
+        expect(readFileSync(`${file}.target`, "utf8")).toBe("not to be touched");
     }
   });
 
@@ -119,7 +126,11 @@ describe("the file of an index in SQLite", () => {
     ["is cut short", (file) => writeFileSync(file, readFileSync(file).subarray(0, 20_000))],
     [
       "is zeros behind its first page",
-      (file) => writeFileSync(file, Buffer.concat([readFileSync(file).subarray(0, 8192), Buffer.alloc(60_000)])),
+      (file) =>
+        writeFileSync(
+          file,
+          Buffer.concat([readFileSync(file).subarray(0, 8192), Buffer.alloc(60_000)]),
+        ),
     ],
     [
       "has a trigger that somebody planted",
@@ -152,7 +163,8 @@ describe("the file of an index in SQLite", () => {
       writeFileSync(file, bytes);
       rmSync(`${file}-wal`, { force: true });
       const hold = await open(path);
-      for (const { snippet } of (await hold.sessions.search("kelp")).items) expect(snippet).toContain("kelp");
+      for (const { snippet } of (await hold.sessions.search("kelp")).items)
+        expect(snippet).toContain("kelp");
       expect(await count(hold, "kelp")).toBeLessThanOrEqual(2);
       await hold.close();
     }
@@ -209,7 +221,10 @@ describe("the file of an index in SQLite", () => {
     await say(hold, "a", "kelp one", "kelp two", "rock three");
     await say(hold, "secret", "the word is zyzzyva", "and once more zyzzyva");
     expect(await count(hold, "zyzzyva")).toBe(2);
-    const isInFile = () => [file, `${file}-wal`].some((name) => existsSync(name) && readFileSync(name).includes("zyzzyva"));
+    const isInFile = () =>
+      [file, `${file}-wal`].some(
+        (name) => existsSync(name) && readFileSync(name).includes("zyzzyva"),
+      );
     expect(isInFile()).toBe(true);
     await hold.sessions.delete("secret");
     expect(await count(hold, "zyzzyva")).toBe(0);
@@ -233,24 +248,35 @@ describe("the file of an index in SQLite", () => {
 });
 
 /** A hold whose index is another. */
-async function holdOn(address: string, change: (index: SearchIndex) => Partial<SearchIndex>): Promise<Holdfast> {
+async function holdOn(
+  address: string,
+  change: (index: SearchIndex) => Partial<SearchIndex>,
+): Promise<Holdfast> {
   const store = await openStore(address);
   const { index } = store;
   if (index === undefined) throw new Error("this store has no index");
   const changed = change(index);
   const other = new Proxy(index, {
     get(target, name) {
-      const value: unknown = changed[name as keyof SearchIndex] ?? target[name as keyof SearchIndex];
+      const value: unknown =
+        changed[name as keyof SearchIndex] ?? target[name as keyof SearchIndex];
       return typeof value === "function" ? value.bind(target) : value;
     },
   });
-  const hold = new Opened(wrapped(store, { index: other } as Partial<Store>), thisMachine(), { now: Date.now }, 30_000);
+  const hold = new Opened(
+    wrapped(store, { index: other } as Partial<Store>),
+    thisMachine(),
+    { now: Date.now },
+    30_000,
+  );
   holds.push(hold);
   return hold;
 }
 
 /** Statements on the tables of a store that has an index. */
-async function behindTheBack(place: string): Promise<(text: string) => Promise<readonly (readonly unknown[])[]>> {
+async function behindTheBack(
+  place: string,
+): Promise<(text: string) => Promise<readonly (readonly unknown[])[]>> {
   if (existsSync(place)) {
     const db = openDriver(place);
     ends.push(async () => db.close());
@@ -277,7 +303,10 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
   test("has titles also where nothing was saved yet", async () => {
     const hold = await opened(address());
     await (await hold.session("a", { title: "kelp" })).close();
-    for (let n = 0; n < 2; n++) expect((await hold.sessions.search("kelp")).items).toMatchObject([{ kind: "title", sessionId: "a" }]);
+    for (let n = 0; n < 2; n++)
+      expect((await hold.sessions.search("kelp")).items).toMatchObject([
+        { kind: "title", sessionId: "a" },
+      ]);
   });
 
   test("is made anew on demand, and tells how far it is", async () => {
@@ -285,7 +314,10 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
     const hold = await opened(place);
     await say(hold, "a", ...Array.from({ length: 30 }, (_, i) => `kelp ${i}`));
     const told: IndexProgress[] = [];
-    const { taken } = await hold.sessions.index({ rebuild: true, onProgress: (progress) => told.push(progress) });
+    const { taken } = await hold.sessions.index({
+      rebuild: true,
+      onProgress: (progress) => told.push(progress),
+    });
     expect(await count(hold, "kelp")).toBe(30);
     if ((await indexed()) === undefined) return expect(taken).toBe(0);
     expect(taken).toBeGreaterThanOrEqual(30);
@@ -308,47 +340,55 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
   test.each([
     ["searches", false],
     ["searches after somebody redacted", true],
-  ])("is given up where nobody takes in what is noted for it, and made anew by whoever %s", async (_, isPurged) => {
-    const place = await indexed();
-    if (place === undefined) return;
-    const rows = await behindTheBack(place);
-    const noted = () =>
-      rows("SELECT (SELECT count(*) FROM unindexed) AS notes, (SELECT count(*) FROM meta WHERE key LIKE 'search:%') AS kept");
-    const note = (many: number) =>
-      rows(
-        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${many}) INSERT INTO unindexed (tenant, session) SELECT substr(key, 8), i FROM n, meta WHERE key LIKE 'search:%' RETURNING no`,
-      );
-    // Nothing is taken in by itself.
-    const hold = await holdOn(place, () => ({ exists: async () => false }));
-    const plain = await opened(place, { search: false });
-    await say(plain, "a", "kelp one", "kelp two");
-    await say(plain, "b", "kelp three");
-    expect(await count(hold, "kelp")).toBe(3);
-    await note(50_000);
-    await plain.sessions.update("a", { title: "Rock" });
-    const [few] = await noted();
-    expect(few?.map(Number)).toEqual([expect.any(Number), 1]);
-    expect(Number(few?.[0])).toBeGreaterThan(50_000);
-    await note(50_000);
-    await plain.sessions.delete("b");
-    expect((await noted())[0]?.map(Number)).toEqual([0, 0]);
-    await plain.gc();
-    if (isPurged) {
-      const store = await openStore(place);
-      await store.index?.purge();
-      await store.close();
-      if (existsSync(place)) expect(existsSync(`${place}-search`)).toBe(false);
-      else expect((await rows("SELECT count(*) FROM passage"))[0]?.map(Number)).toEqual([0]);
-    }
-    const found = async (by: Holdfast) =>
-      (await by.sessions.search("kelp")).items.map(({ score, ...item }) => ({ ...item, score: score.toFixed(7) }));
-    expect(await found(hold)).toHaveLength(2);
-    expect(await found(hold)).toEqual(await found(plain));
-    expect((await noted())[0]?.map(Number)).toEqual([0, 1]);
-    await plain.sessions.update("a", { title: "Kelp" });
-    expect(await found(hold)).toEqual(await found(plain));
-    expect(await found(hold)).toHaveLength(3);
-  });
+  ])(
+    "is given up where nobody takes in what is noted for it, and made anew by whoever %s",
+    async (_, isPurged) => {
+      const place = await indexed();
+      if (place === undefined) return;
+      const rows = await behindTheBack(place);
+      const noted = () =>
+        rows(
+          "SELECT (SELECT count(*) FROM unindexed) AS notes, (SELECT count(*) FROM meta WHERE key LIKE 'search:%') AS kept",
+        );
+      const note = (many: number) =>
+        rows(
+          `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${many}) INSERT INTO unindexed (tenant, session) SELECT substr(key, 8), i FROM n, meta WHERE key LIKE 'search:%' RETURNING no`,
+        );
+      // Nothing is taken in by itself.
+      const hold = await holdOn(place, () => ({ exists: async () => false }));
+      const plain = await opened(place, { search: false });
+      await say(plain, "a", "kelp one", "kelp two");
+      await say(plain, "b", "kelp three");
+      expect(await count(hold, "kelp")).toBe(3);
+      await note(50_000);
+      await plain.sessions.update("a", { title: "Rock" });
+      const [few] = await noted();
+      expect(few?.map(Number)).toEqual([expect.any(Number), 1]);
+      expect(Number(few?.[0])).toBeGreaterThan(50_000);
+      await note(50_000);
+      await plain.sessions.delete("b");
+      expect((await noted())[0]?.map(Number)).toEqual([0, 0]);
+      await plain.gc();
+      if (isPurged) {
+        const store = await openStore(place);
+        await store.index?.purge();
+        await store.close();
+        if (existsSync(place)) expect(existsSync(`${place}-search`)).toBe(false);
+        else expect((await rows("SELECT count(*) FROM passage"))[0]?.map(Number)).toEqual([0]);
+      }
+      const found = async (by: Holdfast) =>
+        (await by.sessions.search("kelp")).items.map(({ score, ...item }) => ({
+          ...item,
+          score: score.toFixed(7),
+        }));
+      expect(await found(hold)).toHaveLength(2);
+      expect(await found(hold)).toEqual(await found(plain));
+      expect((await noted())[0]?.map(Number)).toEqual([0, 1]);
+      await plain.sessions.update("a", { title: "Kelp" });
+      expect(await found(hold)).toEqual(await found(plain));
+      expect(await found(hold)).toHaveLength(3);
+    },
+  );
 
   test("that fails is no reason to find nothing", async () => {
     const place = await indexed();
@@ -356,7 +396,13 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
     const fails = async (): Promise<never> => {
       throw new Error("the index is broken");
     };
-    for (const change of [{ begin: fails }, { next: fails }, { put: fails }, { find: fails }, { exists: fails }]) {
+    for (const change of [
+      { begin: fails },
+      { next: fails },
+      { put: fails },
+      { find: fails },
+      { exists: fails },
+    ]) {
       const hold = await holdOn(place, () => change);
       await say(hold, `s${Object.keys(change)[0]}`, "kelp");
       expect(await count(hold, "kelp")).toBeGreaterThan(0);
@@ -373,7 +419,11 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
           count: 3 * found.count,
           async read() {
             const hits = await found.read(0, found.count);
-            return hits.flatMap((hit) => (hit?.kind === "message" ? [{ ...hit, seq: hit.seq + 1 }, { ...hit, passage: 7 }, hit] : []));
+            return hits.flatMap((hit) =>
+              hit?.kind === "message"
+                ? [{ ...hit, seq: hit.seq + 1 }, { ...hit, passage: 7 }, hit]
+                : [],
+            );
           },
         };
       },
@@ -391,7 +441,9 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
     await hold.sessions.update("b", { title: "kelp" });
     await hold.sessions.index();
     const kinds = async (filter: SearchFilter) =>
-      (await hold.sessions.search("kelp", filter)).items.map(({ kind, sessionId }) => `${kind} ${sessionId}`);
+      (await hold.sessions.search("kelp", filter)).items.map(
+        ({ kind, sessionId }) => `${kind} ${sessionId}`,
+      );
     expect(await kinds({})).toHaveLength(3);
     expect(await kinds({ role: "assistant" })).toEqual([]);
     expect(await kinds({ since: "2100-01-01T00:00:00Z" })).toEqual([]);
@@ -409,7 +461,8 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
     const store = await openStore(place);
     await store.index?.begin(false);
     expect(await store.index?.behind()).toBeGreaterThan(0);
-    for (let waited = 0; (await store.index?.behind()) !== 0 && waited < 300; waited++) await sleep(100);
+    for (let waited = 0; (await store.index?.behind()) !== 0 && waited < 300; waited++)
+      await sleep(100);
     expect(await store.index?.behind()).toBe(0);
     await store.close();
   });
@@ -448,10 +501,14 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
       if (process.argv[2] === "close") await hold.close();
       console.log("done");`;
     for (const how of ["leave", "close"]) {
-      const ended = spawnSync(process.execPath, ["--input-type=module", "-e", script, "--", place, how], {
-        encoding: "utf8",
-        timeout: 60_000,
-      });
+      const ended = spawnSync(
+        process.execPath,
+        ["--input-type=module", "-e", script, "--", place, how],
+        {
+          encoding: "utf8",
+          timeout: 60_000,
+        },
+      );
       expect(ended.stderr).toBe("");
       expect(ended).toMatchObject({ status: 0, signal: null, stdout: "done\n" });
     }
@@ -463,7 +520,10 @@ test.each(stores.filter(({ name }) => name === "sqlite" || name === "postgres"))
   async ({ address }) => {
     const at = address();
     const hold = await opened(at);
-    const many = Array.from({ length: 30 }, (_, i) => ({ role: "user", content: `kelp ${i}` }) as const);
+    const many = Array.from(
+      { length: 30 },
+      (_, i) => ({ role: "user", content: `kelp ${i}` }) as const,
+    );
     for (const id of ["a", "a", "b"]) await hold.sessions.append(id, many, { create: true });
     await say(hold, "c", "kelp");
     await hold.sessions.index();
@@ -471,7 +531,9 @@ test.each(stores.filter(({ name }) => name === "sqlite" || name === "postgres"))
     ends.push(() => store.close());
     await store.index?.begin(false);
     const found = await (store.index as SearchIndex).find(parseQuery("kelp"), {});
-    const saves = (await found.read(0, 100)).map((hit) => (hit?.kind === "message" ? hit.save : undefined));
+    const saves = (await found.read(0, 100)).map((hit) =>
+      hit?.kind === "message" ? hit.save : undefined,
+    );
     expect(new Set(saves.map((save) => `${save?.line} ${save?.seq}`)).size).toBe(4);
     // Of a line with two such saves some may be read a few times.
     expect([saves.length, new Set(saves).size <= 8]).toEqual([91, true]);

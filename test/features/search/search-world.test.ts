@@ -1,6 +1,7 @@
 /**
- * An index finds what going over the store finds, whatever is done to the store and whenever it takes that in: compared after every few
- * of random commands, with scores, on each store that has an index.
+ * An index finds what going over the store finds, whatever is done to the store and whenever it
+ * takes that in: compared after every few of random commands, with scores, on each store that has
+ * an index.
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -24,10 +25,17 @@ const SESSIONS = ["a", "b", "c"] as const;
 const WORDS = ["kelp", "rock", "sand", "refund", "日本", "本語", "Café"] as const;
 
 const who = fc.nat(SESSIONS.length - 1);
-const words = fc.array(fc.constantFrom(...WORDS), { minLength: 1, maxLength: 5 }).map((all) => all.join(" "));
+const words = fc
+  .array(fc.constantFrom(...WORDS), { minLength: 1, maxLength: 5 })
+  .map((all) => all.join(" "));
 
 type Command =
-  | { readonly do: "say"; readonly who: number; readonly texts: readonly string[]; readonly big: boolean }
+  | {
+      readonly do: "say";
+      readonly who: number;
+      readonly texts: readonly string[];
+      readonly big: boolean;
+    }
   | { readonly do: "compact"; readonly who: number; readonly text: string }
   | { readonly do: "title"; readonly who: number; readonly text: string }
   | { readonly do: "rewind" | "fork"; readonly who: number; readonly at: number }
@@ -47,16 +55,36 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("compact" as const), who, text: words }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("title" as const), who, text: words }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constantFrom("rewind" as const, "fork" as const), who, at: fc.nat(20) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constantFrom("rewind" as const, "fork" as const),
+      who,
+      at: fc.nat(20),
+    }),
+  },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("prune" as const), who }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("delete" as const), who }) },
   {
     weight: 2,
     arbitrary: fc.record({
-      do: fc.constantFrom("gc" as const, "index" as const, "index" as const, "rebuild" as const, "purge" as const, "reopen" as const),
+      do: fc.constantFrom(
+        "gc" as const,
+        "index" as const,
+        "index" as const,
+        "rebuild" as const,
+        "purge" as const,
+        "reopen" as const,
+      ),
     }),
   },
-  { weight: 5, arbitrary: fc.record({ do: fc.constant("look" as const), words: fc.oneof(words, fc.constantFrom(...WORDS)) }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      do: fc.constant("look" as const),
+      words: fc.oneof(words, fc.constantFrom(...WORDS)),
+    }),
+  },
 );
 
 /** `meddle` is called after each command. */
@@ -75,7 +103,8 @@ class World {
   }
 
   async run(commands: readonly Command[]): Promise<void> {
-    // It begins to be kept here, and not at the first look: what goes before is what it has to forget.
+    // It begins to be kept here, and not at the first look: what goes before is what it has to
+    // forget.
     await (await this.#holds()).indexed.sessions.search("anything");
     for (const one of commands) {
       this.#time += 1_000;
@@ -116,9 +145,11 @@ class World {
     for (const filter of [{}, { sessionId: "a" }]) {
       let ours = await indexed.sessions.search(text, filter);
       // A search catches up for a moment only, and a busy machine may not get far in it.
-      for (let tries = 0; ours.behind !== undefined && tries < 50; tries++) ours = await indexed.sessions.search(text, filter);
+      for (let tries = 0; ours.behind !== undefined && tries < 50; tries++)
+        ours = await indexed.sessions.search(text, filter);
       const theirs = await plain.sessions.search(text, filter);
-      const shape = (page: typeof ours) => page.items.map(({ score, ...item }) => ({ ...item, score: score.toFixed(7) }));
+      const shape = (page: typeof ours) =>
+        page.items.map(({ score, ...item }) => ({ ...item, score: score.toFixed(7) }));
       expect(ours.behind).toBeUndefined();
       expect(shape(ours)).toEqual(shape(theirs));
     }
@@ -129,7 +160,11 @@ class World {
     switch (one.do) {
       case "say": {
         const session = await this.#session(one.who);
-        for (const text of one.texts) session.append({ role: "user", content: one.big ? `${text} ${"long ".repeat(2000)}` : text });
+        for (const text of one.texts)
+          session.append({
+            role: "user",
+            content: one.big ? `${text} ${"long ".repeat(2000)}` : text,
+          });
         this.#checkpoints.push((await session.checkpoint()).id);
         return;
       }
@@ -142,9 +177,14 @@ class World {
       case "title":
         return void (await hold.sessions.update(SESSIONS[one.who] as string, { title: one.text }));
       case "rewind":
-        return void (await (await this.#session(one.who)).rewind(this.#checkpoints[one.at % this.#checkpoints.length] ?? "none"));
+        return void (await (
+          await this.#session(one.who)
+        ).rewind(this.#checkpoints[one.at % this.#checkpoints.length] ?? "none"));
       case "fork":
-        return void (await hold.fork(this.#checkpoints[one.at % this.#checkpoints.length] ?? "none", { id: SESSIONS[one.who] as string }));
+        return void (await hold.fork(
+          this.#checkpoints[one.at % this.#checkpoints.length] ?? "none",
+          { id: SESSIONS[one.who] as string },
+        ));
       case "prune":
         return void (await hold.checkpoints.prune(SESSIONS[one.who] as string, { keep: 1 }));
       case "delete": {
@@ -180,7 +220,11 @@ async function isIndexed(address: string): Promise<boolean> {
   return store.index !== undefined;
 }
 
-async function holds(address: string, commands: readonly Command[], meddle?: () => Promise<void>): Promise<void> {
+async function holds(
+  address: string,
+  commands: readonly Command[],
+  meddle?: () => Promise<void>,
+): Promise<void> {
   const world = new World(address, meddle);
   try {
     await world.run(commands);
@@ -207,7 +251,10 @@ describe.each(shared)("search under random commands: $name", ({ address, traits 
 /** A store that tells its index less than it should, seen by the same commands. */
 describe.each([
   ["does not note what goes", "DELETE FROM unindexed"],
-  ["says that no number was given again", "UPDATE unindexed SET ceiling = 1000000 WHERE line IS NOT NULL"],
+  [
+    "says that no number was given again",
+    "UPDATE unindexed SET ceiling = 1000000 WHERE line IS NOT NULL",
+  ],
 ])("the comparison sees a store that %s", (_, statement) => {
   test("in SQLite", { timeout: 300_000 }, async () => {
     const [sqlite] = everyStore.filter(({ name }) => name === "sqlite");

@@ -13,14 +13,23 @@ afterEach(async () => {
 });
 
 async function opened(address: string, tenant?: string): Promise<Holdfast> {
-  const hold = await open(address, { clock: { now: () => (time += 1_000) }, ...(tenant === undefined ? undefined : { tenant }) });
+  const hold = await open(address, {
+    clock: { now: () => (time += 1_000) },
+    ...(tenant === undefined ? undefined : { tenant }),
+  });
   holds.push(hold);
   return hold;
 }
 
-async function say(hold: Holdfast, id: string, texts: readonly (string | MessageInput)[], options = {}): Promise<string> {
+async function say(
+  hold: Holdfast,
+  id: string,
+  texts: readonly (string | MessageInput)[],
+  options = {},
+): Promise<string> {
   const session = await hold.session(id, options);
-  for (const text of texts) session.append(typeof text === "string" ? { role: "user", content: text } : text);
+  for (const text of texts)
+    session.append(typeof text === "string" ? { role: "user", content: text } : text);
   const { id: checkpoint } = await session.checkpoint();
   await session.close();
   return checkpoint;
@@ -34,7 +43,11 @@ const shown = (items: readonly FoundItem[]): string[][] =>
 describe.each(stores)("search: $name", ({ address, traits }) => {
   test("words, phrases, exclusions and beginnings, the best first", async () => {
     const hold = await opened(address());
-    await say(hold, "a", ["The refund of order 42", "refund refund refund", "an order of kelp and other things that are long"]);
+    await say(hold, "a", [
+      "The refund of order 42",
+      "refund refund refund",
+      "an order of kelp and other things that are long",
+    ]);
     await say(hold, "b", ["order refunds", "Nothing here", "refund the order"]);
     await say(
       hold,
@@ -51,9 +64,16 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
     expect(await found("absent")).toEqual([]);
     const { items } = await hold.sessions.search("refund");
     expect(where(items)[0]).toBe("a 2");
-    expect(items[0]).toMatchObject({ kind: "message", role: "user", snippet: "refund refund refund", createdAt: expect.any(String) });
+    expect(items[0]).toMatchObject({
+      kind: "message",
+      role: "user",
+      snippet: "refund refund refund",
+      createdAt: expect.any(String),
+    });
     expect(shown(items)[0]).toEqual(["refund", "refund", "refund"]);
-    expect(items.map(({ score }) => score)).toEqual(items.map(({ score }) => score).toSorted((x, y) => y - x));
+    expect(items.map(({ score }) => score)).toEqual(
+      items.map(({ score }) => score).toSorted((x, y) => y - x),
+    );
   });
 
   test("any script, without accents and case", async () => {
@@ -89,16 +109,28 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
         name: "Ana",
         content: [
           { type: "reasoning", text: "pondering" },
-          { type: "tool-call", callId: "1", name: "lookup", input: { order: 4711, deep: ["kelp"] } },
+          {
+            type: "tool-call",
+            callId: "1",
+            name: "lookup",
+            input: { order: 4711, deep: ["kelp"] },
+          },
         ],
         metadata: { hidden: "metadata" },
       },
-      { role: "tool", content: [{ type: "tool-result", callId: "1", outcome: "ok", output: { says: "seaweed" } }] },
-      { role: "user", content: [{ type: "file", name: "notes.md", mediaType: "text/markdown", data: { bytes } }] },
+      {
+        role: "tool",
+        content: [{ type: "tool-result", callId: "1", outcome: "ok", output: { says: "seaweed" } }],
+      },
+      {
+        role: "user",
+        content: [{ type: "file", name: "notes.md", mediaType: "text/markdown", data: { bytes } }],
+      },
       { role: "user", content: `${"long ".repeat(3000)} needle` },
     ]);
     const found = async (words: string) => where((await hold.sessions.search(words)).items);
-    for (const words of ["ana", "pondering", "lookup", "4711", "kelp"]) expect(await found(words), words).toEqual(["s 1"]);
+    for (const words of ["ana", "pondering", "lookup", "4711", "kelp"])
+      expect(await found(words), words).toEqual(["s 1"]);
     expect(await found("seaweed")).toEqual(["s 2"]);
     expect(await found("notes")).toEqual(["s 3"]);
     expect(await found("inside file")).toEqual(["s 3"]);
@@ -114,7 +146,8 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
     const between = new Date(time + 500).toISOString();
     await say(hold, "b", [{ role: "assistant", content: "kelp two" }], { agent: "y" });
     await say(hold, "c", ["kelp three"], { agent: "x" });
-    const found = async (filter: object) => where((await hold.sessions.search("kelp", filter)).items).sort();
+    const found = async (filter: object) =>
+      where((await hold.sessions.search("kelp", filter)).items).sort();
     expect(await found({})).toEqual(["a 1", "b 1", "c 1"]);
     expect(await found({ agent: "x" })).toEqual(["a 1", "c 1"]);
     expect(await found({ tag: "vip" })).toEqual(["a 1"]);
@@ -131,11 +164,20 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
   test("pages by agent and tag are full, whatever else there is", async () => {
     const hold = await opened(address());
     for (let i = 0; i < 24; i++)
-      await say(hold, `s${i}`, ["kelp"], i % 4 === 0 ? { agent: "x", tags: ["vip"], title: "Kelp" } : { agent: "y" });
+      await say(
+        hold,
+        `s${i}`,
+        ["kelp"],
+        i % 4 === 0 ? { agent: "x", tags: ["vip"], title: "Kelp" } : { agent: "y" },
+      );
     for (const filter of [{ agent: "x" }, { tag: "vip" }]) {
       const pages: (readonly [items: readonly string[], next: string | undefined])[] = [];
       for (let cursor: string | undefined, n = 0; n === 0 || cursor !== undefined; n++) {
-        const { items, next } = await hold.sessions.search("kelp", { ...filter, limit: 5, ...(cursor && { cursor }) });
+        const { items, next } = await hold.sessions.search("kelp", {
+          ...filter,
+          limit: 5,
+          ...(cursor && { cursor }),
+        });
         pages.push([where(items), next]);
         cursor = next;
       }
@@ -151,7 +193,8 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
 
   test("titles of other sessions are none of a session's hits", async () => {
     const hold = await opened(address());
-    for (let i = 0; i < 3; i++) await say(hold, `s${i}`, ["other words"], { title: `Kelp and what else there is in ${i}` });
+    for (let i = 0; i < 3; i++)
+      await say(hold, `s${i}`, ["other words"], { title: `Kelp and what else there is in ${i}` });
     await say(hold, "a", ["kelp"]);
     const { items, next } = await hold.sessions.search("kelp", { sessionId: "a", limit: 1 });
     expect(where(items)).toEqual(["a 1"]);
@@ -163,7 +206,8 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
     const at = await say(hold, "a", ["shared kelp"], { agent: "x", tags: ["old"] });
     await hold.fork(at, { id: "b" });
     await hold.sessions.update("b", { tags: ["vip"], title: "Kelp of b" });
-    const found = async (filter: object) => where((await hold.sessions.search("kelp", filter)).items).sort();
+    const found = async (filter: object) =>
+      where((await hold.sessions.search("kelp", filter)).items).sort();
     expect(await found({ sessionId: "b" })).toEqual(["b 1", "b title"]);
     expect(await found({ sessionId: "b", tag: "vip" })).toEqual(["b 1", "b title"]);
     expect(await found({ sessionId: "b", agent: "x" })).toEqual(["b 1", "b title"]);
@@ -177,7 +221,8 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
     const hold = await opened(address());
     await say(hold, "a", ["hello"], { title: "Kelp on rocks", agent: "x" });
     await say(hold, "b", ["of kelp and sand"], { agent: "y" });
-    const found = async (words: string, filter = {}) => where((await hold.sessions.search(words, filter)).items).sort();
+    const found = async (words: string, filter = {}) =>
+      where((await hold.sessions.search(words, filter)).items).sort();
     expect(await found("kelp")).toEqual(["a title", "b 1"]);
     expect(await found("kelp", { agent: "x" })).toEqual(["a title"]);
     expect(await found("kelp", { sessionId: "a" })).toEqual(["a title"]);
@@ -197,7 +242,8 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
     await hold.fork(at, { id: "b" });
     await say(hold, "b", ["kelp of b alone"]);
     await hold.fork(at, { id: "c" });
-    const found = async (filter = {}) => where((await hold.sessions.search("kelp", filter)).items).sort();
+    const found = async (filter = {}) =>
+      where((await hold.sessions.search("kelp", filter)).items).sort();
     expect(await found()).toEqual(["a 1", "a 3", "b 3"]);
     expect(await found({ sessionId: "b" })).toEqual(["b 1", "b 3"]);
     expect(await found({ sessionId: "c" })).toEqual(["c 1"]);
@@ -244,7 +290,10 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
     );
     const all: string[] = [];
     for (let cursor: string | undefined, pages = 0; pages === 0 || cursor !== undefined; pages++) {
-      const page = await hold.sessions.search("kelp", { limit: 10, ...(cursor === undefined ? undefined : { cursor }) });
+      const page = await hold.sessions.search("kelp", {
+        limit: 10,
+        ...(cursor === undefined ? undefined : { cursor }),
+      });
       all.push(...where(page.items));
       cursor = page.next;
     }
@@ -256,11 +305,19 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
   test("equal scores: the newest first", async () => {
     const hold = await opened(address());
     for (let i = 0; i < 4; i++) await say(hold, `s${i}`, ["kelp", "other"]);
-    expect(where((await hold.sessions.search("kelp")).items)).toEqual(["s3 1", "s2 1", "s1 1", "s0 1"]);
+    expect(where((await hold.sessions.search("kelp")).items)).toEqual([
+      "s3 1",
+      "s2 1",
+      "s1 1",
+      "s0 1",
+    ]);
   });
 
   test("tenants find their own alone", async () => {
-    if (!traits.durable) return expect((await opened(address())).sessions.search("kelp")).resolves.toEqual({ items: [] });
+    if (!traits.durable)
+      return expect((await opened(address())).sessions.search("kelp")).resolves.toEqual({
+        items: [],
+      });
     const at = address();
     const [one, two] = [await opened(at, "one"), await opened(at, "two")];
     await say(one, "a", ["kelp of one"]);
@@ -313,8 +370,14 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
     expect(shown((await hold.sessions.search("c++")).items)).toEqual([["c"], ["c"]]);
     expect(shown((await hold.sessions.search("body:x")).items)).toEqual([["body:x"]]);
     expect((await hold.sessions.search("")).items).toEqual([]);
-    expect(await errorOf(() => hold.sessions.search("term ".repeat(10_000)))).toMatchObject({ code: "TOO_LARGE" });
-    expect(await errorOf(() => hold.sessions.search(Array.from({ length: 500 }, (_, i) => `t${i}`).join(" ")))).toMatchObject({
+    expect(await errorOf(() => hold.sessions.search("term ".repeat(10_000)))).toMatchObject({
+      code: "TOO_LARGE",
+    });
+    expect(
+      await errorOf(() =>
+        hold.sessions.search(Array.from({ length: 500 }, (_, i) => `t${i}`).join(" ")),
+      ),
+    ).toMatchObject({
       code: "TOO_LARGE",
     });
   });
@@ -333,12 +396,16 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
     [{ "x') OR 1=1 --": 1 }],
   ])("refuses %j", async (filter) => {
     const hold = await opened(address());
-    expect(await errorOf(() => hold.sessions.search("kelp", filter as never))).toMatchObject({ code: "INVALID_OPTION" });
+    expect(await errorOf(() => hold.sessions.search("kelp", filter as never))).toMatchObject({
+      code: "INVALID_OPTION",
+    });
   });
 
   test("refuses what is not text", async () => {
     const hold = await opened(address());
     for (const words of [undefined, null, 7, {}, ["a"]])
-      expect(await errorOf(() => hold.sessions.search(words as never))).toMatchObject({ code: "INVALID_OPTION" });
+      expect(await errorOf(() => hold.sessions.search(words as never))).toMatchObject({
+        code: "INVALID_OPTION",
+      });
   });
 });

@@ -1,4 +1,7 @@
-/** Setting one key of an agent's state: the other keys stay, also if another process saves them at the same time. */
+/**
+ * Setting one key of an agent's state: the other keys stay, also if another process saves them at
+ * the same time.
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast as Hold } from "../../../src/holdfast.js";
 import { type Holdfast, type OpenOptions, open } from "../../../src/index.js";
@@ -23,15 +26,30 @@ describe.each(stores)("on $name", ({ address, traits }) => {
   test("a key is set and unset, and nothing else changes", async () => {
     const place = address();
     const hold = await fresh(place);
-    await hold.agents.save({ id: "ann", system: "Help.", state: { a: 1, b: { deep: true } }, metadata: { team: "x" } });
+    await hold.agents.save({
+      id: "ann",
+      system: "Help.",
+      state: { a: 1, b: { deep: true } },
+      metadata: { team: "x" },
+    });
     expect(await hold.agents.set("ann", "c", [1, null, "x"])).toMatchObject({
       version: 2,
       state: { a: 1, b: { deep: true }, c: [1, null, "x"] },
     });
-    expect(await hold.agents.set("ann", "a", 2)).toMatchObject({ version: 3, state: { a: 2, b: { deep: true } } });
-    expect(await hold.agents.unset("ann", "b")).toMatchObject({ version: 4, state: { a: 2, c: [1, null, "x"] } });
-    expect(await hold.agents.unset("ann", "never there")).toMatchObject({ state: { a: 2, c: [1, null, "x"] } });
-    expect(await hold.agents.save({ id: "ann", set: { d: 4 }, unset: ["c"], type: "t" })).toMatchObject({
+    expect(await hold.agents.set("ann", "a", 2)).toMatchObject({
+      version: 3,
+      state: { a: 2, b: { deep: true } },
+    });
+    expect(await hold.agents.unset("ann", "b")).toMatchObject({
+      version: 4,
+      state: { a: 2, c: [1, null, "x"] },
+    });
+    expect(await hold.agents.unset("ann", "never there")).toMatchObject({
+      state: { a: 2, c: [1, null, "x"] },
+    });
+    expect(
+      await hold.agents.save({ id: "ann", set: { d: 4 }, unset: ["c"], type: "t" }),
+    ).toMatchObject({
       version: 6,
       type: "t",
       system: "Help.",
@@ -51,7 +69,9 @@ describe.each(stores)("on $name", ({ address, traits }) => {
     const there = traits.shared && !traits.inBulk ? await fresh(place) : here;
     const names = Array.from({ length: 12 }, (_, i) => `k${i}`);
     await Promise.all(names.map((name, i) => (i % 2 ? here : there).agents.set("ann", name, i)));
-    await Promise.all(names.slice(0, 4).map((name, i) => (i % 2 ? there : here).agents.unset("ann", name)));
+    await Promise.all(
+      names.slice(0, 4).map((name, i) => (i % 2 ? there : here).agents.unset("ann", name)),
+    );
     const expected = Object.fromEntries(names.slice(4).map((name, i) => [name, i + 4]));
     expect(await stateOf(here)).toEqual({ kept: true, ...expected });
     expect((await here.agents.get("ann"))?.version).toBe(17);
@@ -68,7 +88,12 @@ test("negative control: a whole state that is saved over one that was read befor
 });
 
 test.each([
-  ["set", ["ann", "plan", { steps: [{ when: new Date() }] }], "INVALID_VALUE", "state.plan.steps[0].when"],
+  [
+    "set",
+    ["ann", "plan", { steps: [{ when: new Date() }] }],
+    "INVALID_VALUE",
+    "state.plan.steps[0].when",
+  ],
   ["set", ["ann", "no name", undefined], "INVALID_VALUE", 'state["no name"]'],
   ["set", ["ann", "", 1], "INVALID_ID", undefined],
   ["set", ["ann", "x".repeat(201), 1], "INVALID_ID", undefined],
@@ -85,7 +110,9 @@ test.each([
 ] as const)("agents.%s of %j is refused with %s", async (call, args, code, path) => {
   const hold = await fresh();
   await hold.agents.save({ id: "ann", state: { a: 0 } });
-  const refused = await errorOf(() => (hold.agents[call] as (...given: readonly unknown[]) => unknown)(...args));
+  const refused = await errorOf(() =>
+    (hold.agents[call] as (...given: readonly unknown[]) => unknown)(...args),
+  );
   expect(refused).toMatchObject({ code, ...(path !== undefined && { details: { path } }) });
   expect(await hold.agents.get("ann")).toMatchObject({ version: 1, state: { a: 0 } });
   expect((await hold.agents.list()).items).toHaveLength(1);
@@ -106,7 +133,9 @@ test("the hook for redactions sees what is set, and __proto__ is a key like othe
   await hold.agents.set("ann", "__proto__", "secret");
   const state = await stateOf(hold);
   expect(JSON.stringify(state)).toBe('{"note":{"deep":["a •"]},"__proto__":"•"}');
-  expect(JSON.stringify((await hold.agents.unset("ann", "__proto__")).state)).toBe('{"note":{"deep":["a •"]}}');
+  expect(JSON.stringify((await hold.agents.unset("ann", "__proto__")).state)).toBe(
+    '{"note":{"deep":["a •"]}}',
+  );
 });
 
 test("a damaged record is not made anew by a key that is set", async () => {
@@ -121,7 +150,9 @@ test("a damaged record is not made anew by a key that is set", async () => {
   await hold.agents.save({ id: "ann", state: { a: 1 } });
   isDamaged = true;
   expect(await errorOf(() => hold.agents.set("ann", "b", 2))).toMatchObject({ code: "CORRUPT" });
-  expect(await errorOf(() => hold.agents.save({ id: "ann", set: { b: 2 } }))).toMatchObject({ code: "CORRUPT" });
+  expect(await errorOf(() => hold.agents.save({ id: "ann", set: { b: 2 } }))).toMatchObject({
+    code: "CORRUPT",
+  });
   isDamaged = false;
   expect(await stateOf(hold)).toEqual({ a: 1 });
 });

@@ -2,7 +2,13 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { type Holdfast, type MessageInput, open, restoreBackup, type Snapshot } from "../../../src/index.js";
+import {
+  type Holdfast,
+  type MessageInput,
+  open,
+  restoreBackup,
+  type Snapshot,
+} from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { SNAPSHOT } from "../../../src/store/port/documents.js";
 import { scratch, stores } from "../../support/stores.js";
@@ -22,10 +28,17 @@ const messages = (id: string): readonly MessageInput[] => [
   { role: "user", content: "an aside" },
 ];
 
-async function withTwoSessions(place: string): Promise<{ readonly hold: Holdfast; readonly snap: Snapshot }> {
+async function withTwoSessions(
+  place: string,
+): Promise<{ readonly hold: Holdfast; readonly snap: Snapshot }> {
   const hold = await fresh(place);
   await hold.agents.save({ id: "ann", state: { mood: "señorial" } });
-  for (const id of ["s1", "s2"]) await hold.sessions.append(id, messages(id), { create: true, agent: "ann", title: `Title of ${id}` });
+  for (const id of ["s1", "s2"])
+    await hold.sessions.append(id, messages(id), {
+      create: true,
+      agent: "ann",
+      title: `Title of ${id}`,
+    });
   return { hold, snap: await hold.agents.snapshot("ann", { name: "first" }) };
 }
 
@@ -57,7 +70,11 @@ describe.each(stores)("snapshots on $name", ({ address, traits }) => {
     const { hold, snap } = await withTwoSessions(place);
     expect(await shown(hold, snap.id)).toEqual(snap);
     // The same record and the same sessions: the same digest, under other words.
-    const twin = await hold.agents.snapshot("ann", { name: "second", kind: "pre-operation", metadata: { by: "me" } });
+    const twin = await hold.agents.snapshot("ann", {
+      name: "second",
+      kind: "pre-operation",
+      metadata: { by: "me" },
+    });
     expect([twin.digest, twin.sizeBytes]).toEqual([snap.digest, snap.sizeBytes]);
     await hold.sessions.append("s1", [{ role: "user", content: "more" }]);
     expect((await hold.agents.snapshot("ann")).digest).not.toBe(snap.digest);
@@ -102,5 +119,9 @@ test("a restore that is asked for again, after its snapshot was deleted, answers
   await hold.agents.restore(snap.id, { key: "k" });
   await hold.agents.deleteSnapshot(snap.id);
   const { name: _name, ...rest } = snap;
-  expect((await hold.agents.restore(snap.id, { key: "k" })).snapshot).toEqual({ ...rest, digest: "", metadata: {} });
+  expect((await hold.agents.restore(snap.id, { key: "k" })).snapshot).toEqual({
+    ...rest,
+    digest: "",
+    metadata: {},
+  });
 });

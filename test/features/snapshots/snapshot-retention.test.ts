@@ -1,8 +1,16 @@
-/** Retention policies for snapshots, and that a running restore keeps its snapshot (USE-1, USE-2). */
+/**
+ * Retention policies for snapshots, and that a running restore keeps its snapshot (USE-1, USE-2).
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import { withRestoring } from "../../../src/engine/records/snapshot-record.js";
 import { Holdfast as Hold } from "../../../src/holdfast.js";
-import { type CheckpointKind, type Holdfast, open, type RetentionReport, type RetentionRules } from "../../../src/index.js";
+import {
+  type CheckpointKind,
+  type Holdfast,
+  open,
+  type RetentionReport,
+  type RetentionRules,
+} from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { SNAPSHOT } from "../../../src/store/port/documents.js";
@@ -24,33 +32,56 @@ interface World {
 }
 
 /** An open store, with the calls that a test replaces. */
-async function world(address = "memory:", calls: (store: Store) => Partial<Store> = () => ({})): Promise<World> {
+async function world(
+  address = "memory:",
+  calls: (store: Store) => Partial<Store> = () => ({}),
+): Promise<World> {
   const store = await openStore(address);
   const clock = { now: Date.UTC(2026, 0, 10) };
-  const hold = new Hold(wrapped(store, calls(store)), thisMachine(), { now: () => clock.now }, 30_000);
+  const hold = new Hold(
+    wrapped(store, calls(store)),
+    thisMachine(),
+    { now: () => clock.now },
+    30_000,
+  );
   opened.push(hold);
   return { hold, store, clock };
 }
 
-/** Says something in a session of the agent, and takes a snapshot, so many times. Answers the ids, oldest first. */
+/**
+ * Says something in a session of the agent, and takes a snapshot, so many times. Answers the ids,
+ * oldest first.
+ */
 async function snapshots(hold: Holdfast, agent: string, count: number): Promise<string[]> {
   const made: string[] = [];
   for (let i = 0; i < count; i++) {
-    await hold.sessions.append(`of ${agent}`, [{ role: "user", content: `${i}`.padEnd(200, "x") }], { create: true, agent });
+    await hold.sessions.append(
+      `of ${agent}`,
+      [{ role: "user", content: `${i}`.padEnd(200, "x") }],
+      { create: true, agent },
+    );
     made.push((await hold.agents.snapshot(agent)).id);
   }
   return made;
 }
 
-const left = async (hold: Holdfast, agent: string) => (await hold.agents.snapshots(agent, { limit: 1_000 })).items.map(({ id }) => id);
+const left = async (hold: Holdfast, agent: string) =>
+  (await hold.agents.snapshots(agent, { limit: 1_000 })).items.map(({ id }) => id);
 
 describe.each(stores)("snapshots by a policy on $name", ({ address }) => {
   test("by the agent's own rules, else by the store's, else none; what they pinned is freed", async () => {
     const hold = await open(address());
     opened.push(hold);
-    const [ann, bob, carl] = [await snapshots(hold, "ann", 4), await snapshots(hold, "bob", 4), await snapshots(hold, "carl", 2)];
+    const [ann, bob, carl] = [
+      await snapshots(hold, "ann", 4),
+      await snapshots(hold, "bob", 4),
+      await snapshots(hold, "carl", 2),
+    ];
     await hold.retention.set({ keep: 50 });
-    expect(await hold.retention.apply()).toMatchObject({ removedSnapshots: 0, prunedSnapshots: [] });
+    expect(await hold.retention.apply()).toMatchObject({
+      removedSnapshots: 0,
+      prunedSnapshots: [],
+    });
     await hold.retention.set({ snapshots: { keep: 3 } });
     await hold.retention.set({ keep: 1, snapshots: { keep: 2 } }, { agent: "ann" });
     // Of an agent with a policy of its own, and no rules for snapshots, none goes.
@@ -71,9 +102,14 @@ describe.each(stores)("snapshots by a policy on $name", ({ address }) => {
     });
     expect(byAgent(await hold.retention.apply({ dryRun: true }))).toMatchObject(expected);
     expect((await hold.stats()).snapshots).toBe(10);
-    expect(await hold.retention.apply({ agent: "bob", dryRun: true })).toMatchObject({ sessions: 1, removedSnapshots: 1 });
+    expect(await hold.retention.apply({ agent: "bob", dryRun: true })).toMatchObject({
+      sessions: 1,
+      removedSnapshots: 1,
+    });
     const told: number[] = [];
-    expect(byAgent(await hold.retention.apply({ onProgress: (at) => told.push(at.removedSnapshots) }))).toMatchObject(expected);
+    expect(
+      byAgent(await hold.retention.apply({ onProgress: (at) => told.push(at.removedSnapshots) })),
+    ).toMatchObject(expected);
     expect(told.at(-1)).toBe(3);
     expect(await left(hold, "ann")).toEqual([ann[3], ann[2]]);
     expect(await left(hold, "bob")).toEqual([bob[3], bob[2], bob[1]]);
@@ -85,7 +121,8 @@ describe.each(stores)("snapshots by a policy on $name", ({ address }) => {
     expect(sessions).toEqual([{ id: "of ann", outcome: "moved" }]);
     expect((await hold.sessions.state("of ann")).messages).toHaveLength(3);
 
-    // Deleted, the session is kept by the snapshots alone: once they are gone, nothing of it is left.
+    // Deleted, the session is kept by the snapshots alone: once they are gone, nothing of it is
+    // left.
     await hold.sessions.delete("of bob");
     await hold.gc();
     const before = (await hold.stats()).messages;
@@ -111,10 +148,15 @@ test("each rule keeps what it says; the newest always stays; a name counts as a 
   for (const [label, kind, isNamed] of given) {
     clock.now += DAY;
     await hold.agents.save({ id: "ann", metadata: { label } });
-    labels.set((await hold.agents.snapshot("ann", { kind, ...(isNamed && { name: label }) })).id, label);
+    labels.set(
+      (await hold.agents.snapshot("ann", { kind, ...(isNamed && { name: label }) })).id,
+      label,
+    );
   }
   const goes = async (rules: RetentionRules) =>
-    ((await hold.agents.pruneSnapshots("ann", { ...rules, dryRun: true })).ids ?? []).map((id) => labels.get(id)).reverse();
+    ((await hold.agents.pruneSnapshots("ann", { ...rules, dryRun: true })).ids ?? [])
+      .map((id) => labels.get(id))
+      .reverse();
   expect(await goes({})).toEqual([]);
   expect(await goes({ labelled: false, kinds: ["manual"] })).toEqual([]);
   expect(await goes({ keep: 0 })).toEqual(["old", "named", "recovery", "automatic"]);
@@ -122,16 +164,23 @@ test("each rule keeps what it says; the newest always stays; a name counts as a 
   expect(await goes({ keep: 2, labelled: true })).toEqual(["old", "recovery"]);
   expect(await goes({ olderThanMs: 1.5 * DAY })).toEqual(["old", "recovery"]);
   expect(await goes({ daily: 2 })).toEqual(["old", "recovery"]);
-  expect(await goes({ daily: 1, kinds: ["recovery"], labelled: false })).toEqual(["old", "named", "automatic"]);
+  expect(await goes({ daily: 1, kinds: ["recovery"], labelled: false })).toEqual([
+    "old",
+    "named",
+    "automatic",
+  ]);
   // The policy of the agent holds where no rule is given.
   await hold.retention.set({ snapshots: { keep: 4 } }, { agent: "ann" });
   expect(await hold.agents.pruneSnapshots("ann")).toEqual({ removed: 1 });
-  expect([...labels.values()].slice(1).reverse()).toEqual((await left(hold, "ann")).map((id) => labels.get(id)));
+  expect([...labels.values()].slice(1).reverse()).toEqual(
+    (await left(hold, "ann")).map((id) => labels.get(id)),
+  );
 });
 
 test("rules for snapshots do not change the rules for checkpoints", async () => {
   const { hold } = await world();
-  for (let i = 0; i < 3; i++) await hold.checkpoints.create((await made(hold, "s")).id, { label: `no ${i}` });
+  for (let i = 0; i < 3; i++)
+    await hold.checkpoints.create((await made(hold, "s")).id, { label: `no ${i}` });
   // `keep` alone means so many, with a label or without.
   await hold.retention.set({ keep: 1, snapshots: { daily: 3 } });
   await hold.retention.apply();
@@ -149,14 +198,20 @@ test.each([
   [{ snapshots: null }, "snapshots"],
 ])("a policy with %j is refused, and the error names %s", async (policy, path) => {
   const { hold } = await world();
-  expect(await errorOf(() => hold.retention.set(policy as never))).toMatchObject({ code: "INVALID_OPTION", details: { path } });
-  expect(await errorOf(() => hold.checkpoints.prune("s", { snapshots: { keep: 1 } } as never))).toMatchObject({ code: "INVALID_OPTION" });
+  expect(await errorOf(() => hold.retention.set(policy as never))).toMatchObject({
+    code: "INVALID_OPTION",
+    details: { path },
+  });
+  expect(
+    await errorOf(() => hold.checkpoints.prune("s", { snapshots: { keep: 1 } } as never)),
+  ).toMatchObject({ code: "INVALID_OPTION" });
 });
 
 test("a damaged snapshot, and a damaged policy, are passed over, and the others are pruned", async () => {
   const damaged = new Set<string>();
   const { hold } = await world("memory:", (store) => ({
-    docs: async (query) => (await store.docs(query)).map((row) => (damaged.has(row.id) ? { ...row, text: "x" } : row)),
+    docs: async (query) =>
+      (await store.docs(query)).map((row) => (damaged.has(row.id) ? { ...row, text: "x" } : row)),
   }));
   const [first] = await snapshots(hold, "ann", 3);
   await snapshots(hold, "bob", 3);
@@ -190,14 +245,22 @@ test("a sweep tells how many snapshots went", async () => {
   const { hold } = await world();
   await snapshots(hold, "ann", 3);
   await hold.retention.set({ snapshots: { keep: 1 } });
-  const report = await new Promise<RetentionReport>((onSwept, onError) => hold.retention.sweep({ everyMs: 60_000, onSwept, onError }));
-  expect(report).toMatchObject({ removedSnapshots: 2, prunedSnapshots: [{ agent: "ann", removed: 2 }] });
+  const report = await new Promise<RetentionReport>((onSwept, onError) =>
+    hold.retention.sweep({ everyMs: 60_000, onSwept, onError }),
+  );
+  expect(report).toMatchObject({
+    removedSnapshots: 2,
+    prunedSnapshots: [{ agent: "ann", removed: 2 }],
+  });
 });
 
 describe("a restore that is under way", () => {
   const places = stores.filter(({ traits }) => traits.durable);
 
-  /** `restore` restores a snapshot, and does something after it was read and before anything is changed. */
+  /**
+   * `restore` restores a snapshot, and does something after it was read and before anything is
+   * changed.
+   */
   async function restoring(address: string) {
     let middle: (() => Promise<void>) | undefined;
     const { hold } = await world(address, (under) => ({
@@ -238,7 +301,9 @@ describe("a restore that is under way", () => {
     const auto = await hold.agents.snapshot("ann", { kind: "automatic" });
     await restore(auto.id, async () => {
       await hold.agents.save({ id: "ann", metadata: { changed: 1 } });
-      const taken = new Promise((onSnapshot) => hold.agents.autoSnapshot("ann", { everyMs: 60_000, keep: 1, onSnapshot }));
+      const taken = new Promise((onSnapshot) =>
+        hold.agents.autoSnapshot("ann", { everyMs: 60_000, keep: 1, onSnapshot }),
+      );
       await taken;
     });
     expect(await left(hold, "ann")).toContain(auto.id);
@@ -260,7 +325,11 @@ describe("a restore that is under way", () => {
         const removed = docs.find(({ kind, remove }) => kind === SNAPSHOT && remove);
         const row = removed && (await under.doc(SNAPSHOT, removed.id));
         // A note is there by the time of the first try.
-        if (row?.version === 1) await under.apply([], [withRestoring(row, [{ ...lease, until: (await under.now()) + 60_000 }])]);
+        if (row?.version === 1)
+          await under.apply(
+            [],
+            [withRestoring(row, [{ ...lease, until: (await under.now()) + 60_000 }])],
+          );
         return under.apply(changes, docs);
       },
     }));
@@ -272,7 +341,11 @@ describe("a restore that is under way", () => {
     const owner = { ...lease.owner, pid: 2 ** 22 + 1, started: "0", nonce: "another" };
     for (const id of ids) {
       const row = await store.doc(SNAPSHOT, id);
-      if (row !== undefined) await store.apply([], [withRestoring(row, [{ ...lease, owner, until: (await store.now()) + 60_000 }])]);
+      if (row !== undefined)
+        await store.apply(
+          [],
+          [withRestoring(row, [{ ...lease, owner, until: (await store.now()) + 60_000 }])],
+        );
     }
     expect(await hold.agents.pruneSnapshots("ann", { keep: 1 })).toEqual({ removed: 2 });
   });

@@ -4,7 +4,14 @@ import { baseTuning } from "../../../src/core/journal/fold.js";
 import type { SessionId } from "../../../src/core/values/ids.js";
 import { leaseRow } from "../../../src/engine/records/rows.js";
 import { Holdfast } from "../../../src/holdfast.js";
-import { type HoldfastError, type MessageInput, type OpenOptions, open, type Session, type Snapshot } from "../../../src/index.js";
+import {
+  type HoldfastError,
+  type MessageInput,
+  type OpenOptions,
+  open,
+  type Session,
+  type Snapshot,
+} from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/store/port.js";
@@ -13,14 +20,21 @@ import { wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
 
 const user = (content: string): MessageInput => ({ role: "user", content });
-const code = (expected: string) => expect.objectContaining({ code: expected }) as unknown as HoldfastError;
+const code = (expected: string) =>
+  expect.objectContaining({ code: expected }) as unknown as HoldfastError;
 
 /** Says something in a session, with a checkpoint or without, and lets go of it. */
-async function say(hold: Holdfast, id: string, text: string, o: { readonly agent?: string; readonly mark?: boolean } = {}): Promise<void> {
+async function say(
+  hold: Holdfast,
+  id: string,
+  text: string,
+  o: { readonly agent?: string; readonly mark?: boolean } = {},
+): Promise<void> {
   const session = await hold.session(id, { agent: o.agent ?? "ann" });
   session.append(user(text));
   session.set("last", text.repeat(5));
-  if (o.mark === false) await session.effect("note", {}, { mode: "once", key: text }, async () => "noted");
+  if (o.mark === false)
+    await session.effect("note", {}, { mode: "once", key: text }, async () => "noted");
   else await session.checkpoint();
   await session.close();
 }
@@ -71,29 +85,54 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
       updatedAt: "2026-01-01T00:00:00.000Z",
     });
     now += 1_000;
-    const second = await hold.agents.save({ id: "support", version: 1, state: { counter: 43 }, type: null });
-    expect(second).toEqual({ ...first, type: undefined, version: 2, state: { counter: 43 }, updatedAt: "2026-01-01T00:00:01.000Z" });
+    const second = await hold.agents.save({
+      id: "support",
+      version: 1,
+      state: { counter: 43 },
+      type: null,
+    });
+    expect(second).toEqual({
+      ...first,
+      type: undefined,
+      version: 2,
+      state: { counter: 43 },
+      updatedAt: "2026-01-01T00:00:01.000Z",
+    });
     expect("type" in second).toBe(false);
-    await expect(hold.agents.save({ id: "support", version: 1, state: {} })).rejects.toEqual(code("CONFLICT"));
+    await expect(hold.agents.save({ id: "support", version: 1, state: {} })).rejects.toEqual(
+      code("CONFLICT"),
+    );
     await expect(hold.agents.save({ id: "support", version: 0 })).rejects.toEqual(code("CONFLICT"));
     await expect(hold.agents.save({ id: "nobody", version: 1 })).rejects.toEqual(code("CONFLICT"));
     // What was read goes back in.
     const read = await hold.agents.get("support");
     expect(read).toEqual({ ...second, activeSessions: [] });
     expect(Object.isFrozen(read) && Object.isFrozen(read?.state)).toBe(true);
-    expect((await hold.agents.save({ ...(read as NonNullable<typeof read>), system: "Help more." })).version).toBe(3);
+    expect(
+      (await hold.agents.save({ ...(read as NonNullable<typeof read>), system: "Help more." }))
+        .version,
+    ).toBe(3);
     expect(await hold.agents.get("nobody")).toBeUndefined();
     expect((await hold.stats()).agents).toBe(1);
     if (!traits.durable) return;
     await hold.close();
-    expect(await (await fresh(place)).agents.get("support")).toMatchObject({ version: 3, system: "Help more." });
+    expect(await (await fresh(place)).agents.get("support")).toMatchObject({
+      version: 3,
+      system: "Help more.",
+    });
   });
 
   test("of saves that race, each counts: none is lost, and no version is given twice", async () => {
     const hold = await fresh();
-    const saves = await Promise.all(Array.from({ length: 8 }, (_, i) => hold.agents.save({ id: "a", metadata: { i } })));
-    expect(saves.map(({ version }) => version).sort((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
-    const raced = await Promise.allSettled(Array.from({ length: 4 }, () => hold.agents.save({ id: "a", version: 8 })));
+    const saves = await Promise.all(
+      Array.from({ length: 8 }, (_, i) => hold.agents.save({ id: "a", metadata: { i } })),
+    );
+    expect(saves.map(({ version }) => version).sort((a, b) => a - b)).toEqual([
+      1, 2, 3, 4, 5, 6, 7, 8,
+    ]);
+    const raced = await Promise.allSettled(
+      Array.from({ length: 4 }, () => hold.agents.save({ id: "a", version: 8 })),
+    );
     expect(raced.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
   });
 
@@ -120,17 +159,29 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
       [{ id: "a", version: -1 }, "INVALID_OPTION"],
       [{ id: "a", system: "x".repeat(1024 * 1024 + 1) }, "TOO_LARGE"],
     ];
-    for (const [given, expected] of bad) await expect(hold.agents.save(given as never)).rejects.toEqual(code(expected));
+    for (const [given, expected] of bad)
+      await expect(hold.agents.save(given as never)).rejects.toEqual(code(expected));
     expect((await hold.agents.list()).items).toEqual([]);
   });
 
   test("an agent that runs has a record from its first run on, and a session belongs to one agent", async () => {
     const hold = await fresh();
     const model = scriptedModel([{ content: "hello" }, { content: "again" }]);
-    const ann = hold.agent({ name: "ann", system: "Be kind.", model, tools: { look: { mode: "repeatable", run: () => 1 } } });
+    const ann = hold.agent({
+      name: "ann",
+      system: "Be kind.",
+      model,
+      tools: { look: { mode: "repeatable", run: () => 1 } },
+    });
     await ann.run("s1", "hi");
     const record = await hold.agents.get("ann");
-    expect(record).toMatchObject({ version: 1, name: "ann", system: "Be kind.", capabilities: ["look"], activeSessions: [] });
+    expect(record).toMatchObject({
+      version: 1,
+      name: "ann",
+      system: "Be kind.",
+      capabilities: ["look"],
+      activeSessions: [],
+    });
     await hold.agents.save({ id: "ann", system: "Be brief." });
     await ann.run("s2", "hi");
     expect((await hold.agents.get("ann"))?.system).toBe("Be brief.");
@@ -144,9 +195,15 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
 
   test("what a record cannot hold of an agent is left out, and named; the agent runs all the same", async () => {
     const look = { mode: "repeatable", run: () => 1 } as const;
-    const tools = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`tool-${i}`, look]));
+    const tools = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, i) => [`tool-${i}`, look]));
     const run = async (hold: Holdfast, name: string, system: string, count: number) => {
-      const agent = hold.agent({ name, system, model: scriptedModel([{ content: "hello" }]), tools: tools(count) });
+      const agent = hold.agent({
+        name,
+        system,
+        model: scriptedModel([{ content: "hello" }]),
+        tools: tools(count),
+      });
       expect((await agent.run(`of ${name}`, "hi")).status).toBe("completed");
       const {
         system: kept,
@@ -157,23 +214,43 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     };
     const hold = await fresh();
     const most = 1024 * 1024;
-    expect(await run(hold, "full", "x".repeat(most), 1_000)).toEqual({ chars: most, capabilities: 1_000, metadata: {} });
+    expect(await run(hold, "full", "x".repeat(most), 1_000)).toEqual({
+      chars: most,
+      capabilities: 1_000,
+      metadata: {},
+    });
     const leftOut = ["system", "capabilities"];
-    expect(await run(hold, "more", "x".repeat(most + 1), 1_001)).toEqual({ capabilities: 1_000, metadata: { leftOut } });
+    expect(await run(hold, "more", "x".repeat(most + 1), 1_001)).toEqual({
+      capabilities: 1_000,
+      metadata: { leftOut },
+    });
     // A hook may make it longer, or leave nothing of a name.
     const hooked = await fresh(address(), {
-      redact: (text, where) => (where.in !== "agent" ? text : where.field === "system" ? text.repeat(2) : text),
+      redact: (text, where) =>
+        where.in !== "agent" ? text : where.field === "system" ? text.repeat(2) : text,
     });
-    expect(await run(hooked, "grows", "x".repeat(most), 2)).toEqual({ capabilities: 0, metadata: { leftOut: [...leftOut, "config"] } });
-    const emptied = await fresh(address(), { redact: (text, where) => (where.in === "agent" ? "" : text) });
-    expect(await run(emptied, "empty", "secret", 2)).toMatchObject({ capabilities: 0, metadata: { leftOut: [...leftOut, "config"] } });
+    expect(await run(hooked, "grows", "x".repeat(most), 2)).toEqual({
+      capabilities: 0,
+      metadata: { leftOut: [...leftOut, "config"] },
+    });
+    const emptied = await fresh(address(), {
+      redact: (text, where) => (where.in === "agent" ? "" : text),
+    });
+    expect(await run(emptied, "empty", "secret", 2)).toMatchObject({
+      capabilities: 0,
+      metadata: { leftOut: [...leftOut, "config"] },
+    });
     // One that fails stores nothing.
     const failing = await fresh(address(), {
       redact: () => {
         throw new Error("no");
       },
     });
-    const agent = failing.agent({ name: "fails", system: "x", model: scriptedModel([{ content: "hello" }]) });
+    const agent = failing.agent({
+      name: "fails",
+      system: "x",
+      model: scriptedModel([{ content: "hello" }]),
+    });
     await expect(agent.run("s", "hi")).rejects.toEqual(code("INVALID_OPTION"));
     expect(await failing.agents.get("fails")).toBeUndefined();
   });
@@ -199,7 +276,11 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     await expect(hold.agents.delete("nobody")).rejects.toEqual(code("NOT_FOUND"));
     expect(await hold.agents.delete("ann")).toEqual({ sessions: 3, snapshots: 1, keptFor: [] });
     const check = async (store: Holdfast) => {
-      expect((await store.sessions.list()).items.map((session) => session.id).sort()).toEqual(["alone", "b1", "nobody's"]);
+      expect((await store.sessions.list()).items.map((session) => session.id).sort()).toEqual([
+        "alone",
+        "b1",
+        "nobody's",
+      ]);
       expect(await store.agents.get("ann")).toBeUndefined();
       expect((await store.agents.snapshots("ann")).items).toEqual([]);
       expect((await store.agents.snapshots("bob")).items).toEqual([kept]);
@@ -231,7 +312,10 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     await hold.sessions.update("goes", { title: "Away", tags: ["t"], metadata: { k: 1 } });
     await (await hold.session("empty", { agent: "ann" })).close();
     await hold.sessions.update("grows", { tags: ["old"] });
-    const snap = await hold.agents.snapshot("ann", { name: "before the move", metadata: { why: "move" } });
+    const snap = await hold.agents.snapshot("ann", {
+      name: "before the move",
+      metadata: { why: "move" },
+    });
     expect(snap).toMatchObject({
       agent: "ann",
       kind: "manual",
@@ -244,9 +328,14 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
 
     now += 60_000;
     await hold.agents.save({ id: "ann", state: { counter: 2 }, system: "other" });
-    for (const id of ["grows", "no mark", "empty"]) for (const text of ["two", "three"]) await say(hold, id, text);
+    for (const id of ["grows", "no mark", "empty"])
+      for (const text of ["two", "three"]) await say(hold, id, text);
     await hold.sessions.update("grows", { tags: ["new"], title: "Grown" });
-    expect(await hold.sessions.delete("goes")).toMatchObject({ deleted: true, keptFor: [], snapshots: [snap.id] });
+    expect(await hold.sessions.delete("goes")).toMatchObject({
+      deleted: true,
+      keptFor: [],
+      snapshots: [snap.id],
+    });
     await say(hold, "later", "begun later");
     await say(hold, "other", "of another agent", { agent: "bob" });
     for (const id of ["grows", "no mark", "empty"]) await hold.checkpoints.prune(id, { keep: 0 });
@@ -268,7 +357,9 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     expect((await hold.agents.get("ann"))?.state).toEqual({ counter: 2 });
 
     const told: number[] = [];
-    const report = await hold.agents.restore(snap.id, { onProgress: (verified) => told.push(verified) });
+    const report = await hold.agents.restore(snap.id, {
+      onProgress: (verified) => told.push(verified),
+    });
     expect(told).toEqual([1, 2, 3, 4, 5]);
     expect(report.sessions).toEqual(expected);
     expect(report.agent).toMatchObject({ version: 3, state: { counter: 1 } });
@@ -285,7 +376,12 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
       expect(await said(store, "other")).toEqual(["of another agent"]);
       expect(await store.sessions.get("later")).toMatchObject({ archived: true });
       expect(await store.sessions.get("other")).toMatchObject({ archived: false });
-      expect(await store.sessions.get("goes")).toMatchObject({ title: "Away", tags: ["t"], metadata: { k: 1 }, agent: "ann" });
+      expect(await store.sessions.get("goes")).toMatchObject({
+        title: "Away",
+        tags: ["t"],
+        metadata: { k: 1 },
+        agent: "ann",
+      });
       expect(await store.sessions.get("grows")).toMatchObject({ tags: ["old"], title: "one" });
       expect(await store.verify()).toMatchObject({ ok: true, findings: [] });
     };
@@ -317,7 +413,12 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     const hold = await fresh();
     for (const id of ["a", "b", "c"]) await say(hold, id, `first words of ${id}`);
     await say(hold, "other", "of another agent", { agent: "bob" });
-    await hold.sessions.update("a", { title: "Now", tags: ["now"], archived: true, metadata: { now: 1 } });
+    await hold.sessions.update("a", {
+      title: "Now",
+      tags: ["now"],
+      archived: true,
+      metadata: { now: 1 },
+    });
     await hold.sessions.update("b", { title: "Now" });
     const snap = await hold.agents.snapshot("ann", {
       labels: {
@@ -328,7 +429,12 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
       },
     });
     // The sessions themselves keep their labels.
-    expect(await hold.sessions.get("a")).toMatchObject({ title: "Now", tags: ["now"], archived: true, metadata: { now: 1 } });
+    expect(await hold.sessions.get("a")).toMatchObject({
+      title: "Now",
+      tags: ["now"],
+      archived: true,
+      metadata: { now: 1 },
+    });
     expect((await hold.agents.restore(snap.id)).sessions).toEqual([
       { id: "a", outcome: "labelled" },
       { id: "b", outcome: "labelled" },
@@ -341,11 +447,28 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
       archived: false,
       metadata: { then: 1 },
     });
-    expect(await hold.sessions.get("b")).toMatchObject({ title: "first words of b", titled: false });
-    expect(await hold.sessions.get("other")).toMatchObject({ title: "of another agent", titled: false });
-    const bad = [null, [], "x", { a: null }, { a: { title: 5 } }, { a: { tags: ["\n"] } }, { a: { archived: 1 } }, { a: { odd: 1 } }];
+    expect(await hold.sessions.get("b")).toMatchObject({
+      title: "first words of b",
+      titled: false,
+    });
+    expect(await hold.sessions.get("other")).toMatchObject({
+      title: "of another agent",
+      titled: false,
+    });
+    const bad = [
+      null,
+      [],
+      "x",
+      { a: null },
+      { a: { title: 5 } },
+      { a: { tags: ["\n"] } },
+      { a: { archived: 1 } },
+      { a: { odd: 1 } },
+    ];
     for (const labels of bad)
-      await expect(hold.agents.snapshot("ann", { labels: labels as never })).rejects.toThrow(/labels|title|tags|archived/);
+      await expect(hold.agents.snapshot("ann", { labels: labels as never })).rejects.toThrow(
+        /labels|title|tags|archived/,
+      );
   });
 
   test("a session that somebody holds is not put back, unless it is taken over; then its holder is told", async () => {
@@ -389,7 +512,9 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     await expect(failing).rejects.toEqual(code("IN_DOUBT"));
     await session.close();
     await say(hold, "b", "two");
-    await expect(hold.agents.restore(snap.id, { takeOver: true })).rejects.toEqual(code("BAD_STATUS"));
+    await expect(hold.agents.restore(snap.id, { takeOver: true })).rejects.toEqual(
+      code("BAD_STATUS"),
+    );
     expect(await said(hold, "b")).toEqual(["one", "two"]);
     const [pending] = (await hold.effects.list({ status: "in-doubt" })).items;
     await hold.effects.settle(pending?.effectId as string, { result: "paid" });
@@ -397,7 +522,9 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     expect(await said(hold, "a")).toEqual(["one"]);
     // What was done in the part that was left is not made again without asking.
     const again = await hold.session("a", { agent: "ann" });
-    await expect(again.effect("pay", { n: 1 }, { mode: "once", key: "k" }, async () => "paid twice")).rejects.toEqual(code("WAITING"));
+    await expect(
+      again.effect("pay", { n: 1 }, { mode: "once", key: "k" }, async () => "paid twice"),
+    ).rejects.toEqual(code("WAITING"));
   });
 
   test("a snapshot holds what it points at from prune, delete and gc, and lets go of it when it is deleted", async () => {
@@ -411,7 +538,8 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     expect((await hold.agents.restore(snap.id)).sessions).toEqual([{ id: "a", outcome: "made" }]);
     expect(await said(hold, "a")).toHaveLength(5);
     await hold.sessions.delete("a");
-    for (const { id } of (await hold.agents.snapshots("ann")).items) await hold.agents.deleteSnapshot(id);
+    for (const { id } of (await hold.agents.snapshots("ann")).items)
+      await hold.agents.deleteSnapshot(id);
     await expect(hold.agents.deleteSnapshot(snap.id)).rejects.toEqual(code("NOT_FOUND"));
     await expect(hold.agents.restore(snap.id)).rejects.toEqual(code("NOT_FOUND"));
     expect((await hold.gc()).freedBytes).toBeGreaterThan(40_000);
@@ -424,7 +552,10 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     for (let i = 0; i < 10; i++) {
       await hold.agents.save({ id: "ann" });
       await say(hold, `s${i}`, "one");
-      const raced = [hold.agents.delete("ann"), ...Array.from({ length: 3 }, () => hold.agents.snapshot("ann"))];
+      const raced = [
+        hold.agents.delete("ann"),
+        ...Array.from({ length: 3 }, () => hold.agents.snapshot("ann")),
+      ];
       for (const result of await Promise.allSettled(raced))
         if (result.status === "rejected") expect(result.reason).toEqual(code("NOT_FOUND"));
       expect((await hold.agents.snapshots("ann")).items).toEqual([]);
@@ -442,7 +573,10 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
       const { version } = await hold.agents.save({ id: "ann", state: { n } });
       await hold.agents.save({ id: "ann", state: { n: n + 100 } });
       await hold.close();
-      expect(await other.agents.get("ann")).toMatchObject({ version: version + 1, state: { n: n + 100 } });
+      expect(await other.agents.get("ann")).toMatchObject({
+        version: version + 1,
+        state: { n: n + 100 },
+      });
     }
   });
 
@@ -454,8 +588,19 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     const second = await hold.agents.snapshot("ann", { kind: "recovery" });
     const page = await hold.agents.snapshots("ann", { kind: "recovery", limit: 1 });
     expect(page.items).toEqual([second]);
-    expect((await hold.agents.snapshots("ann", { kind: "recovery", limit: 5, cursor: page.next as string })).items).toEqual([first]);
-    expect((await hold.agents.snapshots("ann", { kind: "recovery", limit: 2 })).items).toEqual([second, first]);
+    expect(
+      (
+        await hold.agents.snapshots("ann", {
+          kind: "recovery",
+          limit: 5,
+          cursor: page.next as string,
+        })
+      ).items,
+    ).toEqual([first]);
+    expect((await hold.agents.snapshots("ann", { kind: "recovery", limit: 2 })).items).toEqual([
+      second,
+      first,
+    ]);
   });
 
   test("what only a snapshot keeps is not found, until it is back", async () => {
@@ -466,7 +611,9 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     await hold.sessions.delete("a");
     expect((await hold.sessions.search("xylophone")).items).toEqual([]);
     await hold.agents.restore(snap.id);
-    expect((await hold.sessions.search("xylophone")).items).toMatchObject([{ sessionId: "a", snippet: "a xylophone" }]);
+    expect((await hold.sessions.search("xylophone")).items).toMatchObject([
+      { sessionId: "a", snippet: "a xylophone" },
+    ]);
   });
 
   test("automatic snapshots are taken where something changed, pruned alone, survive errors and stop at once", async () => {
@@ -485,7 +632,8 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
       onError: (error) => errors.push(error),
     });
     const until = async (isSo: () => boolean) => {
-      for (let i = 0; i < 500 && !isSo(); i++) await new Promise((resolve) => setTimeout(resolve, 10));
+      for (let i = 0; i < 500 && !isSo(); i++)
+        await new Promise((resolve) => setTimeout(resolve, 10));
       expect(isSo()).toBe(true);
     };
     await until(() => taken.length === 1);
@@ -505,11 +653,17 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     expect(left.map(({ id }) => id)).toEqual([taken[3]?.id, taken[2]?.id, manual.id]);
     expect((await hold.agents.snapshots("ann", { kind: "automatic" })).items).toHaveLength(2);
     // Of an agent that is not there it says so each time, and goes on.
-    const missing = hold.agents.autoSnapshot("nobody", { everyMs: 10, keep: 1, onError: (error) => errors.push(error) });
+    const missing = hold.agents.autoSnapshot("nobody", {
+      everyMs: 10,
+      keep: 1,
+      onError: (error) => errors.push(error),
+    });
     await until(() => errors.length >= 3);
     expect(errors[1]).toEqual(code("NOT_FOUND"));
     await missing.stop();
-    expect(() => hold.agents.autoSnapshot("ann", { everyMs: 0, keep: 1 })).toThrow(code("INVALID_OPTION"));
+    expect(() => hold.agents.autoSnapshot("ann", { everyMs: 0, keep: 1 })).toThrow(
+      code("INVALID_OPTION"),
+    );
     // One that is still going ends with the store.
     hold.agents.autoSnapshot("ann", { everyMs: 10, keep: 1 });
   });
@@ -521,8 +675,12 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     await hold.agents.save({ id: "ann" });
     await say(hold, "a", "one");
     const snap = await hold.agents.snapshot("ann");
-    await expect(hold.agents.snapshot("ann", { kind: "odd" as never })).rejects.toEqual(code("INVALID_OPTION"));
-    await expect(hold.agents.restore(snap.id, { force: true } as never)).rejects.toEqual(code("INVALID_OPTION"));
+    await expect(hold.agents.snapshot("ann", { kind: "odd" as never })).rejects.toEqual(
+      code("INVALID_OPTION"),
+    );
+    await expect(hold.agents.restore(snap.id, { force: true } as never)).rejects.toEqual(
+      code("INVALID_OPTION"),
+    );
     const signal = AbortSignal.abort();
     await expect(hold.agents.restore(snap.id, { signal })).rejects.toThrow();
     // Its name was given to a session of another agent since.
@@ -535,14 +693,21 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
 
 describe.each(stores)("sessions that go on while they are restored, on $name", ({ address }) => {
   /** Something is done each time, after the sessions to be moved are seized and before they are. */
-  async function meanwhile(act: (store: Store, time: number) => Promise<void>): Promise<{ hold: Holdfast; snap: Snapshot; store: Store }> {
+  async function meanwhile(
+    act: (store: Store, time: number) => Promise<void>,
+  ): Promise<{ hold: Holdfast; snap: Snapshot; store: Store }> {
     const store = await openStore(address());
     let holds = 0;
     const capture: Store["capture"] = async (query, decide) => {
       if (query.hold && ++holds % 2 === 0) await act(store, holds / 2);
       return store.capture(query, decide);
     };
-    const hold = new Holdfast(wrapped(store, { capture }), thisMachine(), { now: Date.now }, 30_000);
+    const hold = new Holdfast(
+      wrapped(store, { capture }),
+      thisMachine(),
+      { now: Date.now },
+      30_000,
+    );
     await say(hold, "a", "one");
     await say(hold, "b", "one");
     const snap = await hold.agents.snapshot("ann");
@@ -550,24 +715,27 @@ describe.each(stores)("sessions that go on while they are restored, on $name", (
     return { hold, snap, store };
   }
 
-  test.each([{ takeOver: true }, {}])("R2: one that was where it should be is seized too, %o", async (o) => {
-    const { hold, snap } = await meanwhile(async (_store, time) => {
-      if (time === 1) await say(hold, "b", "meanwhile");
-    });
-    try {
-      const { sessions, recovery } = await hold.agents.restore(snap.id, o);
-      expect(sessions).toEqual([
-        { id: "a", outcome: "moved" },
-        { id: "b", outcome: "moved" },
-      ]);
-      for (const id of ["a", "b"]) expect(await said(hold, id)).toEqual(["one"]);
-      await hold.agents.restore(recovery?.id as string, o);
-      expect(await said(hold, "b")).toEqual(["one", "meanwhile"]);
-      expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
-    } finally {
-      await hold.close();
-    }
-  });
+  test.each([{ takeOver: true }, {}])(
+    "R2: one that was where it should be is seized too, %o",
+    async (o) => {
+      const { hold, snap } = await meanwhile(async (_store, time) => {
+        if (time === 1) await say(hold, "b", "meanwhile");
+      });
+      try {
+        const { sessions, recovery } = await hold.agents.restore(snap.id, o);
+        expect(sessions).toEqual([
+          { id: "a", outcome: "moved" },
+          { id: "b", outcome: "moved" },
+        ]);
+        for (const id of ["a", "b"]) expect(await said(hold, id)).toEqual(["one"]);
+        await hold.agents.restore(recovery?.id as string, o);
+        expect(await said(hold, "b")).toEqual(["one", "meanwhile"]);
+        expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
+      } finally {
+        await hold.close();
+      }
+    },
+  );
 
   test("one that is held by then is LEASE_HELD without takeOver, and is taken with it", async () => {
     let session: Session | undefined;
@@ -597,8 +765,13 @@ describe.each(stores)("sessions that go on while they are restored, on $name", (
       await store.apply([{ session: "a", when: {}, lease: leaseRow("a" as SessionId, lease) }]);
     });
     try {
-      const error = await hold.agents.restore(snap.id, { takeOver: true }).catch((thrown: HoldfastError) => thrown);
-      expect(error).toMatchObject({ code: "CONFLICT", message: expect.stringContaining("again and again") });
+      const error = await hold.agents
+        .restore(snap.id, { takeOver: true })
+        .catch((thrown: HoldfastError) => thrown);
+      expect(error).toMatchObject({
+        code: "CONFLICT",
+        message: expect.stringContaining("again and again"),
+      });
       expect(taken).toBe(10);
       expect((await hold.agents.snapshots("ann")).items).toEqual([snap]);
       expect(await said(hold, "a")).toEqual(["one", "later"]);
@@ -610,7 +783,8 @@ describe.each(stores)("sessions that go on while they are restored, on $name", (
 
 /** D3: whatever of a snapshot is damaged, restoring it is refused, and nothing is changed. */
 describe.each(stores)("a damaged snapshot on $name", ({ address }) => {
-  const flipped = (text: string, at: number) => `${text.slice(0, at)}${text[at] === "0" ? "1" : "0"}${text.slice(at + 1)}`;
+  const flipped = (text: string, at: number) =>
+    `${text.slice(0, at)}${text[at] === "0" ? "1" : "0"}${text.slice(at + 1)}`;
 
   /** Each damages what is read of the snapshot that is restored. */
   const damages: Readonly<Record<string, (store: Store) => Partial<Store>>> = {
@@ -634,7 +808,9 @@ describe.each(stores)("a damaged snapshot on $name", ({ address }) => {
     }),
     "the text of a message that it points at": (store) => ({
       saves: async (line, query) =>
-        (await store.saves(line, query)).map((save) => (save.items === null ? save : { ...save, items: flipped(save.items, 30) })),
+        (await store.saves(line, query)).map((save) =>
+          save.items === null ? save : { ...save, items: flipped(save.items, 30) },
+        ),
     }),
     "a save that it points at": (store) => ({
       saves: async (line, query) => (await store.saves(line, query)).filter(({ seq }) => seq !== 3),
@@ -649,7 +825,8 @@ describe.each(stores)("a damaged snapshot on $name", ({ address }) => {
     const late = Object.fromEntries(
       (["doc", "saves", "blob"] as const).map((name) => [
         name,
-        (...args: never[]) => ((damaged[name] ?? store[name]) as (...given: never[]) => unknown).call(store, ...args),
+        (...args: never[]) =>
+          ((damaged[name] ?? store[name]) as (...given: never[]) => unknown).call(store, ...args),
       ]),
     );
     const hold = new Holdfast(wrapped(store, late), thisMachine(), { now: Date.now }, 30_000);
@@ -692,16 +869,21 @@ describe.each(stores)("sessions that were put back, on $name", ({ address }) => 
     baseTuning.slackBytes = slackBytes;
   });
 
-  /** The session goes on from a place that has no checkpoint any more, and that nothing pins any more. */
+  /**
+   * The session goes on from a place that has no checkpoint any more, and that nothing pins any
+   * more.
+   */
   async function putBack(hold: Holdfast): Promise<void> {
     for (const text of ["one", "two", "three"]) await say(hold, "a", `${text} ${"x".repeat(300)}`);
     const snap = await hold.agents.snapshot("ann");
     for (let i = 0; i < 10; i++) await say(hold, "a", `later ${i} ${"x".repeat(300)}`);
     await hold.checkpoints.prune("a", { keep: 2 });
     await hold.agents.restore(snap.id);
-    for (const { id } of (await hold.agents.snapshots("ann")).items) await hold.agents.deleteSnapshot(id);
+    for (const { id } of (await hold.agents.snapshots("ann")).items)
+      await hold.agents.deleteSnapshot(id);
   }
-  const texts = async (hold: Holdfast, id: string) => (await said(hold, id)).map((text) => String(text).split(" ")[0]);
+  const texts = async (hold: Holdfast, id: string) =>
+    (await said(hold, id)).map((text) => String(text).split(" ")[0]);
 
   test("R2: the place that a line begins at loads for as long as the line is there", async () => {
     const hold = await open(address());

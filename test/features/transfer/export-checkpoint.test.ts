@@ -1,4 +1,7 @@
-/** One checkpoint exported alone: the imported session stands there, and nothing that came after is in the stream. */
+/**
+ * One checkpoint exported alone: the imported session stands there, and nothing that came after is
+ * in the stream.
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast } from "../../../src/holdfast.js";
 import { type Checkpoint, open } from "../../../src/index.js";
@@ -19,14 +22,22 @@ const keep = (hold: Holdfast): Holdfast => {
   holds.push(hold);
   return hold;
 };
-const at = async (address: string): Promise<Holdfast> => keep(await open(address, { search: false }));
+const at = async (address: string): Promise<Holdfast> =>
+  keep(await open(address, { search: false }));
 
 /** Says something and places a checkpoint. What comes after the exported one says LATER. */
-async function say(hold: Holdfast, id: string, ...texts: readonly string[]): Promise<readonly string[]> {
+async function say(
+  hold: Holdfast,
+  id: string,
+  ...texts: readonly string[]
+): Promise<readonly string[]> {
   const session = await hold.session(id, { agent: "ann" });
   const ids: string[] = [];
   for (const text of texts) {
-    session.append({ role: "user", content: text }, { role: "assistant", content: `${text} ${"x".repeat(9_000)}` });
+    session.append(
+      { role: "user", content: text },
+      { role: "assistant", content: `${text} ${"x".repeat(9_000)}` },
+    );
     session.set("said", [text, ...((session.state["said"] as string[] | undefined) ?? [])]);
     ids.push((await session.checkpoint(text)).id);
   }
@@ -34,10 +45,19 @@ async function say(hold: Holdfast, id: string, ...texts: readonly string[]): Pro
   return ids;
 }
 
-/** By what was done to the session: the checkpoint to export, and what its import into its own store answers. */
-const situations: Readonly<Record<string, (hold: Holdfast) => Promise<{ readonly id: string; readonly again?: "conflict" }>>> = {
-  "the middle of a session": async (hold) => ({ id: (await say(hold, "a", "one", "two", "LATER"))[1] as string }),
-  "the end of a session": async (hold) => ({ id: (await say(hold, "a", "one", "two"))[1] as string }),
+/**
+ * By what was done to the session: the checkpoint to export, and what its import into its own store
+ * answers.
+ */
+const situations: Readonly<
+  Record<string, (hold: Holdfast) => Promise<{ readonly id: string; readonly again?: "conflict" }>>
+> = {
+  "the middle of a session": async (hold) => ({
+    id: (await say(hold, "a", "one", "two", "LATER"))[1] as string,
+  }),
+  "the end of a session": async (hold) => ({
+    id: (await say(hold, "a", "one", "two"))[1] as string,
+  }),
   "the first checkpoint, before there are words": async (hold) => {
     const session = await hold.session("a", { agent: "ann" });
     const { id } = await session.checkpoint();
@@ -90,39 +110,49 @@ const situations: Readonly<Record<string, (hold: Holdfast) => Promise<{ readonly
 
 describe.each(stores)("out of $name", ({ name: store, address }) => {
   const names = Object.keys(situations);
-  test.each(store === "memory" || store === "sqlite" ? names : names.slice(-2))("%s", async (name) => {
-    const source = await at(address());
-    const { id, again } = await (situations[name] as (typeof situations)[string])(source);
-    const there = await source.checkpoints.state(id);
-    const before = await lookAtAll(source);
-    const rows = await rowsOf(source.export({ checkpoint: id }));
-    expect(rows.join("")).not.toContain("LATER");
+  test.each(store === "memory" || store === "sqlite" ? names : names.slice(-2))(
+    "%s",
+    async (name) => {
+      const source = await at(address());
+      const { id, again } = await (situations[name] as (typeof situations)[string])(source);
+      const there = await source.checkpoints.state(id);
+      const before = await lookAtAll(source);
+      const rows = await rowsOf(source.export({ checkpoint: id }));
+      expect(rows.join("")).not.toContain("LATER");
 
-    const target = await at(store === "memory" ? "memory:" : address());
-    const session = there.checkpoint.sessionId;
-    expect((await target.import(rows, { dryRun: true })).sessions).toEqual([{ id: session, outcome: "imported" }]);
-    expect((await target.import(rows)).sessions).toEqual([{ id: session, outcome: "imported" }]);
-    const { messages, state, status, session: made } = await target.sessions.state(session);
-    expect({ messages, state, status }).toEqual({ messages: there.messages, state: there.state, status: there.status });
-    expect(made).toMatchObject({ id: session, agent: "ann" });
-    expect(await target.checkpoints.latest(session)).toEqual(there.checkpoint);
-    expect((await target.sessions.list()).items).toHaveLength(1);
-    expect(await target.verify()).toMatchObject({ ok: true });
-    expect((await target.import(rows)).sessions).toEqual([{ id: session, outcome: "known" }]);
-    // It goes on there.
-    await say(target, session, "goes on");
-    await target.gc();
-    expect(await target.verify()).toMatchObject({ ok: true });
-    expect((await target.import(rows)).sessions).toEqual([{ id: session, outcome: "known" }]);
-    expect((await target.sessions.state(session)).messages).toHaveLength(messages.length + 2);
+      const target = await at(store === "memory" ? "memory:" : address());
+      const session = there.checkpoint.sessionId;
+      expect((await target.import(rows, { dryRun: true })).sessions).toEqual([
+        { id: session, outcome: "imported" },
+      ]);
+      expect((await target.import(rows)).sessions).toEqual([{ id: session, outcome: "imported" }]);
+      const { messages, state, status, session: made } = await target.sessions.state(session);
+      expect({ messages, state, status }).toEqual({
+        messages: there.messages,
+        state: there.state,
+        status: there.status,
+      });
+      expect(made).toMatchObject({ id: session, agent: "ann" });
+      expect(await target.checkpoints.latest(session)).toEqual(there.checkpoint);
+      expect((await target.sessions.list()).items).toHaveLength(1);
+      expect(await target.verify()).toMatchObject({ ok: true });
+      expect((await target.import(rows)).sessions).toEqual([{ id: session, outcome: "known" }]);
+      // It goes on there.
+      await say(target, session, "goes on");
+      await target.gc();
+      expect(await target.verify()).toMatchObject({ ok: true });
+      expect((await target.import(rows)).sessions).toEqual([{ id: session, outcome: "known" }]);
+      expect((await target.sessions.state(session)).messages).toHaveLength(messages.length + 2);
 
-    // Where there is more of the session, nothing is cut back.
-    const report = await source.import(rows);
-    if (again === "conflict") expect(report.conflicts).toMatchObject([{ id: session, code: "CONFLICT" }]);
-    else expect(report.sessions).toEqual([{ id: session, outcome: "known" }]);
-    expect(await lookAtAll(source)).toEqual(before);
-    expect(await source.verify()).toMatchObject({ ok: true });
-  });
+      // Where there is more of the session, nothing is cut back.
+      const report = await source.import(rows);
+      if (again === "conflict")
+        expect(report.conflicts).toMatchObject([{ id: session, code: "CONFLICT" }]);
+      else expect(report.sessions).toEqual([{ id: session, outcome: "known" }]);
+      expect(await lookAtAll(source)).toEqual(before);
+      expect(await source.verify()).toMatchObject({ ok: true });
+    },
+  );
 });
 
 test("what is asked for must be one thing, and there", async () => {
@@ -133,9 +163,12 @@ test("what is asked for must be one thing, and there", async () => {
       .export(filter as never)
       [Symbol.asyncIterator]()
       .next();
-  await expect(first({ checkpoint: id, session: "a" })).rejects.toMatchObject(coded("INVALID_OPTION"));
+  await expect(first({ checkpoint: id, session: "a" })).rejects.toMatchObject(
+    coded("INVALID_OPTION"),
+  );
   await expect(first({ checkpoint: 5 })).rejects.toMatchObject(coded("INVALID_ID"));
-  for (const unknown of ["a", `${id}0`]) await expect(first({ checkpoint: unknown })).rejects.toMatchObject(coded("NOT_FOUND"));
+  for (const unknown of ["a", `${id}0`])
+    await expect(first({ checkpoint: unknown })).rejects.toMatchObject(coded("NOT_FOUND"));
 });
 
 describe("calls that are open at the checkpoint", () => {
@@ -147,10 +180,16 @@ describe("calls that are open at the checkpoint", () => {
     hold.agent({
       name: "clerk",
       checkpoint: "after-model",
-      model: scriptedModel([{ content: "", toolCalls: [{ id: "1", name: "pay", arguments: { euros: 5 } }] }, "Paid."]),
+      model: scriptedModel([
+        { content: "", toolCalls: [{ id: "1", name: "pay", arguments: { euros: 5 } }] },
+        "Paid.",
+      ]),
       tools: { pay: { ...tool, run: () => (acts.push("pay"), { receipt: "R-1" }) } },
     });
-  /** The source runs the call to its end. Answers the rows of the first, or the last, checkpoint at which the call is open. */
+  /**
+   * The source runs the call to its end. Answers the rows of the first, or the last, checkpoint at
+   * which the call is open.
+   */
   const opened = async (tool: Tool, which: "first" | "last" = "first") => {
     const source = await at("memory:");
     const acts: string[] = [];
@@ -162,7 +201,9 @@ describe("calls that are open at the checkpoint", () => {
     }
     expect(result).toMatchObject({ status: "completed" });
     expect(acts).toEqual(["pay"]);
-    const open = (await source.checkpoints.list("job")).items.filter(({ messageCount }) => messageCount === 2);
+    const open = (await source.checkpoints.list("job")).items.filter(
+      ({ messageCount }) => messageCount === 2,
+    );
     const { id } = open.at(which === "first" ? -1 : 0) as Checkpoint;
     return { acts, rows: await rowsOf(source.export({ checkpoint: id })) };
   };
@@ -171,18 +212,28 @@ describe("calls that are open at the checkpoint", () => {
     const stopped = await clerk.resume("job");
     // The session may go on where it comes from: a person has to say that it may go on here.
     expect(stopped).toMatchObject({ status: "in-doubt", pending: [{ tool: "(imported)" }] });
-    await hold.effects.settle((stopped.status === "in-doubt" && stopped.pending[0]?.effectId) as string, { retry: true });
+    await hold.effects.settle(
+      (stopped.status === "in-doubt" && stopped.pending[0]?.effectId) as string,
+      { retry: true },
+    );
     return clerk.resume("job");
   };
 
-  const tools: readonly Tool[] = [{ mode: "once" }, { mode: "keyed" }, { mode: "once", approval: true }];
+  const tools: readonly Tool[] = [
+    { mode: "once" },
+    { mode: "keyed" },
+    { mode: "once", approval: true },
+  ];
   test.each(tools)("%j: its outcome comes along, and it is not made again", async (tool) => {
     for (const moved of [false, true]) {
       const { acts, rows } = await opened(tool);
       const target = await at("memory:");
       // It has gone on where it comes from: that it was moved is not believed.
       await target.import(rows, { moved });
-      expect(await goOn(target, acts, tool)).toMatchObject({ status: "completed", output: "Paid." });
+      expect(await goOn(target, acts, tool)).toMatchObject({
+        status: "completed",
+        output: "Paid.",
+      });
       expect(acts).toEqual(["pay"]);
       expect(JSON.stringify((await target.sessions.state("job")).messages)).toContain("R-1");
       expect(await target.verify()).toMatchObject({ ok: true });
@@ -195,7 +246,10 @@ describe("calls that are open at the checkpoint", () => {
     const target = await at("memory:");
     await target.import(rows, { moved: true });
     const stopped = await made(target, acts, tool).resume("job");
-    expect(stopped).toMatchObject({ status: "in-doubt", pending: [{ tool: "pay" }, { tool: "(imported)" }] });
+    expect(stopped).toMatchObject({
+      status: "in-doubt",
+      pending: [{ tool: "pay" }, { tool: "(imported)" }],
+    });
     expect(acts).toEqual(["pay"]);
   });
 
@@ -219,7 +273,9 @@ describe("calls that are open at the checkpoint", () => {
     const { rows } = await opened({ mode: "once" });
     const target = await at("memory:");
     for (const letter of [{ id: "late:x:1", text: "{}" }, { id: "late:x:1" }, "late"]) {
-      const other = forged(rows, (all) => all.map((row) => ("session" in row ? { ...row, letters: [letter as never] } : row)));
+      const other = forged(rows, (all) =>
+        all.map((row) => ("session" in row ? { ...row, letters: [letter as never] } : row)),
+      );
       await expect(target.import(other)).rejects.toMatchObject(coded("CORRUPT"));
     }
     expect((await target.sessions.list()).items).toEqual([]);
@@ -228,7 +284,12 @@ describe("calls that are open at the checkpoint", () => {
   test("a call without a recorded outcome is in doubt", async () => {
     const source = await at("memory:");
     const session = await source.session("job", { agent: "clerk" });
-    const call = session.effect("pay", {}, { mode: "once", key: "k" }, () => new Promise<string>(() => {}));
+    const call = session.effect(
+      "pay",
+      {},
+      { mode: "once", key: "k" },
+      () => new Promise<string>(() => {}),
+    );
     call.catch(() => {});
     await expect.poll(async () => (await session.unfinished()).length).toBe(1);
     const { id } = await session.checkpoint();
@@ -236,7 +297,9 @@ describe("calls that are open at the checkpoint", () => {
     await target.import(source.export({ checkpoint: id }));
     const there = await target.session("job");
     let made = 0;
-    await expect(there.effect("pay", {}, { mode: "once", key: "k" }, () => `${(made += 1)}`)).rejects.toMatchObject(coded("IN_DOUBT"));
+    await expect(
+      there.effect("pay", {}, { mode: "once", key: "k" }, () => `${(made += 1)}`),
+    ).rejects.toMatchObject(coded("IN_DOUBT"));
     expect(made).toBe(0);
     await there.close();
     await session.close({ discard: true }).catch(() => {});
@@ -249,12 +312,24 @@ test("the command line exports one checkpoint by the names that it knows checkpo
   const [, second = ""] = await say(hold, "a", "one", "two", "LATER");
   await hold.close();
   const env = { cwd };
-  const exported = await run(["export", "--checkpoint", second, "--store", "state.db", "-o", "one.jsonl"], env);
+  const exported = await run(
+    ["export", "--checkpoint", second, "--store", "state.db", "-o", "one.jsonl"],
+    env,
+  );
   expect(exported).toMatchObject({ exit: 0, stdout: expect.stringMatching(/^1 session, /) });
-  const imported = await run(["import", "holdfast", "one.jsonl", "--store", "other.db", "--json"], env);
-  expect(JSON.parse(imported.stdout)).toMatchObject({ sessions: [{ id: "a", outcome: "imported" }] });
-  expect(await run(["export", "a", "--checkpoint", second, "--store", "state.db"], env)).toMatchObject({ exit: 2 });
-  expect(await run(["export", "--checkpoint", "nothing", "--store", "state.db", "-o", "two.jsonl"], env)).toMatchObject({ exit: 3 });
+  const imported = await run(
+    ["import", "holdfast", "one.jsonl", "--store", "other.db", "--json"],
+    env,
+  );
+  expect(JSON.parse(imported.stdout)).toMatchObject({
+    sessions: [{ id: "a", outcome: "imported" }],
+  });
+  expect(
+    await run(["export", "a", "--checkpoint", second, "--store", "state.db"], env),
+  ).toMatchObject({ exit: 2 });
+  expect(
+    await run(["export", "--checkpoint", "nothing", "--store", "state.db", "-o", "two.jsonl"], env),
+  ).toMatchObject({ exit: 3 });
 });
 
 test("D8 no session is read whole before its first row", async () => {
@@ -267,7 +342,9 @@ test("D8 no session is read whole before its first row", async () => {
       return found;
     },
   });
-  const hold = keep(new Holdfast(counting, thisMachine(), { now: Date.now }, 30_000, { indexed: false }));
+  const hold = keep(
+    new Holdfast(counting, thisMachine(), { now: Date.now }, 30_000, { indexed: false }),
+  );
   const session = await hold.session("a");
   for (let i = 0; i < 1_000; i++) {
     session.append({ role: "user", content: `${i}` });

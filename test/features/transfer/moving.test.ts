@@ -1,4 +1,7 @@
-/** Export and import: what is moved looks the same there, comes once, and nothing that was changed on the way is believed. */
+/**
+ * Export and import: what is moved looks the same there, comes once, and nothing that was changed
+ * on the way is believed.
+ */
 import { createReadStream, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
@@ -9,11 +12,22 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { baseTuning } from "../../../src/core/journal/fold.js";
 import { firstSeq, type Save } from "../../../src/core/journal/save.js";
 import { type Draft, seal } from "../../../src/core/journal/seal-save.js";
-import type { AgentText, LineText, SessionText, TransferRow } from "../../../src/core/transfer/transfer.js";
+import type {
+  AgentText,
+  LineText,
+  SessionText,
+  TransferRow,
+} from "../../../src/core/transfer/transfer.js";
 import { digest } from "../../../src/core/values/digest.js";
 import { headOf, headRow } from "../../../src/engine/records/rows.js";
 import { Holdfast as Runtime } from "../../../src/holdfast.js";
-import { type Holdfast, type HoldfastError, type ImportReport, open, type TransferProgress } from "../../../src/index.js";
+import {
+  type Holdfast,
+  type HoldfastError,
+  type ImportReport,
+  open,
+  type TransferProgress,
+} from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { SessionRow } from "../../../src/store/port/rows.js";
@@ -52,8 +66,10 @@ const pairs = stores.flatMap((from) =>
     name: `${from.name} to ${to.name}`,
   })),
 );
-const outcomes = ({ sessions }: ImportReport) => Object.fromEntries(sessions.map(({ id, outcome }) => [id, outcome]));
-const sound = async (hold: Holdfast) => expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
+const outcomes = ({ sessions }: ImportReport) =>
+  Object.fromEntries(sessions.map(({ id, outcome }) => [id, outcome]));
+const sound = async (hold: Holdfast) =>
+  expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
 
 /** A few rows of each kind: a session that was rewound, its fork, and a blob. */
 async function small(hold: Holdfast): Promise<string[]> {
@@ -77,10 +93,16 @@ describe.each(pairs)("$name", ({ from, to }) => {
     const [source, target] = [await make(from), await make(to)];
     await rich(source);
     const rows = await rowsOf(source.export());
-    const names = rows.filter((row) => row.startsWith('{"blob"')).map((row) => (JSON.parse(row) as { blob: string }).blob);
+    const names = rows
+      .filter((row) => row.startsWith('{"blob"'))
+      .map((row) => (JSON.parse(row) as { blob: string }).blob);
     expect(names).toHaveLength(new Set(names).size);
     const report = await target.import(rows);
-    expect(report).toMatchObject({ conflicts: [], leftOut: [], bytes: Buffer.byteLength(rows.join("")) });
+    expect(report).toMatchObject({
+      conflicts: [],
+      leftOut: [],
+      bytes: Buffer.byteLength(rows.join("")),
+    });
     expect(new Set(Object.values(outcomes(report)))).toEqual(new Set(["imported"]));
     const seen = await lookAtAll(source);
     expect(seen).toHaveLength(8);
@@ -108,7 +130,9 @@ describe.each(pairs)("$name", ({ from, to }) => {
   test("a session alone brings what it shares, and nothing else of others", async () => {
     const [source, target] = [await make(from), await make(to)];
     await rich(source);
-    expect(outcomes(await target.import(source.export({ session: "c" })))).toEqual({ c: "imported" });
+    expect(outcomes(await target.import(source.export({ session: "c" })))).toEqual({
+      c: "imported",
+    });
     const [there, here] = [await look(source, "c"), await look(target, "c")];
     expect(here.now).toEqual(there.now);
     expect(here.session).toEqual(there.session);
@@ -119,8 +143,13 @@ describe.each(pairs)("$name", ({ from, to }) => {
     expect(await target.gc()).toMatchObject({ freedBytes: 0, saves: 0, blobs: 0 });
     await sound(target);
     // The rest finds the shared part there, and claims it.
-    expect(outcomes(await target.import(source.export()))).toMatchObject({ a: "imported", c: "known", orphan: "imported" });
-    for (const id of ["a", "c", "pruned", "orphan", "fork of pruned"]) expect(await look(target, id)).toEqual(await look(source, id));
+    expect(outcomes(await target.import(source.export()))).toMatchObject({
+      a: "imported",
+      c: "known",
+      orphan: "imported",
+    });
+    for (const id of ["a", "c", "pruned", "orphan", "fork of pruned"])
+      expect(await look(target, id)).toEqual(await look(source, id));
     await sound(target);
     // Its forks stand before it there: they still come over together.
     const third = await make(to);
@@ -133,8 +162,14 @@ describe.each(pairs)("$name", ({ from, to }) => {
     const [source, target] = [await make(from), await make(to)];
     await rich(source);
     const report = await target.import(source.export({ agent: "y" }));
-    expect(outcomes(report)).toEqual({ pruned: "imported", "fork of pruned": "imported", orphan: "imported", "orphan too": "imported" });
-    for (const id of ["pruned", "orphan", "orphan too"]) expect(await look(target, id)).toEqual(await look(source, id));
+    expect(outcomes(report)).toEqual({
+      pruned: "imported",
+      "fork of pruned": "imported",
+      orphan: "imported",
+      "orphan too": "imported",
+    });
+    for (const id of ["pruned", "orphan", "orphan too"])
+      expect(await look(target, id)).toEqual(await look(source, id));
     await sound(target);
     expect(outcomes(await target.import(source.export({ agent: "nobody" })))).toEqual({});
   });
@@ -145,7 +180,9 @@ describe.each(pairs)("$name", ({ from, to }) => {
     const seen = await lookAtAll(source);
     for (let cut = 0; cut < rows.length; cut++) {
       const target = await make(to);
-      const part = rows.slice(0, cut).join("") + (rows[cut] as string).slice(0, Math.min(cut * 7, (rows[cut] as string).length - 2));
+      const part =
+        rows.slice(0, cut).join("") +
+        (rows[cut] as string).slice(0, Math.min(cut * 7, (rows[cut] as string).length - 2));
       const error = await errorOf(() => target.import([part]));
       expect(error).toMatchObject({ code: part === "" ? "NOT_A_STORE" : "CORRUPT" });
       if (part !== "") expect((error as Error).message).toMatch(/ended early.*again/);
@@ -175,7 +212,11 @@ describe.each(pairs)("$name", ({ from, to }) => {
     for (const [what, bad] of broken.filter(([, some]) => some.length > 0)) {
       const target = await make(to);
       const error = (await errorOf(() => target.import(bad))) as HoldfastError;
-      expect([what, error.code, error.message]).toEqual([what, "CORRUPT", expect.stringMatching(/row \d+/i)]);
+      expect([what, error.code, error.message]).toEqual([
+        what,
+        "CORRUPT",
+        expect.stringMatching(/row \d+/i),
+      ]);
       expect(error.details.row).toBeGreaterThanOrEqual(1);
       await sound(target);
       await target.close();
@@ -207,9 +248,15 @@ describe.each(pairs)("$name", ({ from, to }) => {
       {
         id: "a",
         code: "CONFLICT",
-        message: expect.stringContaining("Delete it here and import again, or import into another tenant or store"),
+        message: expect.stringContaining(
+          "Delete it here and import again, or import into another tenant or store",
+        ),
       },
-      { id: "on what differs", code: "CONFLICT", message: expect.stringContaining("import into another tenant or store") },
+      {
+        id: "on what differs",
+        code: "CONFLICT",
+        message: expect.stringContaining("import into another tenant or store"),
+      },
     ]);
     expect(outcomes(report)).toMatchObject({ c: "known", orphan: "known" });
     expect(await lookAtAll(target)).toEqual(seen);
@@ -245,7 +292,9 @@ describe.each(pairs)("$name", ({ from, to }) => {
     expect(await target.stats()).toEqual(before);
     expect((await target.sessions.list()).items).toEqual([]);
     expect(dry).toEqual(await target.import(source.export()));
-    expect(outcomes(await target.import(source.export(), { dryRun: true }))).toMatchObject({ a: "known" });
+    expect(outcomes(await target.import(source.export(), { dryRun: true }))).toMatchObject({
+      a: "known",
+    });
   });
 
   test("a session that was deleted comes back, also as it was earlier", async () => {
@@ -266,7 +315,10 @@ describe.each(pairs)("$name", ({ from, to }) => {
     await target.sessions.delete("a");
     await target.gc();
     expect(outcomes(await target.import(early))).toEqual({ a: "imported" });
-    expect((await look(target, "a")).now).toMatchObject({ messages: [{ content: "one" }], status: "in-progress" });
+    expect((await look(target, "a")).now).toMatchObject({
+      messages: [{ content: "one" }],
+      status: "in-progress",
+    });
     await sound(target);
   });
 
@@ -305,9 +357,15 @@ describe.each(pairs)("$name", ({ from, to }) => {
     }
     await session.close();
     expect(outcomes(await target.import(rows))).toEqual({ a: "imported" });
-    const { messages, status } = await target.checkpoints.state((await target.checkpoints.latest("a"))?.id as string);
+    const { messages, status } = await target.checkpoints.state(
+      (await target.checkpoints.latest("a"))?.id as string,
+    );
     const there = (await source.checkpoints.list("a", { limit: 1_000 })).items.map(({ id }) => id);
-    expect(there).toEqual(expect.arrayContaining((await target.checkpoints.list("a", { limit: 1_000 })).items.map(({ id }) => id)));
+    expect(there).toEqual(
+      expect.arrayContaining(
+        (await target.checkpoints.list("a", { limit: 1_000 })).items.map(({ id }) => id),
+      ),
+    );
     expect(messages.length).toBeGreaterThanOrEqual(40);
     expect(messages.length).toBeLessThan(45);
     expect((await target.sessions.get("a"))?.status).toBe(status);
@@ -346,7 +404,9 @@ describe.each(pairs)("$name", ({ from, to }) => {
 });
 
 describe.each(stores)("$name", (kind) => {
-  test("gc in the target at any moment: it comes whole, or not at all and later", { timeout: 120_000 }, async () => {
+  test("gc in the target at any moment: it comes whole, or not at all and later", {
+    timeout: 120_000,
+  }, async () => {
     const source = await make(memory);
     await rich(source);
     const long = await source.session("long");
@@ -366,7 +426,9 @@ describe.each(stores)("$name", (kind) => {
       for (let n = 0; running && n < 40; n++) {
         await other.gc();
         // Over a wire an import takes longer.
-        await new Promise((resolve) => setTimeout(resolve, rng.next() * (kind.traits.oneMachine ? 3 : 1_500)));
+        await new Promise((resolve) =>
+          setTimeout(resolve, rng.next() * (kind.traits.oneMachine ? 3 : 1_500)),
+        );
       }
     })();
     let report = await target.import(rows);
@@ -380,7 +442,10 @@ describe.each(stores)("$name", (kind) => {
     expect((await target.import(rows)).conflicts).toEqual([]);
     for (const { id } of (await source.sessions.list({ limit: 100 })).items) {
       if (id !== "long") expect(await look(target, id)).toEqual(await look(source, id));
-      else expect(await target.checkpoints.list(id, { limit: 1_000 })).toEqual(await source.checkpoints.list(id, { limit: 1_000 }));
+      else
+        expect(await target.checkpoints.list(id, { limit: 1_000 })).toEqual(
+          await source.checkpoints.list(id, { limit: 1_000 }),
+        );
     }
     await sound(target);
     await store.close();
@@ -396,10 +461,13 @@ describe.each(stores)("$name", (kind) => {
     await long.close();
     const rows = await rowsOf(source.export());
     const store = await openStore(kind.address());
-    const line = (await rowsOf(source.export()).then(([, row]) => JSON.parse(row as string) as LineText)).line;
+    const line = (
+      await rowsOf(source.export()).then(([, row]) => JSON.parse(row as string) as LineText)
+    ).line;
     for (const at of [250, 500, 803]) {
       let cuts = 0;
-      // Just before the change that comes at this row, half of what is there goes: newest first, as a gc would.
+      // Just before the change that comes at this row, half of what is there goes: newest first, as
+      // a gc would.
       const cutting = wrapped(store, {
         apply: async (changes, docs) => {
           if (read >= at && cuts === 0) {
@@ -418,7 +486,12 @@ describe.each(stores)("$name", (kind) => {
           }
         })(),
       );
-      expect([at, cuts, outcomes(report), report.conflicts]).toEqual([at, 1, { long: "imported" }, []]);
+      expect([at, cuts, outcomes(report), report.conflicts]).toEqual([
+        at,
+        1,
+        { long: "imported" },
+        [],
+      ]);
       const target = holdOn(store);
       expect((await target.checkpoints.list("long", { limit: 1_000 })).items).toHaveLength(800);
       await sound(target);
@@ -451,10 +524,18 @@ describe.each(stores)("$name", (kind) => {
     const [source, target] = [await make(memory), await make(kind)];
     await rich(source);
     const rows = await rowsOf(source.export());
-    const reports = await Promise.all([target.import(rows), target.import(rows), target.import(rows)]);
+    const reports = await Promise.all([
+      target.import(rows),
+      target.import(rows),
+      target.import(rows),
+    ]);
     for (const { conflicts } of reports) expect(conflicts).toEqual([]);
-    const imported = reports.flatMap(({ sessions }) => sessions.filter(({ outcome }) => outcome === "imported").map(({ id }) => id));
-    expect(imported.toSorted()).toEqual((await source.sessions.list()).items.map(({ id }) => id as string).toSorted());
+    const imported = reports.flatMap(({ sessions }) =>
+      sessions.filter(({ outcome }) => outcome === "imported").map(({ id }) => id),
+    );
+    expect(imported.toSorted()).toEqual(
+      (await source.sessions.list()).items.map(({ id }) => id as string).toSorted(),
+    );
     expect(await lookAtAll(target)).toEqual(await lookAtAll(source));
     await sound(target);
   });
@@ -479,7 +560,9 @@ describe.each(stores)("$name", (kind) => {
       [late, pruned],
       [early, late],
     ] as const) {
-      expect(await errorOf(() => target.import(left.slice(0, -2)))).toMatchObject({ code: "CORRUPT" });
+      expect(await errorOf(() => target.import(left.slice(0, -2)))).toMatchObject({
+        code: "CORRUPT",
+      });
       expect((await target.sessions.list()).items).toEqual([]);
       expect(outcomes(await target.import(then))).toEqual({ a: "imported" });
       const other = await make(memory);
@@ -506,13 +589,19 @@ describe.each(stores)("$name", (kind) => {
     const lies = wrapped(store, {
       saves: async (...args) =>
         (await store.saves(...args)).map((save) =>
-          save.line === line && save.state !== null ? { ...save, state: save.state.replace("secret", "secreT") } : save,
+          save.line === line && save.state !== null
+            ? { ...save, state: save.state.replace("secret", "secreT") }
+            : save,
         ),
     });
     const left: unknown[] = [];
     const rows = await rowsOf(holdOn(lies).export({}, { onLeftOut: (one) => left.push(one) }));
     expect(left).toMatchObject([
-      { id: "hurt", code: "CORRUPT", message: expect.stringContaining("does not match its digest") },
+      {
+        id: "hurt",
+        code: "CORRUPT",
+        message: expect.stringContaining("does not match its digest"),
+      },
       { id: "after it", code: "CORRUPT" },
     ]);
     expect(rows.join("")).not.toContain("secreT");
@@ -521,14 +610,19 @@ describe.each(stores)("$name", (kind) => {
     expect(report.leftOut).toEqual(left);
     expect(report.conflicts).toEqual([]);
     expect(Object.keys(outcomes(report))).toHaveLength(9);
-    expect(await (await target.session("before it")).history()).toEqual(await (await source.session("before it")).history());
+    expect(await (await target.session("before it")).history()).toEqual(
+      await (await source.session("before it")).history(),
+    );
     await sound(target);
     // Without a function that is told, the stream is complete, and then an error.
     const told: string[] = [];
     const error = await errorOf(async () => {
       for await (const row of holdOn(lies).export()) told.push(row);
     });
-    expect(error).toMatchObject({ code: "CORRUPT", message: expect.stringMatching(/"hurt", "after it"/) });
+    expect(error).toMatchObject({
+      code: "CORRUPT",
+      message: expect.stringMatching(/"hurt", "after it"/),
+    });
     expect(told.at(-1)).toContain('{"end"');
     expect((await (await make(memory)).import(told)).sessions).toHaveLength(9);
     await store.close();
@@ -538,14 +632,24 @@ describe.each(stores)("$name", (kind) => {
 test("T1 whole sessions cannot change places, or come twice", async () => {
   const source = await make(memory);
   for (const id of ["a", "b", "c"]) await (await source.session(id)).close();
-  const [first, a, endOfA, b, endOfB, ...rest] = (await rowsOf(source.export())) as [string, string, string, string, string, ...string[]];
+  const [first, a, endOfA, b, endOfB, ...rest] = (await rowsOf(source.export())) as [
+    string,
+    string,
+    string,
+    string,
+    string,
+    ...string[],
+  ];
   for (const rows of [
     [first, b, endOfB, a, endOfA, ...rest],
     [first, a, endOfA, a, endOfA, ...rest],
     [first, a, endOfA, ...rest],
   ]) {
     const target = await make(memory);
-    expect(await errorOf(() => target.import(rows))).toMatchObject({ code: "CORRUPT", message: expect.stringContaining("its check") });
+    expect(await errorOf(() => target.import(rows))).toMatchObject({
+      code: "CORRUPT",
+      message: expect.stringContaining("its check"),
+    });
   }
 });
 
@@ -594,78 +698,100 @@ test("a blob that came with another session is not swept from under the one that
       return store.apply(changes, docs);
     },
   });
-  expect(outcomes(await holdOn(sweeping).import(source.export()))).toEqual({ a: "imported", b: "imported" });
+  expect(outcomes(await holdOn(sweeping).import(source.export()))).toEqual({
+    a: "imported",
+    b: "imported",
+  });
   await sound(other);
   expect(await look(other, "b")).toEqual(await look(source, "b"));
 });
 
-test.each(stores.filter(({ traits }) => traits.durable))("tenants of one $name: the same lines twice, and both are sound", async (kind) => {
-  const address = kind.address();
-  const [mine, theirs] = [await open(address, { tenant: "acme" }), await open(address, { tenant: "other" })];
-  opened.push(mine, theirs);
-  await rich(mine);
-  const seen = await lookAtAll(mine);
-  expect((await theirs.import(mine.export())).conflicts).toEqual([]);
-  expect(await lookAtAll(theirs)).toEqual(seen);
-  await theirs.sessions.delete("a");
-  await theirs.gc();
-  expect(await lookAtAll(mine)).toEqual(seen);
-  await sound(mine);
-  await sound(theirs);
-});
+test.each(stores.filter(({ traits }) => traits.durable))(
+  "tenants of one $name: the same lines twice, and both are sound",
+  async (kind) => {
+    const address = kind.address();
+    const [mine, theirs] = [
+      await open(address, { tenant: "acme" }),
+      await open(address, { tenant: "other" }),
+    ];
+    opened.push(mine, theirs);
+    await rich(mine);
+    const seen = await lookAtAll(mine);
+    expect((await theirs.import(mine.export())).conflicts).toEqual([]);
+    expect(await lookAtAll(theirs)).toEqual(seen);
+    await theirs.sessions.delete("a");
+    await theirs.gc();
+    expect(await lookAtAll(mine)).toEqual(seen);
+    await sound(mine);
+    await sound(theirs);
+  },
+);
 
-test.each(stores.filter(({ traits }) => traits.durable))("$name, closed and opened again", async (kind) => {
-  const source = await make(memory);
-  await rich(source);
-  const address = kind.address();
-  const rows = await rowsOf(source.export());
-  const first = await open(address);
-  expect(await errorOf(() => first.import(rows.slice(0, 20)))).toMatchObject({ code: "CORRUPT" });
-  await first.close();
-  const second = await open(address);
-  await second.import(rows);
-  await second.sessions.delete("c");
-  await second.gc();
-  await second.import(rows);
-  await second.close();
-  const third = await open(address);
-  opened.push(third);
-  await sound(third);
-  expect(new Set(await lookAtAll(third))).toEqual(new Set(await lookAtAll(source)));
-});
+test.each(stores.filter(({ traits }) => traits.durable))(
+  "$name, closed and opened again",
+  async (kind) => {
+    const source = await make(memory);
+    await rich(source);
+    const address = kind.address();
+    const rows = await rowsOf(source.export());
+    const first = await open(address);
+    expect(await errorOf(() => first.import(rows.slice(0, 20)))).toMatchObject({ code: "CORRUPT" });
+    await first.close();
+    const second = await open(address);
+    await second.import(rows);
+    await second.sessions.delete("c");
+    await second.gc();
+    await second.import(rows);
+    await second.close();
+    const third = await open(address);
+    opened.push(third);
+    await sound(third);
+    expect(new Set(await lookAtAll(third))).toEqual(new Set(await lookAtAll(source)));
+  },
+);
 
 test("random work moves as it is, between any two stores", { timeout: 300_000 }, async () => {
   await fc.assert(
-    fc.asyncProperty(commands, fc.constantFrom(...stores), fc.constantFrom(...stores), async (work, from, to) => {
-      const address = from.address();
-      const world = new World(address, from.traits.durable);
-      const target = await open(to.address());
-      try {
-        await world.run(work);
-        const source = await world.store();
-        const rows = await rowsOf(source.export());
-        expect((await target.import(rows)).conflicts).toEqual([]);
-        await source.gc();
-        expect(await lookAtAll(target)).toEqual(await lookAtAll(source));
-        expect(await target.stats()).toEqual(await source.stats());
-        await sound(target);
-        expect(new Set(Object.values(outcomes(await target.import(rows))))).not.toContain("imported");
-      } finally {
-        await world.close();
-        await target.close();
-      }
-    }),
+    fc.asyncProperty(
+      commands,
+      fc.constantFrom(...stores),
+      fc.constantFrom(...stores),
+      async (work, from, to) => {
+        const address = from.address();
+        const world = new World(address, from.traits.durable);
+        const target = await open(to.address());
+        try {
+          await world.run(work);
+          const source = await world.store();
+          const rows = await rowsOf(source.export());
+          expect((await target.import(rows)).conflicts).toEqual([]);
+          await source.gc();
+          expect(await lookAtAll(target)).toEqual(await lookAtAll(source));
+          expect(await target.stats()).toEqual(await source.stats());
+          await sound(target);
+          expect(new Set(Object.values(outcomes(await target.import(rows))))).not.toContain(
+            "imported",
+          );
+        } finally {
+          await world.close();
+          await target.close();
+        }
+      },
+    ),
     { numRuns: runs(6, 25) },
   );
 });
 
 describe("what a forger seals anew", () => {
-  const resealed = (doc: object): string => digest(JSON.stringify(doc)).slice(0, 16) + JSON.stringify(doc);
+  const resealed = (doc: object): string =>
+    digest(JSON.stringify(doc)).slice(0, 16) + JSON.stringify(doc);
   const docOf = (text: string) => JSON.parse(text.slice(16)) as Record<string, unknown>;
   const change =
     <K extends string>(kind: K, nth: number, to: (row: never) => object) =>
     (rows: TransferRow[]): TransferRow[] => {
-      const at = rows.map((row, i) => (Object.keys(row)[0] === kind ? i : -1)).filter((i) => i >= 0)[nth] as number;
+      const at = rows
+        .map((row, i) => (Object.keys(row)[0] === kind ? i : -1))
+        .filter((i) => i >= 0)[nth] as number;
       return rows.with(at, to(rows[at] as never) as TransferRow);
     };
   const head = (to: (doc: Record<string, unknown>) => object) =>
@@ -675,11 +801,16 @@ describe("what a forger seals anew", () => {
   const save = (nth: number, to: (save: Save) => object) =>
     change("save", nth, ({ save: was }: { save: Save }) => ({ save: { ...was, ...to(was) } }));
 
-  /** The same save, sealed anew with other words: nothing is wrong with it but what stands around it. */
+  /**
+   * The same save, sealed anew with other words: nothing is wrong with it but what stands around
+   * it.
+   */
   const sealedAnew = (nth: number, to: Partial<Draft>) =>
     save(nth, ({ line, at, prior, base, prev, nMessages, mark, items, state, ...was }) => {
       const texts = (section: string | null) =>
-        (JSON.parse(section ?? "[0]") as unknown[]).slice(0, -1).map((record) => JSON.stringify(record));
+        (JSON.parse(section ?? "[0]") as unknown[])
+          .slice(0, -1)
+          .map((record) => JSON.stringify(record));
       const draft = {
         line,
         after: firstSeq({ ...was }) - 1,
@@ -708,7 +839,10 @@ describe("what a forger seals anew", () => {
     "a save that points to no checkpoint": sealedAnew(2, { prior: 1 }),
     "a message that is none": sealedAnew(2, { items: ['{"append":5}'], nMessages: 1 }),
     "a mark that is none": sealedAnew(2, { mark: '{"checkpoint":{}}' }),
-    "a list of no digests": sealedAnew(2, { items: ['{"append":{"role":"user","content":""},"files":["../x"]}'], nMessages: 1 }),
+    "a list of no digests": sealedAnew(2, {
+      items: ['{"append":{"role":"user","content":""},"files":["../x"]}'],
+      nMessages: 1,
+    }),
     "a section changed": save(1, ({ state }) => ({ state: state?.replace("1", "2") ?? "" })),
     "a section dropped": save(1, () => ({ state: null, stateDigest: null })),
     "a count": save(0, () => ({ nMessages: 0 })),
@@ -721,10 +855,15 @@ describe("what a forger seals anew", () => {
       mark: null,
       note: `${digest(`${line} ${seq} ${prev} ${check} {"gap":9,"prior":0}`)}{"gap":9,"prior":0}`,
     })),
-    "a note that is no JSON": save(1, ({ line, seq, prev, check }) => ({ note: `${digest(`${line} ${seq} ${prev} ${check} {`)}{` })),
+    "a note that is no JSON": save(1, ({ line, seq, prev, check }) => ({
+      note: `${digest(`${line} ${seq} ${prev} ${check} {`)}{`,
+    })),
     "a blob": change("blob", 0, (row: { blob: string }) => ({ ...row, base64: "AAAA" })),
     "a blob that nobody refers to": (rows) =>
-      rows.toSpliced(rows.findIndex((row) => "save" in row) + 1, 0, { blob: digest("x"), base64: Buffer.from("x").toString("base64") }),
+      rows.toSpliced(rows.findIndex((row) => "save" in row) + 1, 0, {
+        blob: digest("x"),
+        base64: Buffer.from("x").toString("base64"),
+      }),
     "a blob left out": (rows) => rows.filter((row) => !("blob" in row)),
     "parts of nothing before a session": (rows) =>
       rows.toSpliced(
@@ -746,13 +885,19 @@ describe("what a forger seals anew", () => {
     "an agent that is no text": head((doc) => ({ ...doc, agent: { toString: "x" } })),
     "a time that is none": head((doc) => ({ ...doc, createdAt: 1e300 })),
     "another session's head": head((doc) => ({ ...doc, id: "b" })),
-    "an origin that is no place": head((doc) => ({ ...doc, origin: { sessionId: "a", checkpointId: "../../etc" } })),
+    "an origin that is no place": head((doc) => ({
+      ...doc,
+      origin: { sessionId: "a", checkpointId: "../../etc" },
+    })),
     "tags that are no names": label((doc) => ({ ...doc, tags: ["a", "a"] })),
     "tags that are no list": label((doc) => ({ ...doc, tags: "a" })),
     "metadata that is none": label((doc) => ({ ...doc, metadata: [1] })),
     "a version below all": label((doc) => ({ ...doc, version: -1 })),
     "an id that is empty": change("session", 0, (row: SessionText) => ({ ...row, session: "" })),
-    "a line that is a path": change("line", 0, (row: LineText) => ({ ...row, line: "../../../../etc/" })),
+    "a line that is a path": change("line", 0, (row: LineText) => ({
+      ...row,
+      line: "../../../../etc/",
+    })),
     "a line in its own past": change("line", 1, (row: LineText) => ({
       ...row,
       origin: { line: row.line, seq: 1 },
@@ -773,8 +918,12 @@ describe("what a forger seals anew", () => {
     })),
     "a line of another session": change("line", 1, (row: LineText) => ({ ...row, of: "c" })),
     "a line that nobody owns": change("line", 1, (row: LineText) => ({ ...row, of: null })),
-    "a line given to two": change("session", 1, (row: SessionText) => ({ ...row, lines: [...row.lines, row.lines[0]] })),
-    "a session without its lines": (rows) => rows.filter((row) => !("line" in row) && !("save" in row) && !("blob" in row)),
+    "a line given to two": change("session", 1, (row: SessionText) => ({
+      ...row,
+      lines: [...row.lines, row.lines[0]],
+    })),
+    "a session without its lines": (rows) =>
+      rows.filter((row) => !("line" in row) && !("save" in row) && !("blob" in row)),
     "a session without its row": (rows) =>
       rows.toSpliced(
         rows.findIndex((row) => "session" in row),
@@ -792,10 +941,15 @@ describe("what a forger seals anew", () => {
     const rows = await small(source);
     expect(forged(rows, (all) => all).slice(0, -1)).toEqual(rows.slice(0, -1));
     const error = await errorOf(() => target.import(forged(rows, forge)));
-    expect(error).toMatchObject({ code: "CORRUPT", message: expect.stringMatching(/^Row \d+ of the export /) });
+    expect(error).toMatchObject({
+      code: "CORRUPT",
+      message: expect.stringMatching(/^Row \d+ of the export /),
+    });
     await sound(target);
     const dry = await make(memory);
-    expect(await errorOf(() => dry.import(forged(rows, forge), { dryRun: true }))).toMatchObject({ code: "CORRUPT" });
+    expect(await errorOf(() => dry.import(forged(rows, forge), { dryRun: true }))).toMatchObject({
+      code: "CORRUPT",
+    });
   });
 
   const agent = (to: (doc: Record<string, unknown>) => object) => (rows: TransferRow[]) =>
@@ -808,16 +962,22 @@ describe("what a forger seals anew", () => {
     "with a state that is none": agent((doc) => ({ ...doc, state: [1] })),
     "without its name": agent(({ name: _name, ...doc }) => doc),
     "that came twice": (rows) => [rows[0] as TransferRow, rows[1] as TransferRow, ...rows.slice(1)],
-    "in the middle of a session": (rows) => rows.toSpliced(4, 0, rows[1] as TransferRow).toSpliced(1, 1),
+    "in the middle of a session": (rows) =>
+      rows.toSpliced(4, 0, rows[1] as TransferRow).toSpliced(1, 1),
     "under a name that is none": change("agent", 0, (row: AgentText) => ({ ...row, agent: "" })),
-    "whose text is no record": change("agent", 0, (row: AgentText) => ({ ...row, text: resealed([1]) })),
+    "whose text is no record": change("agent", 0, (row: AgentText) => ({
+      ...row,
+      text: resealed([1]),
+    })),
   };
 
   test.each(Object.entries(forgedAgents))("an agent %s is refused", async (_what, forge) => {
     const [source, target] = [await make(memory), await make(memory)];
     await source.agents.save({ id: "a", state: { n: 1 } });
     const rows = await small(source);
-    expect(await errorOf(() => target.import(forged(rows, forge)))).toMatchObject({ code: "CORRUPT" });
+    expect(await errorOf(() => target.import(forged(rows, forge)))).toMatchObject({
+      code: "CORRUPT",
+    });
     await sound(target);
   });
 
@@ -845,30 +1005,44 @@ describe("what a forger seals anew", () => {
   });
 });
 
-test.each(stores)("agents come along with their sessions, and do not take the place of those that are there: $name", async (store) => {
-  const [source, target] = [await make(store), await make(store)];
-  const saved = await source.agents.save({ id: "ann", name: "Ann", system: "Hi.", type: "x", state: { n: 1 }, metadata: { k: 1 } });
-  await source.agents.save({ id: "bob" });
-  await source.agents.save({ id: "carl", state: { of: "source" } });
-  await target.agents.save({ id: "carl", state: { of: "target" } });
-  const session = await source.session("a", { agent: "ann" });
-  session.append({ role: "user", content: "hello" });
-  await session.checkpoint();
-  await session.close();
-  const rows = await rowsOf(source.export());
-  const expected = { ann: "imported", bob: "imported", carl: "kept" };
-  const report = async (o?: { readonly dryRun: boolean }) =>
-    Object.fromEntries((await target.import(rows, o)).agents.map(({ id, outcome }) => [id, outcome]));
-  expect(await report({ dryRun: true })).toEqual(expected);
-  expect(await target.agents.get("ann")).toBeUndefined();
-  expect(await report()).toEqual(expected);
-  expect(await report()).toEqual({ ...expected, ann: "known", bob: "known" });
-  expect(await target.agents.get("ann")).toEqual({ ...saved, activeSessions: ["a"] });
-  expect((await target.agents.get("carl"))?.state).toEqual({ of: "target" });
-  // One session comes alone; an agent's come with its record.
-  expect((await rowsOf(source.export({ session: "a" }))).join("")).not.toContain('{"agent":');
-  expect((await rowsOf(source.export({ agent: "ann" }))).filter((row) => row.startsWith('{"agent":'))).toHaveLength(1);
-});
+test.each(stores)(
+  "agents come along with their sessions, and do not take the place of those that are there: $name",
+  async (store) => {
+    const [source, target] = [await make(store), await make(store)];
+    const saved = await source.agents.save({
+      id: "ann",
+      name: "Ann",
+      system: "Hi.",
+      type: "x",
+      state: { n: 1 },
+      metadata: { k: 1 },
+    });
+    await source.agents.save({ id: "bob" });
+    await source.agents.save({ id: "carl", state: { of: "source" } });
+    await target.agents.save({ id: "carl", state: { of: "target" } });
+    const session = await source.session("a", { agent: "ann" });
+    session.append({ role: "user", content: "hello" });
+    await session.checkpoint();
+    await session.close();
+    const rows = await rowsOf(source.export());
+    const expected = { ann: "imported", bob: "imported", carl: "kept" };
+    const report = async (o?: { readonly dryRun: boolean }) =>
+      Object.fromEntries(
+        (await target.import(rows, o)).agents.map(({ id, outcome }) => [id, outcome]),
+      );
+    expect(await report({ dryRun: true })).toEqual(expected);
+    expect(await target.agents.get("ann")).toBeUndefined();
+    expect(await report()).toEqual(expected);
+    expect(await report()).toEqual({ ...expected, ann: "known", bob: "known" });
+    expect(await target.agents.get("ann")).toEqual({ ...saved, activeSessions: ["a"] });
+    expect((await target.agents.get("carl"))?.state).toEqual({ of: "target" });
+    // One session comes alone; an agent's come with its record.
+    expect((await rowsOf(source.export({ session: "a" }))).join("")).not.toContain('{"agent":');
+    expect(
+      (await rowsOf(source.export({ agent: "ann" }))).filter((row) => row.startsWith('{"agent":')),
+    ).toHaveLength(1);
+  },
+);
 
 describe("what is passed in", () => {
   test("rows in pieces of any size, as text and as bytes", async () => {
@@ -882,7 +1056,9 @@ describe("what is passed in", () => {
     const file = join(scratch(), "export.jsonl");
     writeFileSync(file, text);
     const chopped = (size: number) =>
-      Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size));
+      Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
+        bytes.subarray(i * size, (i + 1) * size),
+      );
     const ways = [
       text,
       bytes,
@@ -901,18 +1077,32 @@ describe("what is passed in", () => {
     ];
     for (const way of ways) {
       const target = await make(memory);
-      expect(outcomes(await target.import(way as Iterable<string>))).toEqual({ "ü 🪸": "imported" });
+      expect(outcomes(await target.import(way as Iterable<string>))).toEqual({
+        "ü 🪸": "imported",
+      });
       expect(await lookAtAll(target)).toEqual(await lookAtAll(source));
     }
   });
 
   test("what is no export", async () => {
     const target = await make(memory);
-    for (const text of ["", "\n", "hello\n", "{}\n", '{"a":1}', "SQLite format 3\0", "x".repeat(100_000)])
+    for (const text of [
+      "",
+      "\n",
+      "hello\n",
+      "{}\n",
+      '{"a":1}',
+      "SQLite format 3\0",
+      "x".repeat(100_000),
+    ])
       expect(await errorOf(() => target.import([text]))).toMatchObject({ code: "NOT_A_STORE" });
-    expect(await errorOf(() => target.import([Buffer.from([0xff, 0xfe, 10])]))).toMatchObject({ code: "CORRUPT" });
+    expect(await errorOf(() => target.import([Buffer.from([0xff, 0xfe, 10])]))).toMatchObject({
+      code: "CORRUPT",
+    });
     for (const rows of [undefined, null, 5, {}, [5], [null]])
-      expect(await errorOf(() => target.import(rows as never))).toMatchObject({ code: "INVALID_OPTION" });
+      expect(await errorOf(() => target.import(rows as never))).toMatchObject({
+        code: "INVALID_OPTION",
+      });
   });
 
   test("a row without an end is not kept for ever", async () => {
@@ -947,9 +1137,13 @@ describe("what is passed in", () => {
       [{}, { dryRun: true }, "INVALID_OPTION"],
     ];
     for (const [what, o, code] of exports)
-      expect(await errorOf(() => rowsOf(hold.export(what as never, o as never)))).toMatchObject({ code });
+      expect(await errorOf(() => rowsOf(hold.export(what as never, o as never)))).toMatchObject({
+        code,
+      });
     for (const o of [{ signal: {} }, { dryRun: "no" }, { onProgress: 1 }, { force: true }, 5])
-      expect(await errorOf(() => hold.import([], o as never))).toMatchObject({ code: "INVALID_OPTION" });
+      expect(await errorOf(() => hold.import([], o as never))).toMatchObject({
+        code: "INVALID_OPTION",
+      });
   });
 
   test("progress is told, and both can be stopped", async () => {
@@ -957,18 +1151,36 @@ describe("what is passed in", () => {
     await rich(source);
     const out: TransferProgress[] = [];
     const rows = await rowsOf(source.export({}, { onProgress: (progress) => out.push(progress) }));
-    expect(out.at(-1)).toEqual({ sessions: 8, saves: 21, bytes: Buffer.byteLength(rows.join("")), of: 8 });
+    expect(out.at(-1)).toEqual({
+      sessions: 8,
+      saves: 21,
+      bytes: Buffer.byteLength(rows.join("")),
+      of: 8,
+    });
     const told: TransferProgress[] = [];
     const report = await target.import(rows, { onProgress: (progress) => told.push(progress) });
     expect(told.at(-1)).toEqual(out.at(-1));
-    expect(Object.isFrozen(report) && Object.isFrozen(report.sessions) && Object.isFrozen(report.sessions[0])).toBe(true);
+    expect(
+      Object.isFrozen(report) &&
+        Object.isFrozen(report.sessions) &&
+        Object.isFrozen(report.sessions[0]),
+    ).toBe(true);
     const why = new Error("enough");
     const stop = new AbortController();
-    expect(await errorOf(() => rowsOf(source.export({}, { signal: stop.signal, onProgress: () => stop.abort(why) })))).toBe(why);
+    expect(
+      await errorOf(() =>
+        rowsOf(source.export({}, { signal: stop.signal, onProgress: () => stop.abort(why) })),
+      ),
+    ).toBe(why);
     const other = await make(memory);
     const half = new AbortController();
     expect(
-      await errorOf(() => other.import(rows, { signal: half.signal, onProgress: ({ sessions }) => sessions === 3 && half.abort(why) })),
+      await errorOf(() =>
+        other.import(rows, {
+          signal: half.signal,
+          onProgress: ({ sessions }) => sessions === 3 && half.abort(why),
+        }),
+      ),
     ).toBe(why);
     expect((await other.sessions.list()).items).toHaveLength(3);
     expect((await other.import(rows)).conflicts).toEqual([]);
@@ -978,9 +1190,13 @@ describe("what is passed in", () => {
   test.each(["", "x"])("what is long comes in parts %s", async (shift) => {
     const [source, target] = [await make(memory), await make(memory)];
     const session = await source.session("a");
-    for (let i = 0; i < 400; i++) session.append({ role: "user", content: `${i === 0 ? shift : ""}${"🪸".repeat(2_000)}` });
+    for (let i = 0; i < 400; i++)
+      session.append({ role: "user", content: `${i === 0 ? shift : ""}${"🪸".repeat(2_000)}` });
     for (let i = 0; i < 200; i++) session.set(`k${i}`, "\\".repeat(3_500));
-    session.append({ role: "user", content: [{ type: "file", mediaType: "x/y", data: { bytes: Buffer.alloc(3_000_001, 7) } }] });
+    session.append({
+      role: "user",
+      content: [{ type: "file", mediaType: "x/y", data: { bytes: Buffer.alloc(3_000_001, 7) } }],
+    });
     await session.checkpoint();
     await session.close();
     const rows = await rowsOf(source.export());
@@ -993,42 +1209,48 @@ describe("what is passed in", () => {
   });
 });
 
-test.each([runs(1_000, 10_000)])("D8 %i saves pass through in bounded memory", { timeout: 300_000 }, async (saves) => {
-  baseTuning.slackBytes = slackBytes;
-  const durable = everyStore.find(({ traits }) => traits.durable) as StoreKind;
-  const [source, target] = [await make(durable), await make(durable)];
-  const session = await source.session("a");
-  for (let i = 0; i < saves; i++) {
-    session.append({ role: "user", content: `${i} ${"x".repeat(4_000)}` });
-    if (i % 50 === 49) session.splice("messages", 0, 50);
-    await session.checkpoint();
-  }
-  await session.close();
-  setFlagsFromString("--expose-gc");
-  const gc = runInNewContext("gc") as () => void;
-  gc();
-  const before = process.memoryUsage().heapUsed;
-  let most = 0;
-  let bytes = 0;
-  const watched = async function* () {
-    let rows = 0;
-    for await (const row of source.export()) {
-      bytes += row.length;
-      rows += 1;
-      if (rows % (saves / 20) === 0) {
-        gc();
-        most = Math.max(most, process.memoryUsage().heapUsed - before);
-      }
-      yield row;
+test.each([runs(1_000, 10_000)])(
+  "D8 %i saves pass through in bounded memory",
+  { timeout: 300_000 },
+  async (saves) => {
+    baseTuning.slackBytes = slackBytes;
+    const durable = everyStore.find(({ traits }) => traits.durable) as StoreKind;
+    const [source, target] = [await make(durable), await make(durable)];
+    const session = await source.session("a");
+    for (let i = 0; i < saves; i++) {
+      session.append({ role: "user", content: `${i} ${"x".repeat(4_000)}` });
+      if (i % 50 === 49) session.splice("messages", 0, 50);
+      await session.checkpoint();
     }
-  };
-  const report = await target.import(watched());
-  expect(report).toMatchObject({ saves, conflicts: [] });
-  console.log(`${Math.round(bytes / 1e6)} MB moved; the heap grew by ${Math.round(most / 1e6)} MB at most`);
-  expect(most).toBeLessThan(30e6);
-  await sound(target);
-  baseTuning.slackBytes = 300;
-});
+    await session.close();
+    setFlagsFromString("--expose-gc");
+    const gc = runInNewContext("gc") as () => void;
+    gc();
+    const before = process.memoryUsage().heapUsed;
+    let most = 0;
+    let bytes = 0;
+    const watched = async function* () {
+      let rows = 0;
+      for await (const row of source.export()) {
+        bytes += row.length;
+        rows += 1;
+        if (rows % (saves / 20) === 0) {
+          gc();
+          most = Math.max(most, process.memoryUsage().heapUsed - before);
+        }
+        yield row;
+      }
+    };
+    const report = await target.import(watched());
+    expect(report).toMatchObject({ saves, conflicts: [] });
+    console.log(
+      `${Math.round(bytes / 1e6)} MB moved; the heap grew by ${Math.round(most / 1e6)} MB at most`,
+    );
+    expect(most).toBeLessThan(30e6);
+    await sound(target);
+    baseTuning.slackBytes = 300;
+  },
+);
 
 /** A store of which some answers are others. */
 function wrapped(store: Store, others: Partial<Store>): Store {
@@ -1046,7 +1268,9 @@ function holdOn(store: Store): Holdfast {
 
 test("a session that was due is not where it is brought to, and is the same in all else", async () => {
   const [from, to] = [await openStore(memory.address()), await openStore(memory.address())];
-  const runtimes = [from, to].map((store) => new Runtime(store, thisMachine(), { now: Date.now }, 30_000)) as [Runtime, Runtime];
+  const runtimes = [from, to].map(
+    (store) => new Runtime(store, thisMachine(), { now: Date.now }, 30_000),
+  ) as [Runtime, Runtime];
   opened.push(...runtimes);
   const session = await runtimes[0].session("a", { agent: "x" });
   session.append({ role: "user", content: "hello" });
@@ -1062,6 +1286,9 @@ test("a session that was due is not where it is brought to, and is the same in a
   const report = await runtimes[1].import(runtimes[0].export());
   expect(outcomes(report)).toEqual({ a: "imported" });
   expect([await isDue(from), await isDue(to)]).toEqual([true, false]);
-  expect(headOf((await to.session("a")) as SessionRow)).toEqual({ ...head, incarnation: "(imported)" });
+  expect(headOf((await to.session("a")) as SessionRow)).toEqual({
+    ...head,
+    incarnation: "(imported)",
+  });
   for (const hold of runtimes) await sound(hold);
 });

@@ -1,8 +1,14 @@
-/** Texts drawn from a fixed seed. No secret of the corpus is real, and none stands in a file: scanners of secrets look through those. */
+/**
+ * Texts drawn from a fixed seed. No secret of the corpus is real, and none stands in a file:
+ * scanners of secrets look through those.
+ */
 export interface Draw {
   /** A number from 0 to `below` - 1. */
   number(below: number): number;
-  /** So many characters of an alphabet. At least one is a digit where the alphabet has digits, as in nearly every real token. */
+  /**
+   * So many characters of an alphabet. At least one is a digit where the alphabet has digits, as in
+   * nearly every real token.
+   */
   of(alphabet: string, length: number): string;
   one<T>(items: readonly T[]): T;
 }

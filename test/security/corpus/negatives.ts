@@ -351,26 +351,32 @@ const made: readonly ((draw: Draw, n: number) => string)[] = [
   (d) => `commit ${d.of(HEX, 40)}`,
   (d) => `${d.of(HEX, 7)} fix: parse tokens at the end of a line`,
   (d) => `      "integrity": "sha512-${d.of(BASE64, 86)}==",`,
-  (d) => `      "resolved": "https://registry.npmjs.org/pkg-${d.of(LOWER, 6)}/-/pkg-1.${d.number(30)}.${d.number(9)}.tgz",`,
+  (d) =>
+    `      "resolved": "https://registry.npmjs.org/pkg-${d.of(LOWER, 6)}/-/pkg-1.${d.number(30)}.${d.number(9)}.tgz",`,
   (d) => `    resolution: {integrity: sha512-${d.of(BASE64, 86)}==}`,
   (d) => `checksum = "${d.of(HEX, 64)}"`,
   (d) => `    --hash=sha256:${d.of(HEX, 64)}`,
   (d) => `golang.org/x/net v0.${d.number(40)}.0 h1:${d.of(BASE64, 43)}=`,
   (d) => `<img src="data:image/png;base64,iVBORw0KGgo${d.of(BASE64, 120)}">`,
   (d) => `order_id: ${d.of(DIGITS, 10)}`,
-  (d, n) => `2024-05-${String(1 + (n % 28)).padStart(2, "0")}T10:22:31.${d.of(DIGITS, 6)}Z INFO took ${d.number(900)} ms`,
-  (d) => `{"ts":17145577${d.of(DIGITS, 5)},"level":30,"pid":${d.number(9_999)},"reqId":"${uuid(d)}","msg":"done"}`,
+  (d, n) =>
+    `2024-05-${String(1 + (n % 28)).padStart(2, "0")}T10:22:31.${d.of(DIGITS, 6)}Z INFO took ${d.number(900)} ms`,
+  (d) =>
+    `{"ts":17145577${d.of(DIGITS, 5)},"level":30,"pid":${d.number(9_999)},"reqId":"${uuid(d)}","msg":"done"}`,
   (d) => `trace_id=${d.of(HEX, 32)} span_id=${d.of(HEX, 16)}`,
   (d) => `layer sha256:${d.of(HEX, 64)} pulled`,
   (d) => `/assets/index-${d.of(ALNUM, 8)}.js`,
-  (d) => `embedding: [${d.number(10)}.${d.of(DIGITS, 16)}, -0.${d.of(DIGITS, 17)}, 0.${d.of(DIGITS, 16)}]`,
+  (d) =>
+    `embedding: [${d.number(10)}.${d.of(DIGITS, 16)}, -0.${d.of(DIGITS, 17)}, 0.${d.of(DIGITS, 16)}]`,
   (d) => `const id = "${d.of(ALNUM, 21)}";`,
   (d) => `session ${d.of(LOWER + DIGITS, 16)}-${d.number(99)} resumed`,
   (d) => `IMEI 35${d.of(DIGITS, 13)}`,
-  (d) => `row ${d.number(9_999)} ${d.number(9_999)} ${d.number(9_999)} ${d.number(9_999)} ${d.number(9_999)}`,
+  (d) =>
+    `row ${d.number(9_999)} ${d.number(9_999)} ${d.number(9_999)} ${d.number(9_999)} ${d.number(9_999)}`,
   (d) => `{"id":"resp_${d.of(HEX, 48)}","object":"response"}`,
   (d) => `user@${d.number(10)}.${d.number(10)}.${d.number(10)}`,
-  (d) => `prompt_tokens=${d.number(9_000)} completion_tokens=${d.number(900)} total=${d.number(10_000)}`,
+  (d) =>
+    `prompt_tokens=${d.number(9_000)} completion_tokens=${d.number(900)} total=${d.number(10_000)}`,
 ];
 
 export function negatives(seed: number): readonly string[] {

@@ -1,11 +1,16 @@
 /** What a reviewer found that the rules missed, and what they took for a secret (M4). */
 import { ALNUM, BASE64, DIGITS, type Draw, HEX, LETTERS, LOWER, UPPER } from "./draw.js";
 
-const word = (d: Draw): string => `${d.of(LOWER, 4)}${d.of(UPPER, 1)}${d.of(DIGITS, 3)}${d.of(LOWER, 3)}!`;
+const word = (d: Draw): string =>
+  `${d.of(LOWER, 4)}${d.of(UPPER, 1)}${d.of(DIGITS, 3)}${d.of(LOWER, 3)}!`;
 const BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const SEED = "ridge valley apple scrap tonight drift cargo blade ocean puzzle lemon artist";
 
-type Made = readonly [kind: string, make: (draw: Draw) => string, write: (secret: string) => string];
+type Made = readonly [
+  kind: string,
+  make: (draw: Draw) => string,
+  write: (secret: string) => string,
+];
 
 export const missed: readonly Made[] = [
   ["value with dots", (d) => `s.${d.of(ALNUM, 24)}`, (s) => `VAULT_TOKEN=${s}`],
@@ -31,14 +36,26 @@ export const missed: readonly Made[] = [
   ["command", word, (s) => `sqlcmd -S h -U sa -P ${s}`],
   ["command", word, (s) => `snowsql -a x -u ann -p ${s}`],
   ["command", word, (s) => `ConvertTo-SecureString '${s}' -AsPlainText -Force`],
-  ["putty key", (d) => `${d.of(BASE64, 64)}\n${d.of(BASE64, 44)}`, (s) => `Private-Lines: 2\n${s}\nPrivate-MAC: 00`],
+  [
+    "putty key",
+    (d) => `${d.of(BASE64, 64)}\n${d.of(BASE64, 44)}`,
+    (s) => `Private-Lines: 2\n${s}\nPrivate-MAC: 00`,
+  ],
   ["wifi code", word, (s) => `WIFI:T:WPA;S:net;P:${s};;`],
   ["old notion key", (d) => `secret_${d.of(ALNUM, 43)}`, (s) => `here it is ${s} thanks`],
   ["bitcoin key", (d) => `5${d.of(BASE58, 50)}`, (s) => `wif: ${s}`],
   ["password hash", (d) => `$apr1$${d.of(ALNUM, 8)}$${d.of(ALNUM, 22)}`, (s) => `ann:${s}`],
   ["password hash", (d) => `$2y$10$${d.of(ALNUM, 53)}`, (s) => `ann:${s}`],
-  ["on the next line", (d) => `hunter${d.of(DIGITS, 2)}${d.of(LETTERS, 2)}`, (s) => `db:\n  password:\n    ${s}\n  port: 1`],
-  ["key of groups", (d) => `abc ${d.of(DIGITS, 3)} def ${d.of(DIGITS, 3)}`, (s) => `api_key: "${s}"`],
+  [
+    "on the next line",
+    (d) => `hunter${d.of(DIGITS, 2)}${d.of(LETTERS, 2)}`,
+    (s) => `db:\n  password:\n    ${s}\n  port: 1`,
+  ],
+  [
+    "key of groups",
+    (d) => `abc ${d.of(DIGITS, 3)} def ${d.of(DIGITS, 3)}`,
+    (s) => `api_key: "${s}"`,
+  ],
   ["sentry dsn", (d) => d.of(HEX, 32), (s) => `SENTRY_DSN=https://${s}@o123.ingest.sentry.io/456`],
 ];
 

@@ -33,12 +33,16 @@ test("there is one for each client", () => {
 test.each(all)("$args starts it", async ({ command, args }) => {
   expect(command).toBe("npx");
   expect(args.slice(0, PREFIX.length)).toEqual(PREFIX);
-  const own = args.slice(PREFIX.length).map((word, i, words) => (words[i - 1] === "--store" ? join(scratch(), "agent.db") : word));
+  const own = args
+    .slice(PREFIX.length)
+    .map((word, i, words) => (words[i - 1] === "--store" ? join(scratch(), "agent.db") : word));
   const child = spawn(process.execPath, [bin, ...own], { stdio: ["pipe", "pipe", "inherit"] });
   child.stdin.write(
     `${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "x", version: "1" } } })}\n`,
   );
-  const answer = await new Promise<string>((resolve) => child.stdout.once("data", (chunk: Buffer) => resolve(chunk.toString())));
+  const answer = await new Promise<string>((resolve) =>
+    child.stdout.once("data", (chunk: Buffer) => resolve(chunk.toString())),
+  );
   expect(JSON.parse(answer)).toMatchObject({ id: 1, result: { serverInfo: { name: "holdfast" } } });
   child.stdin.end();
   expect(await new Promise((resolve) => child.once("close", resolve))).toBe(0);
@@ -59,7 +63,8 @@ test("where the SDK is not installed, it says what to install; other commands do
   cpSync(join(root, "dist", "bin"), join(own, "dist", "bin"), { recursive: true });
   cpSync(join(root, "package.json"), join(own, "package.json"));
   for (const name of readdirSync(join(root, "node_modules")))
-    if (name !== "@modelcontextprotocol" && !name.startsWith(".")) symlinkSync(join(root, "node_modules", name), join(place, name));
+    if (name !== "@modelcontextprotocol" && !name.startsWith("."))
+      symlinkSync(join(root, "node_modules", name), join(place, name));
   const run = (...args: string[]) =>
     promisify(execFile)(process.execPath, [join(own, "dist", "bin", "holdfast.js"), ...args], {
       cwd: place,

@@ -9,7 +9,15 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open } from "../../../src/index.js";
 import { run } from "../../cli/command.js";
 import { errorOf } from "../../support/error-of.js";
-import { calling, clientFor, type HttpProcess, httpProcess, httpTransport, TOKEN, ways } from "../../support/mcp.js";
+import {
+  calling,
+  clientFor,
+  type HttpProcess,
+  httpProcess,
+  httpTransport,
+  TOKEN,
+  ways,
+} from "../../support/mcp.js";
 import { scratch } from "../../support/stores.js";
 
 const directory = scratch();
@@ -36,14 +44,19 @@ const proper = {
   accept: "application/json, text/event-stream",
 };
 
-function send(url: string, { method = "POST", path = "/mcp", headers = proper, body = LIST }: Sent = {}): Promise<Got> {
+function send(
+  url: string,
+  { method = "POST", path = "/mcp", headers = proper, body = LIST }: Sent = {},
+): Promise<Got> {
   return new Promise((resolve, reject) => {
     const asked = httpRequest(url, { method, path, headers }, (response) => {
       let text = "";
       response.on("data", (chunk) => {
         text += chunk;
       });
-      response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text }));
+      response.on("end", () =>
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text }),
+      );
       response.on("error", reject);
     });
     asked.on("error", reject);
@@ -95,7 +108,9 @@ describe("who is let in", () => {
     const own = await httpProcess(place(), [], { HOLDFAST_TOKEN: "" });
     const [, token = ""] = /Authorization: Bearer (\S+)/.exec(own.told()) ?? [];
     expect(token.length).toBeGreaterThanOrEqual(32);
-    expect((await send(own.url, { headers: { ...proper, authorization: `Bearer ${token}` } })).status).toBe(200);
+    expect(
+      (await send(own.url, { headers: { ...proper, authorization: `Bearer ${token}` } })).status,
+    ).toBe(200);
     expect((await send(own.url)).status).toBe(401);
     expect(await own.stop()).toBe(0);
   });
@@ -113,9 +128,17 @@ test("what is no request for MCP is refused, and the next is answered", async ()
     ["DELETE", { method: "DELETE" }, [405]],
     ["PUT", { method: "PUT" }, [405]],
     ["TRACE", { method: "TRACE" }, [400]],
-    ["a form of another site", { headers: { ...proper, "content-type": "application/x-www-form-urlencoded" }, body: "a=b" }, [415]],
+    [
+      "a form of another site",
+      { headers: { ...proper, "content-type": "application/x-www-form-urlencoded" }, body: "a=b" },
+      [415],
+    ],
     ["text", { headers: { ...proper, "content-type": "text/plain" } }, [415]],
-    ["compressed", { headers: { ...proper, "content-encoding": "gzip" }, body: gzipSync("x".repeat(1e6)) }, [415]],
+    [
+      "compressed",
+      { headers: { ...proper, "content-encoding": "gzip" }, body: gzipSync("x".repeat(1e6)) },
+      [415],
+    ],
     ["no JSON", { body: "{" }, [400]],
     ["nothing", { body: "" }, [400]],
     ["17 MB", { body: "x".repeat(17 * 1024 * 1024) }, [413]],
@@ -132,11 +155,19 @@ test("what is no request for MCP is refused, and the next is answered", async ()
 
 test("a number that JavaScript would change is refused with its path, and nothing is done with another", async () => {
   const call = (name: string, args: string) =>
-    send(server.url, { body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${name}","arguments":${args}}}` });
+    send(server.url, {
+      body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${name}","arguments":${args}}}`,
+    });
   const refused = await call("agent_save", '{"id":"ann","state":{"order":9007199254740993}}');
   expect([refused.status, JSON.parse(refused.body)]).toMatchObject([
     400,
-    { id: 1, error: { code: -32_602, message: expect.stringMatching("params.arguments.state.order .*send it as a string") } },
+    {
+      id: 1,
+      error: {
+        code: -32_602,
+        message: expect.stringMatching("params.arguments.state.order .*send it as a string"),
+      },
+    },
   ]);
   expect((await call("agent_load", '{"id":"ann"}')).body).toContain("NOT_FOUND");
   await call("agent_save", '{"id":"ann","state":{"order":"9007199254740993"}}');
@@ -166,7 +197,11 @@ test("a body of 1 GB is not read, one that comes a byte at a time holds nobody u
   const chunk = `100000\r\n${"x".repeat(0x100000)}\r\n`;
   let sent = 0;
   while (!endless.got().includes("\r\n") && sent < 1024 && !endless.socket.destroyed) {
-    if (!endless.socket.write(chunk)) await Promise.race([new Promise((resolve) => endless.socket.once("drain", resolve)), sleep(200)]);
+    if (!endless.socket.write(chunk))
+      await Promise.race([
+        new Promise((resolve) => endless.socket.once("drain", resolve)),
+        sleep(200),
+      ]);
     sent++;
     await sleep(0);
   }
@@ -188,9 +223,13 @@ test("a body of 1 GB is not read, one that comes a byte at a time holds nobody u
 describe.each(ways.filter(({ over }) => over === "http"))("tenants, $era", ({ era }) => {
   test("a token opens its own tenant: nothing of another's can be seen, counted, changed or guessed", async () => {
     const file = join(directory, `tokens-${count++}`);
-    writeFileSync(file, "# who sees what\nacme  token-of-acme-0123456789\nbolt\ttoken-of-bolt-0123456789\n-  token-of-nobody-012345\n", {
-      mode: 0o600,
-    });
+    writeFileSync(
+      file,
+      "# who sees what\nacme  token-of-acme-0123456789\nbolt\ttoken-of-bolt-0123456789\n-  token-of-nobody-012345\n",
+      {
+        mode: 0o600,
+      },
+    );
     const store = place();
     const shared = await httpProcess(store, ["--tokens", file]);
     const connect = async (token: string) => {
@@ -202,7 +241,11 @@ describe.each(ways.filter(({ over }) => over === "http"))("tenants, $era", ({ er
     const bolt = await connect("token-of-bolt-0123456789");
     const nobody = await connect("token-of-nobody-012345");
     await acme.call("agent_save", { id: "ann", system: "secret of acme", idempotencyKey: "k" });
-    await acme.call("conversation_save", { id: "talk", agent: "ann", messages: [{ role: "user", content: "kelp of acme" }] });
+    await acme.call("conversation_save", {
+      id: "talk",
+      agent: "ann",
+      messages: [{ role: "user", content: "kelp of acme" }],
+    });
     const { checkpoint } = await acme.call("checkpoint_create", { session: "talk" });
     const { checkpoint: whole } = await acme.call("checkpoint_create", { agent: "ann" });
     for (const { client, call } of [bolt, nobody]) {
@@ -214,7 +257,8 @@ describe.each(ways.filter(({ over }) => over === "http"))("tenants, $era", ({ er
         messages: 0,
         sizeBytes: 0,
       });
-      for (const name of ["agent_list", "conversation_list"] as const) expect((await call(name, {})).items).toEqual([]);
+      for (const name of ["agent_list", "conversation_list"] as const)
+        expect((await call(name, {})).items).toEqual([]);
       expect((await call("conversation_search", { query: "kelp" })).items).toEqual([]);
       expect((await client.listResources()).resources).toEqual([]);
       for (const uri of ["holdfast://sessions/talk", `holdfast://checkpoints/${checkpoint.id}`])
@@ -233,7 +277,9 @@ describe.each(ways.filter(({ over }) => over === "http"))("tenants, $era", ({ er
       expect(await call("checkpoint_delete", { id: whole.id })).toMatchObject({ deleted: false });
     }
     // The same ids and the same key in another tenant are others.
-    expect(await bolt.call("agent_save", { id: "ann", system: "of bolt", idempotencyKey: "k" })).toMatchObject({ agent: { version: 1 } });
+    expect(
+      await bolt.call("agent_save", { id: "ann", system: "of bolt", idempotencyKey: "k" }),
+    ).toMatchObject({ agent: { version: 1 } });
     // At the same time, again and again: each hears of its own alone.
     await Promise.all(
       Array.from({ length: 40 }, async (_, i) => {
@@ -260,11 +306,15 @@ describe.each(ways.filter(({ over }) => over === "http"))("tenants, $era", ({ er
       const cancel = new AbortController();
       setTimeout(() => cancel.abort(), i % 10);
       const args = { id, state: { i }, idempotencyKey: `${era} ${i}` };
-      await client.callTool({ name: "agent_save", arguments: args }, { signal: cancel.signal }).catch(() => unheard++);
+      await client
+        .callTool({ name: "agent_save", arguments: args }, { signal: cancel.signal })
+        .catch(() => unheard++);
       await call("agent_save", args);
     }
     expect(unheard).toBeGreaterThan(0);
-    expect(await call("agent_load", { id })).toMatchObject({ agent: { version: 30, state: { i: 29 } } });
+    expect(await call("agent_load", { id })).toMatchObject({
+      agent: { version: 30, state: { i: 29 } },
+    });
     await client.close();
   });
 });
@@ -290,7 +340,9 @@ test("it ends within seconds, whoever is still sending, listening or not reading
 test("a store that cannot be opened for a tenant is told in words, and again when it is asked again", async () => {
   const file = join(directory, `tokens-${count++}`);
   writeFileSync(file, `acme ${TOKEN}\n`, { mode: 0o600 });
-  expect(String(await errorOf(() => httpProcess("ftp://x", ["--tokens", file])))).toMatch(/no store for "ftp:"/);
+  expect(String(await errorOf(() => httpProcess("ftp://x", ["--tokens", file])))).toMatch(
+    /no store for "ftp:"/,
+  );
 });
 
 test("a file of tokens that says nothing, or too much, is refused; one that others can read is told of", async () => {
@@ -317,15 +369,20 @@ test("a file of tokens that says nothing, or too much, is refused; one that othe
 test("a port that is taken, and an end in the middle of a call", async () => {
   const { port } = new URL(server.url);
   const store = place();
-  expect(String(await errorOf(() => httpProcess(store, ["--http", port])))).toMatch(/Port \d+ is taken/);
+  expect(String(await errorOf(() => httpProcess(store, ["--http", port])))).toMatch(
+    /Port \d+ is taken/,
+  );
   const own = await httpProcess(store);
   const client = clientFor("2026-07-28");
   await client.connect(httpTransport(own.url));
-  const calls = Array.from({ length: 20 }, (_, i) => calling(client)("agent_save", { id: `a${i}` }).catch(() => undefined));
+  const calls = Array.from({ length: 20 }, (_, i) =>
+    calling(client)("agent_save", { id: `a${i}` }).catch(() => undefined),
+  );
   await sleep(20);
   expect(await own.stop()).toBe(0);
   const heard = (await Promise.all(calls)).filter((answer) => answer !== undefined);
   await using hold = await open(store);
-  for (const answer of heard) expect(await hold.agents.get((answer as { agent: { id: string } }).agent.id)).toBeDefined();
+  for (const answer of heard)
+    expect(await hold.agents.get((answer as { agent: { id: string } }).agent.id)).toBeDefined();
   expect(await hold.verify()).toMatchObject({ ok: true });
 });

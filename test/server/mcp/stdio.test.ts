@@ -30,7 +30,10 @@ class Raw {
   told = "";
 
   constructor(store: string, args: readonly string[] = [], env: Record<string, string> = {}) {
-    this.child = spawn(process.execPath, [bin, "mcp", "--store", store, ...args], { stdio: "pipe", env: { ...process.env, ...env } });
+    this.child = spawn(process.execPath, [bin, "mcp", "--store", store, ...args], {
+      stdio: "pipe",
+      env: { ...process.env, ...env },
+    });
     this.child.stdout.on("data", (chunk: Buffer) => {
       this.out += chunk.toString();
     });
@@ -77,10 +80,16 @@ class Raw {
   }
 
   async greet(): Promise<void> {
-    const client = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
+    const client = {
+      protocolVersion: "2025-11-25",
+      capabilities: {},
+      clientInfo: { name: "raw", version: "1" },
+    };
     await this.write(this.line(0, "initialize", client));
     await this.answer(0);
-    await this.write(`${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`);
+    await this.write(
+      `${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`,
+    );
   }
 }
 
@@ -109,9 +118,13 @@ test("half a line is waited for; a line that is no JSON, or no message, is passe
   expect(raw.messages.filter(({ id }) => id === 1)).toEqual([]);
   raw.child.stdin.write(bytes.subarray(middle));
   expect((await raw.answer(1)).result.structuredContent).toMatchObject({ agent: { id: "ann" } });
-  await raw.write('{"jsonrpc":"2.0","id":2,"meth\nnonsense\n\n\r\n[]\n{}\nnull\n{"jsonrpc":"1.0","id":3,"method":"ping"}\n');
+  await raw.write(
+    '{"jsonrpc":"2.0","id":2,"meth\nnonsense\n\n\r\n[]\n{}\nnull\n{"jsonrpc":"1.0","id":3,"method":"ping"}\n',
+  );
   await raw.write(raw.call(4, "agent_load", { id: "ann" }));
-  expect((await raw.answer(4)).result.structuredContent).toMatchObject({ agent: { system: "ä😀" } });
+  expect((await raw.answer(4)).result.structuredContent).toMatchObject({
+    agent: { system: "ä😀" },
+  });
   // Two at once, and one that ends with a carriage return.
   await raw.write(raw.line(5, "ping") + raw.line(6, "ping").replace("\n", "\r\n"));
   await raw.answer(5);
@@ -125,7 +138,11 @@ test("half a line is waited for; a line that is no JSON, or no message, is passe
 test("what is no message of the protocol is answered where it can be told who asked, and several on one line are all answered", async () => {
   const raw = await greeted();
   for (const [text, id, code] of [
-    ['{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"progressToken":{}}}}', 1, -32_600],
+    [
+      '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"progressToken":{}}}}',
+      1,
+      -32_600,
+    ],
     ['{"jsonrpc":"2.0","id":2,"method":"ping","params":[]}', 2, -32_600],
     ['{"jsonrpc":"2.0","id":"three","method":"ping","extra":1}', "three", -32_600],
     ['{"id":4,"method":"ping"}', 4, -32_600],
@@ -151,13 +168,19 @@ test("a number that JavaScript would change is refused with its path, and nothin
     `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"agent_save","arguments":{"id":"ann","state":${state}}}}`;
   const path = "params.arguments.state.order";
   await raw.write(`${save("1", '{"order":9007199254740993}')}\n`);
-  expect(await raw.answer(1)).toMatchObject({ error: { code: -32_602, message: expect.stringMatching(`${path} .*send it as a string`) } });
+  expect(await raw.answer(1)).toMatchObject({
+    error: { code: -32_602, message: expect.stringMatching(`${path} .*send it as a string`) },
+  });
   await raw.write(`${save("2", '{"order":1e400}')}\n`);
-  expect(await raw.answer(2)).toMatchObject({ error: { code: -32_602, message: expect.stringContaining(path) } });
+  expect(await raw.answer(2)).toMatchObject({
+    error: { code: -32_602, message: expect.stringContaining(path) },
+  });
   await raw.write(`[${raw.line(3, "ping").trim()},${save("4", '{"order":9007199254740993}')}]\n`);
   for (const id of [3, 4]) expect(await raw.answer(id)).toMatchObject({ error: { code: -32_602 } });
   await raw.write(`${save("5", `{"x":${"[".repeat(1_200)}${"]".repeat(1_200)}}`)}\n`);
-  expect(await raw.answer(5)).toMatchObject({ error: { message: expect.stringContaining("nested") } });
+  expect(await raw.answer(5)).toMatchObject({
+    error: { message: expect.stringContaining("nested") },
+  });
   // The id itself would be another's.
   const before = raw.out.length;
   await raw.write(`${save("9007199254740993", "{}")}\n`);
@@ -168,17 +191,26 @@ test("a number that JavaScript would change is refused with its path, and nothin
   await raw.write(`${save("7", '{"order":"9007199254740993","n":9007199254740991}')}\n`);
   await raw.answer(7);
   await raw.write(raw.call(8, "agent_load", { id: "ann" }));
-  expect((await raw.answer(8)).result.structuredContent.agent.state).toEqual({ order: "9007199254740993", n: 9007199254740991 });
+  expect((await raw.answer(8)).result.structuredContent.agent.state).toEqual({
+    order: "9007199254740993",
+    n: 9007199254740991,
+  });
 });
 
 test("what was asked before the end of the input is answered", async () => {
   const store = place();
   const raw = await greeted(store);
   let lines = "";
-  for (let i = 1; i <= 50; i++) lines += raw.call(i, "conversation_save", { id: `c${i}`, messages: [{ role: "user", content: "hi" }] });
+  for (let i = 1; i <= 50; i++)
+    lines += raw.call(i, "conversation_save", {
+      id: `c${i}`,
+      messages: [{ role: "user", content: "hi" }],
+    });
   raw.child.stdin.end(lines);
   expect(await raw.ended, raw.told).toBe(0);
-  expect(raw.messages.filter(({ result }) => result?.structuredContent?.taken === true)).toHaveLength(50);
+  expect(
+    raw.messages.filter(({ result }) => result?.structuredContent?.taken === true),
+  ).toHaveLength(50);
 });
 
 test("a client that listens slowly hears everything, whole, also what comes at the end", async () => {
@@ -197,7 +229,11 @@ test("a client that listens slowly hears everything, whole, also what comes at t
   expect(await raw.ended, raw.told).toBe(0);
   clearInterval(slow);
   raw.child.stdout.resume();
-  expect(raw.messages.filter(({ result }) => result?.structuredContent?.agent?.system?.length === 15_000)).toHaveLength(40);
+  expect(
+    raw.messages.filter(
+      ({ result }) => result?.structuredContent?.agent?.system?.length === 15_000,
+    ),
+  ).toHaveLength(40);
 }, 60_000);
 
 test("somebody who is to be told of changes does not keep the server from ending, or from answering", async () => {
@@ -209,7 +245,12 @@ test("somebody who is to be told of changes does not keep the server from ending
     "io.modelcontextprotocol/clientCapabilities": {},
   };
   for (let i = 1; i <= 300; i++)
-    await raw.write(raw.line(i, "subscriptions/listen", { _meta: meta, notifications: { resourcesListChanged: true } }));
+    await raw.write(
+      raw.line(i, "subscriptions/listen", {
+        _meta: meta,
+        notifications: { resourcesListChanged: true },
+      }),
+    );
   await raw.write(raw.line(1_000, "tools/list", { _meta: meta }));
   expect((await raw.answer(1_000)).result.tools).toHaveLength(17);
   const began = performance.now();
@@ -236,7 +277,9 @@ test("a client that does not listen is not read from either, and does not keep t
     }
   }
   expect(sent).toBeLessThan(20_000);
-  const memory = Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${raw.child.pid}/status`, "utf8"))?.[1]);
+  const memory = Number(
+    /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${raw.child.pid}/status`, "utf8"))?.[1],
+  );
   expect(memory).toBeLessThan(300 * 1024);
   const began = performance.now();
   raw.child.kill("SIGTERM");
@@ -248,7 +291,9 @@ test("a client that does not listen is not read from either, and does not keep t
 test("whatever is printed in the process, only messages are on stdout", async () => {
   const noise =
     "import c from 'node:console';const say=c.log;setInterval(()=>{say('noise');console.log('noise');process.stdout.write('noise\\n')},20)";
-  const raw = new Raw(place(), [], { NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(noise)}"` });
+  const raw = new Raw(place(), [], {
+    NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(noise)}"`,
+  });
   raws.push(raw);
   // What is printed before the command begins is nobody's to keep back.
   while (!raw.told.includes("noise")) await sleep(20);
@@ -264,12 +309,19 @@ test("whatever is printed in the process, only messages are on stdout", async ()
 
 test("a line of 100 MB is let go, answered as too long, and costs no memory; the next is answered", async () => {
   const raw = await greeted();
-  const memory = () => Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${raw.child.pid}/status`, "utf8"))?.[1]) * 1024;
+  const memory = () =>
+    Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${raw.child.pid}/status`, "utf8"))?.[1]) *
+    1024;
   const before = memory();
   const mega = "x".repeat(1024 * 1024);
   // The id stands before the params, or behind them: clients do either.
   for (const [head, tail, id, megabytes] of [
-    ['{"jsonrpc":"2.0","id":11,"method":"tools/call","params":{"name":"agent_save","arguments":{"id":"ann","system":"', '"}}}\n', 11, 100],
+    [
+      '{"jsonrpc":"2.0","id":11,"method":"tools/call","params":{"name":"agent_save","arguments":{"id":"ann","system":"',
+      '"}}}\n',
+      11,
+      100,
+    ],
     [
       '{"method":"tools/call","params":{"name":"agent_save","arguments":{"id":"bob","system":"',
       '"}},"jsonrpc":"2.0","id":"last"}\n',
@@ -280,15 +332,22 @@ test("a line of 100 MB is let go, answered as too long, and costs no memory; the
     await raw.write(head);
     for (let i = 0; i < megabytes; i++) await raw.write(mega);
     await raw.write(tail);
-    expect((await raw.answer(id)).error).toMatchObject({ code: -32_600, message: expect.stringMatching(/A line of \d{9} bytes/) });
+    expect((await raw.answer(id)).error).toMatchObject({
+      code: -32_600,
+      message: expect.stringMatching(/A line of \d{9} bytes/),
+    });
   }
   await raw.write(raw.call(12, "agent_list", {}));
   expect((await raw.answer(12)).result.structuredContent).toMatchObject({ items: [] });
-  // What is kept of it, and what the collector of garbage has not come to yet: a part of what was said.
+  // What is kept of it, and what the collector of garbage has not come to yet: a part of what was
+  // said.
   expect(memory() - before).toBeLessThan(150 * 1024 * 1024);
   // One that is just within the limit is taken as what it is.
   await raw.write(raw.call(13, "agent_save", { id: "ann", system: "y".repeat(15 * 1024 * 1024) }));
-  expect((await raw.answer(13)).result).toMatchObject({ isError: true, content: [{ text: expect.stringMatching(/TOO_LARGE/) }] });
+  expect((await raw.answer(13)).result).toMatchObject({
+    isError: true,
+    content: [{ text: expect.stringMatching(/TOO_LARGE/) }],
+  });
 }, 120_000);
 
 test("stdin closed in the middle of a save: the save is there whole or not at all, and the process ends by itself", async () => {
@@ -296,7 +355,10 @@ test("stdin closed in the middle of a save: the save is there whole or not at al
   for (let round = 0; round < runs(3, 7); round++) {
     const store = place();
     const raw = await greeted(store);
-    const messages = Array.from({ length: 500 }, (_, i) => ({ role: "user", content: `${i} `.repeat(200) }));
+    const messages = Array.from({ length: 500 }, (_, i) => ({
+      role: "user",
+      content: `${i} `.repeat(200),
+    }));
     const line = raw.call(1, "conversation_save", { id: "c", messages });
     if (round === 0) raw.child.stdin.end(line.slice(0, -20));
     else {
@@ -306,7 +368,10 @@ test("stdin closed in the middle of a save: the save is there whole or not at al
     }
     expect(await raw.ended, raw.told).toBe(0);
     await using hold = await open(store);
-    const found = (await hold.sessions.get("c")) === undefined ? 0 : (await hold.sessions.state("c")).messages.length;
+    const found =
+      (await hold.sessions.get("c")) === undefined
+        ? 0
+        : (await hold.sessions.state("c")).messages.length;
     expect([0, 500]).toContain(found);
     if (found > 0) there++;
     expect(await hold.verify()).toMatchObject({ ok: true });
@@ -320,7 +385,9 @@ test("a client that is gone while it is answered, and signals, end it in order",
   for (const end of ["stdout", "SIGTERM", "SIGINT"] as const) {
     const store = place();
     const raw = await greeted(store);
-    await raw.write(raw.call(1, "conversation_save", { id: "c", messages: [{ role: "user", content: "hi" }] }));
+    await raw.write(
+      raw.call(1, "conversation_save", { id: "c", messages: [{ role: "user", content: "hi" }] }),
+    );
     if (end === "stdout") {
       raw.child.stdout.destroy();
       for (let i = 2; i < 50; i++) await raw.write(raw.call(i, "persistence_stats", {}));
@@ -344,7 +411,10 @@ test("a call that is cancelled while it waits for another is not made, and is no
   const { client, close } = await way.connect(store);
   const cancel = new AbortController();
   const calls = [
-    client.callTool({ name: "checkpoint_create", arguments: { session: "c", label: "late" } }, { signal: cancel.signal }),
+    client.callTool(
+      { name: "checkpoint_create", arguments: { session: "c", label: "late" } },
+      { signal: cancel.signal },
+    ),
     client.callTool({ name: "checkpoint_restore", arguments: { id } }, { signal: cancel.signal }),
   ].map((call) => errorOf(() => call));
   // It waits for the session, which is held here.
@@ -356,7 +426,9 @@ test("a call that is cancelled while it waits for another is not made, and is no
   const { items } = await hold.checkpoints.list("c", { lines: "all" });
   expect(items.map(({ label }) => label)).toEqual([undefined]);
   // Without being cancelled they would have been: the control.
-  expect(await calling(client)("checkpoint_create", { session: "c", label: "now" })).toMatchObject({ checkpoint: { label: "now" } });
+  expect(await calling(client)("checkpoint_create", { session: "c", label: "now" })).toMatchObject({
+    checkpoint: { label: "now" },
+  });
   await close();
 });
 
@@ -370,7 +442,12 @@ test("where another holds a conversation, the answer says who, and that it may g
   const said = String(await errorOf(() => calling(client)("checkpoint_create", { session: "c" })));
   expect(said).toMatch(/LEASE_HELD.*process \d+.*tried again/);
   // What is said to it is kept until whoever holds it takes it in.
-  expect(await calling(client)("conversation_save", { id: "c", messages: [{ role: "user", content: "from outside" }] })).toMatchObject({
+  expect(
+    await calling(client)("conversation_save", {
+      id: "c",
+      messages: [{ role: "user", content: "from outside" }],
+    }),
+  ).toMatchObject({
     taken: false,
   });
   await close();
@@ -384,7 +461,10 @@ test("called again under its key after the server was killed, each call has one 
     for (const [name, args] of [
       ["agent_save", { id: "ann", state: { i } }],
       ["checkpoint_create", { agent: "ann", label: `${i}` }],
-      ["conversation_save", { id: "c", agent: "ann", messages: [{ role: "user", content: `${i}` }] }],
+      [
+        "conversation_save",
+        { id: "c", agent: "ann", messages: [{ role: "user", content: `${i}` }] },
+      ],
     ] as const)
       await calling(client)(name, { ...args, idempotencyKey: `${name}-${i}` });
   };
@@ -406,7 +486,9 @@ test("called again under its key after the server was killed, each call has one 
   await using hold = await open(store);
   const rounds = Array.from({ length: ROUNDS }, (_, i) => `${i}`);
   expect((await hold.agents.get("ann"))?.version).toBe(ROUNDS);
-  expect((await hold.agents.snapshots("ann", { limit: 100 })).items.map(({ name }) => name).reverse()).toEqual(rounds);
+  expect(
+    (await hold.agents.snapshots("ann", { limit: 100 })).items.map(({ name }) => name).reverse(),
+  ).toEqual(rounds);
   expect((await hold.sessions.state("c")).messages.map(({ content }) => content)).toEqual(rounds);
 }, 120_000);
 
@@ -425,7 +507,9 @@ test("a store that cannot be opened, and wrong options, end it with a word on st
     [["--read-only", "--store", join(directory, "mistyped.db")], 3, /There is no store/],
     [["--http", "0", "--store", "ftp://x"], 1, /no store for "ftp:"/],
   ] as const) {
-    const { exit, stdout, stderr } = await ended(["mcp", ...args], { env: { HOLDFAST_STORE: place() } });
+    const { exit, stdout, stderr } = await ended(["mcp", ...args], {
+      env: { HOLDFAST_STORE: place() },
+    });
     expect(exit, `${args} ${stderr}`).toBe(code);
     expect(stderr).toMatch(says);
     expect(stderr).not.toMatch(/ at .*\.js:\d+/);

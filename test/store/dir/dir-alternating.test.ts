@@ -1,4 +1,7 @@
-/** The store contract on a directory that two stores have open. Each call goes to the other one: none may know less than all there is. */
+/**
+ * The store contract on a directory that two stores have open. Each call goes to the other one:
+ * none may know less than all there is.
+ */
 import { join } from "node:path";
 import { describe, test } from "vitest";
 import { openDir } from "../../../src/store/dir/open.js";
@@ -10,16 +13,23 @@ import { scratch } from "../../support/stores.js";
 
 const traits: Traits = { durable: true, oneMachine: true, shared: true, inBulk: true };
 
-/** Gives each call to the other store. Calls that are made side by side go to one of them: only that one knows their order. */
+/**
+ * Gives each call to the other store. Calls that are made side by side go to one of them: only that
+ * one knows their order.
+ */
 function inTurns(stores: readonly [Store, Store]): Store {
   let turn: 0 | 1 = 0;
   let running = 0;
   const get = (_: object, name: keyof Store): unknown => {
-    if (name === "close") return () => Promise.all(stores.map((store) => store.close())).then(() => {});
+    if (name === "close")
+      return () => Promise.all(stores.map((store) => store.close())).then(() => {});
     if (typeof stores[0][name] !== "function") return stores[0][name];
     return (...args: unknown[]) => {
       if (running === 0) turn = turn === 0 ? 1 : 0;
-      const answer = (stores[turn][name] as (...given: unknown[]) => unknown).call(stores[turn], ...args);
+      const answer = (stores[turn][name] as (...given: unknown[]) => unknown).call(
+        stores[turn],
+        ...args,
+      );
       if (!(answer instanceof Promise)) return answer;
       running += 1;
       return answer.finally(() => {

@@ -108,7 +108,9 @@ test("who finds only sessions that others hold does not become the one who write
   const before = locks();
   const store = await openDir(path);
   const asked: string[] = [];
-  expect(await store.claim({ agent: "x", dueBy: 5, limit: 1 }, ({ id }) => void asked.push(id))).toEqual([]);
+  expect(
+    await store.claim({ agent: "x", dueBy: 5, limit: 1 }, ({ id }) => void asked.push(id)),
+  ).toEqual([]);
   expect(asked.toSorted()).toEqual(["a", "b"]);
   expect(locks()).toEqual(before);
   await store.close();
@@ -155,7 +157,8 @@ test("who waits for something to be due is woken by rows of sessions, and not by
   expect(isWoken()).toBe(false);
   appendFileSync(path, row.slice(20));
   expect(isWoken()).toBe(true);
-  // A row that cannot be read may say anything, and so may a file that was exchanged, cut, or grew by very much.
+  // A row that cannot be read may say anything, and so may a file that was exchanged, cut, or grew
+  // by very much.
   appendFileSync(path, `${row.slice(0, 10)}\n`);
   expect(isWoken()).toBe(true);
   truncateSync(path, row.length);
@@ -173,7 +176,11 @@ test("who waits for something to be due is woken by rows of sessions, and not by
 test("X2: an index that was made again knows what is due, and a damaged session keeps nobody from the others", async () => {
   const path = fresh();
   const making = await openDir(path);
-  await making.apply([begin("a", { agent: "x", due: 5 }), begin("b", { agent: "x", due: 6 }), begin("c", { agent: "x", due: 7 })]);
+  await making.apply([
+    begin("a", { agent: "x", due: 5 }),
+    begin("b", { agent: "x", due: 6 }),
+    begin("c", { agent: "x", due: 7 }),
+  ]);
   await making.close();
   for (const prepare of [() => {}, () => rmSync(join(path, "index.jsonl"))]) {
     prepare();
@@ -189,7 +196,9 @@ test("X2: an index that was made again knows what is due, and a damaged session 
   await store.close();
 });
 
-test("mail that another process posts, over and over, is found by claims alone, to the last", { timeout: 120_000 }, async () => {
+test("mail that another process posts, over and over, is found by claims alone, to the last", {
+  timeout: 120_000,
+}, async () => {
   const path = fresh();
   const store = await openDir(path);
   const sessions = ["a", "b", "C"];
@@ -197,12 +206,23 @@ test("mail that another process posts, over and over, is found by claims alone, 
   const each = 150;
   const posters = sessions.map((session) => {
     const child = start(new URL("../../support/children/dir-child.mjs", import.meta.url));
-    child.tell({ do: "post", path, session, mail: Array.from({ length: each }, (_, i) => mail(`m${i}`)) });
+    child.tell({
+      do: "post",
+      path,
+      session,
+      mail: Array.from({ length: each }, (_, i) => mail(`m${i}`)),
+    });
     return child;
   });
   let found = 0;
-  for (const deadline = Date.now() + 100_000; found < each * sessions.length && Date.now() < deadline; ) {
-    const rows = await store.claim({ agent: "x", dueBy: 0, limit: 10 }, ({ lease }) => ({ ...lease, epoch: lease.epoch + 1 }));
+  for (
+    const deadline = Date.now() + 100_000;
+    found < each * sessions.length && Date.now() < deadline;
+  ) {
+    const rows = await store.claim({ agent: "x", dueBy: 0, limit: 10 }, ({ lease }) => ({
+      ...lease,
+      epoch: lease.epoch + 1,
+    }));
     for (const { id } of rows) {
       const drained = (await store.inbox(id, { dueBy: 0, limit: 100 })).map((one) => one.id);
       expect(drained).not.toEqual([]);

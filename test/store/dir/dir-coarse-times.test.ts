@@ -1,4 +1,7 @@
-/** File systems whose times rise in steps: two changes in one step have the same times, and neither may be overlooked. */
+/**
+ * File systems whose times rise in steps: two changes in one step have the same times, and neither
+ * may be overlooked.
+ */
 import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
@@ -17,8 +20,9 @@ import { fresh } from "../../support/places.js";
 afterEach(mend);
 
 /**
- * All that is changed has one time: long ago, or within the step that has not ended yet. A document that is exchanged has the number of the
- * file that it takes the place of, as file systems give it out again.
+ * All that is changed has one time: long ago, or within the step that has not ended yet. A document
+ * that is exchanged has the number of the file that it takes the place of, as file systems give it
+ * out again.
  */
 function stopTime(when: "long ago" | "now"): void {
   const ms = when === "now" ? Date.now() + 3_600_000 : 1_000_000_000_001;
@@ -28,7 +32,11 @@ function stopTime(when: "long ago" | "now"): void {
     if (found === undefined) return undefined;
     const isBig = typeof found["size"] === "bigint";
     const ino = path.includes("documents") ? { ino: isBig ? 1n : 1 } : undefined;
-    return Object.assign(found, ino, isBig ? { ctimeNs: ns, mtimeNs: ns, ctimeMs: BigInt(ms) } : { ctimeMs: ms, mtimeMs: ms });
+    return Object.assign(
+      found,
+      ino,
+      isBig ? { ctimeNs: ns, mtimeNs: ns, ctimeMs: BigInt(ms) } : { ctimeMs: ms, mtimeMs: ms },
+    );
   });
 }
 
@@ -46,7 +54,8 @@ test("X5: two processes whose changes have one time know of each other's session
   expect(await ids(a)).toEqual(["of-b", "first"]);
   await a.apply([begin("of-a")]);
   await b.apply([begin("of-b-again")]);
-  for (const store of [a, b]) expect(await ids(store)).toEqual(["of-b-again", "of-a", "of-b", "first"]);
+  for (const store of [a, b])
+    expect(await ids(store)).toEqual(["of-b-again", "of-a", "of-b", "first"]);
   await a.sweep(100, false);
   expect(await a.blob(digestOf("body"))).toBeDefined();
   expect(await a.check()).toEqual([]);
@@ -59,10 +68,15 @@ const docOf = (id: string): SessionDoc => {
   return { ...newDoc(id), no: 1, head, label };
 };
 
-/** An index with a last row that another process takes back, and puts one in its place that is as long. */
+/**
+ * An index with a last row that another process takes back, and puts one in its place that is as
+ * long.
+ */
 function exchanged() {
   const path = join(fresh(), "index.jsonl");
-  const head = [indexRow({ index: 1, store: "s", made: "m" }), indexRow({ boot: bootId() })].join("");
+  const head = [indexRow({ index: 1, store: "s", made: "m" }), indexRow({ boot: bootId() })].join(
+    "",
+  );
   let made = "a";
   const put = () => writeFileSync(path, head + indexRow([entryOf(docOf(made))]));
   put();
@@ -98,11 +112,21 @@ test("STAMP-1: a reader sees a document that was changed twice in one step, and 
   const f = new Fixture("s");
   await b.apply([f.begin(), f.save({ items: 1, mark: true }), f.save({ items: 1, mark: true })]);
   const [first, second] = f.saves as [Save, Save];
-  const put = (version: number, seq: number) => ({ of: null, version, text: `text ${version}`, body: null, pins: [{ line: f.line, seq }] });
-  const change = (when: object, ...of: Parameters<typeof put>) => b.apply([], [{ kind: "k", id: "d", when, put: put(...of) }]);
+  const put = (version: number, seq: number) => ({
+    of: null,
+    version,
+    text: `text ${version}`,
+    body: null,
+    pins: [{ line: f.line, seq }],
+  });
+  const change = (when: object, ...of: Parameters<typeof put>) =>
+    b.apply([], [{ kind: "k", id: "d", when, put: put(...of) }]);
   stopTime("now");
   await change({ absent: true }, 1, first.seq);
-  const seen = async () => [(await a.docs({ kind: "k", limit: 5 })).map(({ text }) => text), (await a.pins(f.line)).map(({ seq }) => seq)];
+  const seen = async () => [
+    (await a.docs({ kind: "k", limit: 5 })).map(({ text }) => text),
+    (await a.pins(f.line)).map(({ seq }) => seq),
+  ];
   expect(await seen()).toEqual([["text 1"], [first.seq]]);
   await b.apply([], [{ kind: "k", id: "d", when: {}, remove: true }]);
   await change({ absent: true }, 2, second.seq);

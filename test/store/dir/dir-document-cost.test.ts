@@ -1,4 +1,7 @@
-/** What documents cost in a directory that several processes write in turns: files looked at are counted, and no time is measured. */
+/**
+ * What documents cost in a directory that several processes write in turns: files looked at are
+ * counted, and no time is measured.
+ */
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
@@ -38,7 +41,13 @@ const made = (kind: string, id: string, pins: FiledDoc["pins"] = []): DocChange 
   kind,
   id,
   when: { absent: true },
-  put: { of: null, version: 1, text: "text", body: null, pins: pins.map((pin) => ({ line: pin.split("-")[0] as never, seq: 1 })) },
+  put: {
+    of: null,
+    version: 1,
+    text: "text",
+    body: null,
+    pins: pins.map((pin) => ({ line: pin.split("-")[0] as never, seq: 1 })),
+  },
 });
 
 /** Counts how often files below `documents` are looked at, while `run` runs. */
@@ -62,7 +71,9 @@ const receipts = (store: Store, from: number, to: number): Promise<unknown> =>
   );
 
 /** Two stores in turns, in a directory with so many documents. */
-async function inTurns(documents: number): Promise<{ readonly one: Store; readonly two: Store; readonly f: Fixture }> {
+async function inTurns(
+  documents: number,
+): Promise<{ readonly one: Store; readonly two: Store; readonly f: Fixture }> {
   const path = fresh();
   const [one, two] = [await openDir(path), await openDir(path)];
   const f = new Fixture("s");
@@ -85,7 +96,11 @@ describe("after another process has written", () => {
     for (const documents of [10, 150]) {
       const { one, two } = await inTurns(documents);
       looks.push(await looksDuring(() => one.apply([], [made("receipt", "new")])));
-      looks.push(await looksDuring(() => one.apply([], [{ kind: "receipt", id: "r-1", when: {}, remove: true }])));
+      looks.push(
+        await looksDuring(() =>
+          one.apply([], [{ kind: "receipt", id: "r-1", when: {}, remove: true }]),
+        ),
+      );
       await one.close();
       await two.close();
     }
@@ -124,9 +139,13 @@ test("P10: a line may be pinned by more documents than a call takes arguments", 
   const f = new Fixture("s", { agent: "x" });
   await store.apply([f.begin(), f.save({ items: 1 }), f.save({ items: 1 })]);
   const pins = new Array<FiledDoc["pins"][number]>(200_000).fill(placeId(f.line, 1));
-  await store.capture({ agent: "x", limit: 1, hold: false }, () => ({ changes: [], docs: [made("k", "a", pins)] }));
+  await store.capture({ agent: "x", limit: 1, hold: false }, () => ({
+    changes: [],
+    docs: [made("k", "a", pins)],
+  }));
   await store.apply([{ session: "s", when: {}, remove: true }]);
-  for (const dryRun of [true, false]) expect((await store.cut(f.line, -1, 10, dryRun)).count).toBe(1);
+  for (const dryRun of [true, false])
+    expect((await store.cut(f.line, -1, 10, dryRun)).count).toBe(1);
   await store.close();
 });
 
@@ -171,14 +190,20 @@ describe("DOCNO: numbers rise, and none is used twice", () => {
     const second = place(two, "b");
     for (let i = 0; i < 250; i++) place(two, `c${i}`);
     const highest = two.documents.last;
-    writeFileSync(join(path, "commit.json"), sealedText({ sessions: [], documents: [{ kind: "k", id: "b", ends: second }] }));
+    writeFileSync(
+      join(path, "commit.json"),
+      sealedText({ sessions: [], documents: [{ kind: "k", id: "b", ends: second }] }),
+    );
     one.beginWriting({ isUnchanged: false });
     expect(one.documents.get("k", "b")).toBeUndefined();
     expect(place(one, "d")).toBeGreaterThan(highest);
   });
 
   test.each([
-    ["is damaged", (path: string) => writeFileSync(path, readFileSync(path, "utf8").replace("check", "cheek"))],
+    [
+      "is damaged",
+      (path: string) => writeFileSync(path, readFileSync(path, "utf8").replace("check", "cheek")),
+    ],
     ["is gone", (path: string) => rmSync(path)],
   ])("where last.json %s, all documents are gone over", async (_, spoil) => {
     const path = fresh();
@@ -207,7 +232,11 @@ describe("P10: a document that was exchanged is seen, also where inodes are used
     const real = instead("lstatSync", (...args: unknown[]) => {
       const found = real(...args) as { ino: bigint; mtimeNs: bigint; ctimeNs: bigint } | undefined;
       if (found === undefined || typeof found.ino !== "bigint") return found;
-      return Object.assign(Object.create(Object.getPrototypeOf(found)), found, { ino: 1n, ctimeNs: second, mtimeNs: second });
+      return Object.assign(Object.create(Object.getPrototypeOf(found)), found, {
+        ino: 1n,
+        ctimeNs: second,
+        mtimeNs: second,
+      });
     });
   }
 

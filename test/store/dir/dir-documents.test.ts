@@ -4,7 +4,11 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type LineId, placeId } from "../../../src/core/values/ids.js";
-import { DocFiles, type DocStep, type FiledDoc } from "../../../src/store/dir/documents/doc-files.js";
+import {
+  DocFiles,
+  type DocStep,
+  type FiledDoc,
+} from "../../../src/store/dir/documents/doc-files.js";
 import type { Pin } from "../../../src/store/port/documents.js";
 import { scratch } from "../../support/stores.js";
 
@@ -47,28 +51,35 @@ test("P10: the pins of a line are those of all documents there are, for who writ
     fc.property(fc.array(step, { maxLength: 10 }), (steps) => {
       const path = fresh();
       const pending: DocStep[] = [];
-      const [writer, reader] = [new DocFiles(path, () => pending), new DocFiles(path, () => pending)];
+      const [writer, reader] = [
+        new DocFiles(path, () => pending),
+        new DocFiles(path, () => pending),
+      ];
       writer.beginWriting({ isUnchanged: false });
       const there = new Map<string, { readonly no: number; readonly places: readonly Place[] }>();
       for (const [i, one] of steps.entries()) {
         const no = i + 1;
         const was = there.get(one.id);
         for (const begun of pending.splice(0)) writer.place(begun);
-        if (one.kind === "put") writer.place({ kind: "k", id: one.id, put: docOf(one.id, no, one.places) });
-        else if (one.kind === "begun") pending.push({ kind: "k", id: one.id, put: docOf(one.id, no, one.places) });
+        if (one.kind === "put")
+          writer.place({ kind: "k", id: one.id, put: docOf(one.id, no, one.places) });
+        else if (one.kind === "begun")
+          pending.push({ kind: "k", id: one.id, put: docOf(one.id, no, one.places) });
         else if (was === undefined) continue;
         else if (one.kind === "ended") writer.place({ kind: "k", id: one.id, ends: was.no });
         else {
           rmSync(join(path, "documents", "k", `${one.id}.json`));
           writer.beginWriting({ isUnchanged: false });
         }
-        if (one.kind === "put" || one.kind === "begun") there.set(one.id, { no, places: one.places });
+        if (one.kind === "put" || one.kind === "begun")
+          there.set(one.id, { no, places: one.places });
         else there.delete(one.id);
         for (const on of [0, 1, 2]) {
           const expected = [...there.values()].flatMap((doc) =>
             doc.places.flatMap((place) => (place.on === on ? { seq: place.seq, doc: doc.no } : [])),
           );
-          for (const who of [writer, reader]) expect(sorted(who.pins(line(on)))).toEqual(sorted(expected));
+          for (const who of [writer, reader])
+            expect(sorted(who.pins(line(on)))).toEqual(sorted(expected));
         }
       }
     }),
@@ -81,7 +92,8 @@ test("what pins a line is found by the line, however much else is pinned", () =>
   const docs = new DocFiles(fresh(), () => []);
   docs.beginWriting({ isUnchanged: false });
   const all = Array.from({ length: lines }, (_, on) => ({ on, seq: 7 }));
-  for (let no = 1; no <= documents; no++) docs.place({ kind: "k", id: `d${no}`, put: docOf(`d${no}`, no, all) });
+  for (let no = 1; no <= documents; no++)
+    docs.place({ kind: "k", id: `d${no}`, put: docOf(`d${no}`, no, all) });
   const begun = performance.now();
   for (let on = 0; on < lines; on++) expect(docs.pins(line(on))).toHaveLength(documents);
   // Going over all of them for each takes some seconds.
@@ -93,7 +105,8 @@ test("S2: a document that ends with a change that is made, and not yet in place,
   const pending: DocStep[] = [];
   const [writer, reader] = [new DocFiles(path, () => pending), new DocFiles(path, () => pending)];
   writer.beginWriting({ isUnchanged: false });
-  for (const [i, id] of ["a", "b"].entries()) writer.place({ kind: "k", id, put: docOf(id, i + 1, [{ on: 0, seq: 1 }]) });
+  for (const [i, id] of ["a", "b"].entries())
+    writer.place({ kind: "k", id, put: docOf(id, i + 1, [{ on: 0, seq: 1 }]) });
   pending.push({ kind: "k", id: "a", ends: 1 });
   for (const files of [writer, reader]) {
     expect(files.get("k", "a")).toBeUndefined();

@@ -1,4 +1,7 @@
-/** Writes and syncs that fail under a store in a directory: never acknowledged, taken back where that can be, and nothing after a failed sync. */
+/**
+ * Writes and syncs that fail under a store in a directory: never acknowledged, taken back where
+ * that can be, and nothing after a failed sync.
+ */
 import { cpSync, readdirSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { afterEach, expect, test } from "vitest";
@@ -24,11 +27,14 @@ test("a disk that fills up in the middle of a save: nothing is left of it, and i
   const { path, f, store } = await made();
   const next = f.save({ items: 3, text: "x".repeat(1000) });
   let calls = 0;
-  const write = instead("writeSync", (fd: number, bytes: Uint8Array, from: number, count: number, at: number) => {
-    calls += 1;
-    if (calls > 1) throw failure("ENOSPC");
-    return write(fd, bytes, from, Math.floor(count / 2), at);
-  });
+  const write = instead(
+    "writeSync",
+    (fd: number, bytes: Uint8Array, from: number, count: number, at: number) => {
+      calls += 1;
+      if (calls > 1) throw failure("ENOSPC");
+      return write(fd, bytes, from, Math.floor(count / 2), at);
+    },
+  );
   await expect(store.apply([next])).rejects.toMatchObject({ code: "DISK_FULL", retryable: true });
   await expect(store.apply([next])).rejects.toMatchObject({ code: "DISK_FULL" });
   expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves.slice(0, 1)));
@@ -59,7 +65,10 @@ test.each(calls.flatMap((name) => several.map((isSeveral) => ({ name, isSeveral 
   async ({ name, isSeveral }) => {
     for (let n = 1; ; n++) {
       const { path, f, store } = await made();
-      const change = { ...f.peek({ items: 2, blob: "body" }), head: { ...begin("a").head, line: f.line, text: "new" } };
+      const change = {
+        ...f.peek({ items: 2, blob: "body" }),
+        head: { ...begin("a").head, line: f.line, text: "new" },
+      };
       const changes = isSeveral ? [change, begin("b"), begin("c")] : [change];
       const before = await whole(store, f);
       let count = 0;
@@ -68,7 +77,10 @@ test.each(calls.flatMap((name) => several.map((isSeveral) => ({ name, isSeveral 
         if (count === n) throw failure("ENOSPC");
         return call(...args);
       });
-      const answer = (await store.apply(changes).catch((thrown: unknown) => thrown)) as { ok?: boolean; code?: string };
+      const answer = (await store.apply(changes).catch((thrown: unknown) => thrown)) as {
+        ok?: boolean;
+        code?: string;
+      };
       mend();
       const live = await whole(store, f);
       await store.close();
@@ -76,16 +88,19 @@ test.each(calls.flatMap((name) => several.map((isSeveral) => ({ name, isSeveral 
       const after = await whole(again, f);
       const isMade = (await again.session("a"))?.head.text === "new";
       // Where a sync fails it may be either, but nothing between.
-      expect(answer.ok === true || ["DISK_FULL", "IO"].includes(answer.code ?? ""), `${n}: ${answer.code}`).toBe(true);
+      expect(
+        answer.ok === true || ["DISK_FULL", "IO"].includes(answer.code ?? ""),
+        `${n}: ${answer.code}`,
+      ).toBe(true);
       if (answer.ok) expect(isMade, `${n}`).toBe(true);
       if (answer.code === "DISK_FULL") expect([isMade, live], `${n}`).toEqual([false, before]);
       if (!isMade) expect(after, `${n}`).toEqual(before);
       // The next writer goes on as if nothing had been.
       if (!isMade) expect(await again.apply(changes), `${n}`).toEqual({ ok: true });
-      expect([(await again.saves(f.line, all)).length, (await again.sessions({ limit: 10 })).length], `${n}`).toEqual([
-        2,
-        isSeveral ? 3 : 1,
-      ]);
+      expect(
+        [(await again.saves(f.line, all)).length, (await again.sessions({ limit: 10 })).length],
+        `${n}`,
+      ).toEqual([2, isSeveral ? 3 : 1]);
       expect(await again.check(), `${n}`).toEqual([]);
       await again.close();
       if (count < n) break;
@@ -99,7 +114,10 @@ test.each(several)(
     for (let n = 1; ; n++) {
       const { path, f, store } = await made();
       for (const name of ["fsyncSync", "fdatasyncSync"]) instead(name, () => {});
-      const change = { ...f.peek({ items: 2, blob: "body" }), head: { ...begin("a").head, line: f.line, text: "new" } };
+      const change = {
+        ...f.peek({ items: 2, blob: "body" }),
+        head: { ...begin("a").head, line: f.line, text: "new" },
+      };
       const g = new Fixture("b");
       const changes = isSeveral ? [change, g.begin(), g.save({ items: 1 }), begin("c")] : [change];
       const put = { of: null, version: 1, text: "doc", body: null, pins: [] };
@@ -111,10 +129,16 @@ test.each(several)(
         if (count === n) throw failure(["EMFILE", "ENFILE", "ENOMEM"][n % 3] as string);
         return openSync(...args);
       });
-      const answer = (await store.apply(changes, docs).catch((thrown: unknown) => thrown)) as { ok?: boolean };
+      const answer = (await store.apply(changes, docs).catch((thrown: unknown) => thrown)) as {
+        ok?: boolean;
+      };
       instead("openSync", openSync as never);
       if (answer.ok !== true) {
-        expect(answer, `${n}`).toMatchObject({ name: "HoldfastError", code: "BUSY", retryable: true });
+        expect(answer, `${n}`).toMatchObject({
+          name: "HoldfastError",
+          code: "BUSY",
+          retryable: true,
+        });
         expect(await whole(store, f), `${n}`).toEqual(before);
         expect(await store.apply(changes, docs), `${n}`).toEqual({ ok: true });
       }
@@ -122,7 +146,9 @@ test.each(several)(
       expect(await store.check(), `${n}`).toEqual([]);
       await store.close();
       const again = await openDir(path);
-      expect([await whole(again, f), await again.docs({ kind: "k", limit: 5 })], `${n}`).toEqual(after);
+      expect([await whole(again, f), await again.docs({ kind: "k", limit: 5 })], `${n}`).toEqual(
+        after,
+      );
       await again.close();
       mend();
       if (count < n) break;
@@ -143,7 +169,9 @@ test("a journal that could be read only in part is not taken for an empty one", 
       return read(...args);
     });
     const next = f.peek({ items: 1 });
-    const answer = (await again.apply([next]).catch((thrown: unknown) => thrown)) as { ok?: boolean };
+    const answer = (await again.apply([next]).catch((thrown: unknown) => thrown)) as {
+      ok?: boolean;
+    };
     mend();
     if (answer.ok !== true) expect(answer, `${n}`).toMatchObject({ code: "BUSY" });
     f.save({ items: 1 });
@@ -200,7 +228,9 @@ test.each(["ENOENT", "EACCES", "ENOTDIR", "EMFILE", "EIO"])(
     expect(failed).toEqual(expect.arrayContaining(["beginIncarnation", "scrub", "apply"]));
     // A directory that is not there has nothing in it.
     if (code.startsWith("EN")) return store.close();
-    expect(failed).toEqual(expect.arrayContaining(["counts", "check", "sweep", "sweep, and remove"]));
+    expect(failed).toEqual(
+      expect.arrayContaining(["counts", "check", "sweep", "sweep, and remove"]),
+    );
     await store.close();
   },
 );
@@ -237,9 +267,12 @@ test("of saves that are synced side by side, one that fails lets none seem safe"
     if (count === 3) setImmediate(done, failure("EIO"));
     else sync(fd, done);
   });
-  const answers = await Promise.allSettled(fixtures.map((f) => store.apply([f.save({ items: 1 })])));
+  const answers = await Promise.allSettled(
+    fixtures.map((f) => store.apply([f.save({ items: 1 })])),
+  );
   expect(count).toBe(6);
-  for (const answer of answers) expect(answer).toMatchObject({ status: "rejected", reason: { code: "IO" } });
+  for (const answer of answers)
+    expect(answer).toMatchObject({ status: "rejected", reason: { code: "IO" } });
   mend();
   await expect(store.apply([begin("more")])).rejects.toMatchObject({ code: "IO" });
   await store.close();
@@ -252,14 +285,27 @@ test.each(["ended", "made anew", "changed"] as const)(
   "S2: a document that is %s while a change of several is not finished stays so when that is",
   async (what) => {
     const { path, store } = await made();
-    const put = (version: number, text: string) => ({ of: null, version, text, body: null, pins: [] });
-    const [a, b] = ["a", "b"].map((id) => ({ kind: "k", id }) as const) as [{ kind: "k"; id: string }, { kind: "k"; id: string }];
+    const put = (version: number, text: string) => ({
+      of: null,
+      version,
+      text,
+      body: null,
+      pins: [],
+    });
+    const [a, b] = ["a", "b"].map((id) => ({ kind: "k", id }) as const) as [
+      { kind: "k"; id: string },
+      { kind: "k"; id: string },
+    ];
     // Made, and not put in place: the disk is full by then.
     const rename = instead("renameSync", (from: string, to: string) => {
       if (to.includes("documents")) throw failure("ENOSPC");
       rename(from, to);
     });
-    const both = [a, b].map((doc) => ({ ...doc, when: { absent: true as const }, put: put(1, "first") }));
+    const both = [a, b].map((doc) => ({
+      ...doc,
+      when: { absent: true as const },
+      put: put(1, "first"),
+    }));
     expect(await store.apply([], both)).toEqual({ ok: true });
     mend();
     expect((await store.doc("k", "a"))?.text).toBe("first");
@@ -268,7 +314,9 @@ test.each(["ended", "made anew", "changed"] as const)(
         ? [{ ...a, when: { version: 1 }, put: put(2, "later") }]
         : [
             { ...a, when: { version: 1 }, remove: true as const },
-            ...(what === "ended" ? [] : [{ ...a, when: { absent: true as const }, put: put(1, "later") }]),
+            ...(what === "ended"
+              ? []
+              : [{ ...a, when: { absent: true as const }, put: put(1, "later") }]),
           ];
     for (const one of later) expect(await store.apply([], [one])).toEqual({ ok: true });
     const expected = what === "ended" ? undefined : "later";
@@ -276,7 +324,10 @@ test.each(["ended", "made anew", "changed"] as const)(
     await store.close();
     const again = await openDir(path);
     await again.apply([begin("c")]);
-    expect([(await again.doc("k", "a"))?.text, (await again.doc("k", "b"))?.text]).toEqual([expected, "first"]);
+    expect([(await again.doc("k", "a"))?.text, (await again.doc("k", "b"))?.text]).toEqual([
+      expected,
+      "first",
+    ]);
     await again.close();
   },
 );
@@ -286,22 +337,35 @@ test.each(["lists first", "writes first"])(
   async (what) => {
     const { path, f: a, store } = await made();
     const [f, g] = [new Fixture("one"), new Fixture("Two")];
-    const change = { session: "a", when: {}, head: { ...begin("a").head, line: a.line, status: "waiting", text: "new" } };
+    const change = {
+      session: "a",
+      when: {},
+      head: { ...begin("a").head, line: a.line, status: "waiting", text: "new" },
+    };
     // Made, and not put in place: the disk is full by then.
     const rename = instead("renameSync", (from: string, to: string) => {
       if (to.endsWith("session.json")) throw failure("ENOSPC");
       rename(from, to);
     });
-    expect(await store.apply([change, f.begin(), f.save({ items: 1, mark: true, blob: "body" }), g.begin()])).toEqual({ ok: true });
+    expect(
+      await store.apply([
+        change,
+        f.begin(),
+        f.save({ items: 1, mark: true, blob: "body" }),
+        g.begin(),
+      ]),
+    ).toEqual({ ok: true });
     mend();
     expect(await store.check()).toEqual([]);
     // As a power cut leaves it.
     const left = join(fresh(), "store");
     cpSync(path, left, { recursive: true });
-    for (const name of readdirSync(left)) if (name === "index.jsonl" || name.startsWith("lock-")) rmSync(join(left, name));
+    for (const name of readdirSync(left))
+      if (name === "index.jsonl" || name.startsWith("lock-")) rmSync(join(left, name));
     await store.close();
     const again = await openDir(left);
-    const listed = async () => (await again.sessions({ limit: 10 })).map(({ id, no }) => `${id} ${no}`);
+    const listed = async () =>
+      (await again.sessions({ limit: 10 })).map(({ id, no }) => `${id} ${no}`);
     if (what === "lists first") expect(await listed()).toEqual(["Two 3", "one 2", "a 1"]);
     await again.apply([begin("new")]);
     expect(await listed()).toEqual(["new 4", "Two 3", "one 2", "a 1"]);
@@ -329,29 +393,40 @@ function failTheIndex(): { readonly isDone: () => boolean } {
   return { isDone: () => isDone };
 }
 
-test.each(["compact", "made"])("C5: an index that was written anew, and not synced, is the last that is written (%s)", async (what) => {
-  const { path, f, store } = await made();
-  const long = "x".repeat(3_000);
-  const head = (n: number) => ({ ...begin("a").head, line: f.line, status: `${n % 2}${long}`, text: `${n}` });
-  const status = (n: number) => ({ session: "a", when: {}, head: head(n) });
-  for (let n = 0; n < 9; n++) await store.apply([status(n)]);
-  const { isDone } = failTheIndex();
-  if (what === "compact") await expect(store.compact()).rejects.toMatchObject({ code: "IO" });
-  else {
-    for (let n = 9; !isDone(); n++) await store.apply([status(n)]).catch((error: unknown) => expect(error).toMatchObject({ code: "IO" }));
-  }
-  mend();
-  // Else it would be acknowledged, and announced in a file that no other process finds.
-  const g = new Fixture("b");
-  const next = [g.begin(), g.save({ items: 1, mark: true, blob: "body" })];
-  await expect(store.apply(next)).rejects.toMatchObject({ code: "IO" });
-  await store.close();
-  const again = await openDir(path);
-  expect((await again.sessions({ limit: 5 })).map(({ id }) => id)).toEqual(["a"]);
-  expect(await again.apply(next)).toEqual({ ok: true });
-  expect(await again.check()).toEqual([]);
-  await again.close();
-});
+test.each(["compact", "made"])(
+  "C5: an index that was written anew, and not synced, is the last that is written (%s)",
+  async (what) => {
+    const { path, f, store } = await made();
+    const long = "x".repeat(3_000);
+    const head = (n: number) => ({
+      ...begin("a").head,
+      line: f.line,
+      status: `${n % 2}${long}`,
+      text: `${n}`,
+    });
+    const status = (n: number) => ({ session: "a", when: {}, head: head(n) });
+    for (let n = 0; n < 9; n++) await store.apply([status(n)]);
+    const { isDone } = failTheIndex();
+    if (what === "compact") await expect(store.compact()).rejects.toMatchObject({ code: "IO" });
+    else {
+      for (let n = 9; !isDone(); n++)
+        await store
+          .apply([status(n)])
+          .catch((error: unknown) => expect(error).toMatchObject({ code: "IO" }));
+    }
+    mend();
+    // Else it would be acknowledged, and announced in a file that no other process finds.
+    const g = new Fixture("b");
+    const next = [g.begin(), g.save({ items: 1, mark: true, blob: "body" })];
+    await expect(store.apply(next)).rejects.toMatchObject({ code: "IO" });
+    await store.close();
+    const again = await openDir(path);
+    expect((await again.sessions({ limit: 5 })).map(({ id }) => id)).toEqual(["a"]);
+    expect(await again.apply(next)).toEqual({ ok: true });
+    expect(await again.check()).toEqual([]);
+    await again.close();
+  },
+);
 
 test("an index that was put in place is the one that is written, also where its inode cannot be asked for after that", async () => {
   const { path, store } = await made();
@@ -386,7 +461,9 @@ test("C5: mail that was taken in, and could not be synced where it is kept, is t
     if (isMoved) throw failure("EIO");
     return sync(fd);
   });
-  await expect(store.apply([{ ...f.peek({ items: 1 }), drained: ["m"] }])).rejects.toMatchObject({ code: "IO" });
+  await expect(store.apply([{ ...f.peek({ items: 1 }), drained: ["m"] }])).rejects.toMatchObject({
+    code: "IO",
+  });
   expect(isMoved).toBe(true);
   mend();
   await expect(store.apply([begin("b")])).rejects.toMatchObject({ code: "IO" });

@@ -1,4 +1,7 @@
-/** Calls that fail while the lock of a directory is taken or released: it is held, or it is free, and no process is locked out. */
+/**
+ * Calls that fail while the lock of a directory is taken or released: it is held, or it is free,
+ * and no process is locked out.
+ */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";

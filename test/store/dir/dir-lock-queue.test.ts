@@ -1,4 +1,7 @@
-/** The queue of processes that wait for a directory's lock, and files in it of processes that are gone. */
+/**
+ * The queue of processes that wait for a directory's lock, and files in it of processes that are
+ * gone.
+ */
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -48,12 +51,15 @@ test("QUEUE-2: a process that began to wait in this very millisecond is awaited"
 test.each([
   ["longer", FORTY_DAYS],
   ["shorter", -monotonicMs()],
-])("QUEUE: a file of a boot that lasted %s than this one is gone once the lock was taken", async (_, ms) => {
-  const path = join(fresh(), "store");
-  const store = await openDir(path);
-  const name = left(path, monotonicMs() + ms);
-  await store.apply([begin("a")]);
-  expect(existsSync(join(path, name))).toBe(false);
-  expect(readdirSync(path).filter((file) => file.startsWith("lock-wanted"))).toEqual([]);
-  await store.close();
-});
+])(
+  "QUEUE: a file of a boot that lasted %s than this one is gone once the lock was taken",
+  async (_, ms) => {
+    const path = join(fresh(), "store");
+    const store = await openDir(path);
+    const name = left(path, monotonicMs() + ms);
+    await store.apply([begin("a")]);
+    expect(existsSync(join(path, name))).toBe(false);
+    expect(readdirSync(path).filter((file) => file.startsWith("lock-wanted"))).toEqual([]);
+    await store.close();
+  },
+);

@@ -1,5 +1,15 @@
-/** Journals of more than 2 and more than 4 GiB. Their files have holes, which take up no room and read as zeros. */
-import { appendFileSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+/**
+ * Journals of more than 2 and more than 4 GiB. Their files have holes, which take up no room and
+ * read as zeros.
+ */
+import {
+  appendFileSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { expect, test } from "vitest";
@@ -52,7 +62,10 @@ test("saves behind 4 GiB are read, appended and cut, and those before are found"
   const wide = f.save({ items: 1, mark: true }).saves?.[0] as NewSave;
   const [items = "", mark, seal = ""] = saveText(wide.save, []).text.split("\n");
   truncateSync(journal, statSync(journal).size + 4.5 * GIB);
-  appendFileSync(journal, `\n${mark}\n${sealed(seal.replace(`"items":[${items.length},`, `"items":[${4.5 * GIB},`))}\n`);
+  appendFileSync(
+    journal,
+    `\n${mark}\n${sealed(seal.replace(`"items":[${items.length},`, `"items":[${4.5 * GIB},`))}\n`,
+  );
   f.save({ items: 1, mark: true });
   appendFileSync(journal, saveText(f.saves.at(-1) as Save, []).text);
   expect(statSync(journal).size).toBeGreaterThan(2 ** 32);
@@ -63,7 +76,10 @@ test("saves behind 4 GiB are read, appended and cut, and those before are found"
   // Each but the wide one is whole, on both sides of it.
   for (const save of f.saves.filter(({ seq }) => seq !== wide.save.seq))
     expect(await store.saves(f.line, { ...all, from: save.seq, to: save.seq })).toEqual([save]);
-  await expect(store.saves(f.line, all)).rejects.toMatchObject({ code: "CORRUPT", details: { seq: wide.save.seq } });
+  await expect(store.saves(f.line, all)).rejects.toMatchObject({
+    code: "CORRUPT",
+    details: { seq: wide.save.seq },
+  });
   expect(await store.saves(other.line, all)).toEqual(other.saves);
   expect(await store.check()).toEqual([]);
   expect((await store.counts()).checkpoints).toBe(numbers.length + 1);
@@ -93,8 +109,12 @@ test("an end of several pieces that is no save is set aside whole, and its zeros
   const stray = Buffer.alloc(2.5 * 2 ** 20, "x");
   appendFileSync(journal, stray);
   let store = await openDir(path);
-  expect(await store.check()).toEqual([expect.stringContaining(`${stray.length} bytes that are no whole save`)]);
-  expect(await store.apply([f.save({ items: 1, text: "y".repeat(2 ** 21) })])).toEqual({ ok: true });
+  expect(await store.check()).toEqual([
+    expect.stringContaining(`${stray.length} bytes that are no whole save`),
+  ]);
+  expect(await store.apply([f.save({ items: 1, text: "y".repeat(2 ** 21) })])).toEqual({
+    ok: true,
+  });
   await store.close();
   expect(readFileSync(journal.replace(/jsonl$/, "tail-1")).equals(stray)).toBe(true);
   // Pages of the last save that were never written: two zeros, one on each side of a megabyte.

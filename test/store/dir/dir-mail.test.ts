@@ -1,4 +1,7 @@
-/** Mail in a directory: what is damaged waits for its time like the rest, and what is large and not due is not read. */
+/**
+ * Mail in a directory: what is damaged waits for its time like the rest, and what is large and not
+ * due is not read.
+ */
 import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -30,8 +33,10 @@ describe("mail that is damaged", () => {
   test("keeps its place and its time, where its head can be read", async () => {
     const path = fresh();
     const store = await made(path);
-    for (const [i, due] of [0, HIDDEN, 0, 500].entries()) await store.post("a", { id: `m${i}`, text: `text ${i}`, due });
-    for (const i of [1, 2, 3]) rewrite(join(inboxOf(path), `m${i}.json`), (text) => text.replace(`text ${i}`, `tixt ${i}`));
+    for (const [i, due] of [0, HIDDEN, 0, 500].entries())
+      await store.post("a", { id: `m${i}`, text: `text ${i}`, due });
+    for (const i of [1, 2, 3])
+      rewrite(join(inboxOf(path), `m${i}.json`), (text) => text.replace(`text ${i}`, `tixt ${i}`));
     expect(await store.inbox("a", { dueBy: 100, limit: 10 })).toEqual([
       { id: "m0", text: "text 0", due: 0 },
       { id: "m2", text: DAMAGED, due: 0 },
@@ -59,14 +64,19 @@ describe("mail that is damaged", () => {
       await store.post("a", { id: "m1", text, due: HIDDEN });
       expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual([]);
       rewrite(join(inboxOf(path), "m1.json"), change);
-      expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toMatchObject([{ text: DAMAGED, due: 0 }]);
+      expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toMatchObject([
+        { text: DAMAGED, due: 0 },
+      ]);
       await store.apply([{ session: "a", when: { epoch: 1 }, remove: true }]);
       await store.apply([new Fixture("a").begin({ epoch: 2 })]);
     }
     await store.close();
   });
 
-  const call = { role: "assistant", content: [{ type: "tool-call", callId: "c", name: "look", input: {} }] } as const;
+  const call = {
+    role: "assistant",
+    content: [{ type: "tool-call", callId: "c", name: "look", input: {} }],
+  } as const;
   const said = async (hold: Holdfast): Promise<number> => {
     const session = await hold.session("a");
     await session.close();
@@ -84,9 +94,14 @@ describe("mail that is damaged", () => {
     hold = await open(`dir:${path}`);
     expect(await said(hold)).toBe(2);
     const answer = { type: "tool-result", callId: "c", outcome: "ok", output: 1 } as const;
-    expect(await hold.sessions.append("a", [{ role: "tool", content: [answer] }])).toMatchObject({ taken: true });
+    expect(await hold.sessions.append("a", [{ role: "tool", content: [answer] }])).toMatchObject({
+      taken: true,
+    });
     expect(await said(hold)).toBe(3);
-    expect(await hold.verify()).toMatchObject({ ok: false, findings: [{ code: "CORRUPT", sessionId: "a" }] });
+    expect(await hold.verify()).toMatchObject({
+      ok: false,
+      findings: [{ code: "CORRUPT", sessionId: "a" }],
+    });
     // Once it is as it was, it is taken in.
     await hold.close();
     rewrite(join(inboxOf(path), part), (text) => text.replace("jello", "hello"));
@@ -109,13 +124,20 @@ test("of mail that is large and not due no more is read than its head; what is a
   truncateSync(file, 520 * 1024 * 1024);
   expect(await store.inbox("a", { dueBy: BESIDE, limit: 10 })).toEqual([]);
   expect(await store.post("a", { id: "next", text: "next", due: 0 })).toBe("posted");
-  expect(await store.inbox("a", { dueBy: BESIDE, limit: 10 })).toEqual([{ id: "next", text: "next", due: 0 }]);
+  expect(await store.inbox("a", { dueBy: BESIDE, limit: 10 })).toEqual([
+    { id: "next", text: "next", due: 0 },
+  ]);
   await expect(store.inbox("a", { dueBy: HIDDEN, limit: 10 })).rejects.toThrow();
   truncateSync(file, size);
   const large = { id: "Large One", text, due: HIDDEN };
   expect(await store.inbox("a", { ids: ["Large One"] })).toEqual([large]);
-  expect(await store.inbox("a", { dueBy: HIDDEN, limit: 10 })).toEqual([large, { id: "next", text: "next", due: 0 }]);
+  expect(await store.inbox("a", { dueBy: HIDDEN, limit: 10 })).toEqual([
+    large,
+    { id: "next", text: "next", due: 0 },
+  ]);
   rewrite(file, (whole) => whole.replace('éé"', 'éè"'));
-  expect(await store.inbox("a", { dueBy: HIDDEN, limit: 1 })).toEqual([{ ...large, text: DAMAGED }]);
+  expect(await store.inbox("a", { dueBy: HIDDEN, limit: 1 })).toEqual([
+    { ...large, text: DAMAGED },
+  ]);
   await store.close();
 });

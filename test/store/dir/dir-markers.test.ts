@@ -1,4 +1,7 @@
-/** Markers of mail in a directory: whatever is killed, and whatever comes in between, where mail waits there is one. */
+/**
+ * Markers of mail in a directory: whatever is killed, and whatever comes in between, where mail
+ * waits there is one.
+ */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
@@ -16,7 +19,17 @@ import { isThorough } from "../../support/runs.js";
 
 afterEach(mend);
 
-const CALLS = ["openSync", "writeSync", "renameSync", "linkSync", "unlinkSync", "fsyncSync", "mkdirSync", "readdirSync", "utimesSync"];
+const CALLS = [
+  "openSync",
+  "writeSync",
+  "renameSync",
+  "linkSync",
+  "unlinkSync",
+  "fsyncSync",
+  "mkdirSync",
+  "readdirSync",
+  "utimesSync",
+];
 
 interface Fate {
   /** At which call something else happens, and what. */
@@ -72,30 +85,38 @@ async function made({ marked }: { readonly marked: boolean }): Promise<Made> {
   return {
     path,
     poster: await openDir(path),
-    isFound: () => new Inbox(join(path, sessionPath("a")), no).firstDue([]) === undefined || waiting.has("a"),
+    isFound: () =>
+      new Inbox(join(path, sessionPath("a")), no).firstDue([]) === undefined || waiting.has("a"),
     settle: () => due.settle("a"),
   };
 }
 
-const post = (poster: Store): Promise<unknown> => poster.post("a", { id: "new", text: "x", due: 0 }).catch(() => {});
+const post = (poster: Store): Promise<unknown> =>
+  poster.post("a", { id: "new", text: "x", due: 0 }).catch(() => {});
 
-test.each([true, false])("K1: a process killed at any call while it posts (marked before: %s) leaves no mail unmarked", async (marked) => {
-  for (let diesAt = 1; ; diesAt++) {
-    const { poster, isFound } = await made({ marked });
-    const seen = watchCalls({ diesAt });
-    await post(poster);
-    mend();
-    expect(isFound(), `killed at call ${diesAt}`).toBe(true);
-    // Posted again by somebody else, it is there, and is found.
-    await post(poster);
-    expect(isFound()).toBe(true);
-    await poster.close();
-    if (seen.count < diesAt) break;
-    expect(diesAt).toBeLessThan(100);
-  }
-});
+test.each([true, false])(
+  "K1: a process killed at any call while it posts (marked before: %s) leaves no mail unmarked",
+  async (marked) => {
+    for (let diesAt = 1; ; diesAt++) {
+      const { poster, isFound } = await made({ marked });
+      const seen = watchCalls({ diesAt });
+      await post(poster);
+      mend();
+      expect(isFound(), `killed at call ${diesAt}`).toBe(true);
+      // Posted again by somebody else, it is there, and is found.
+      await post(poster);
+      expect(isFound()).toBe(true);
+      await poster.close();
+      if (seen.count < diesAt) break;
+      expect(diesAt).toBeLessThan(100);
+    }
+  },
+);
 
-/** All interleavings, or each fourth, of one who posts, with a claim at some call of it, and an end at some later one. Answers those that lost a marker. */
+/**
+ * All interleavings, or each fourth, of one who posts, with a claim at some call of it, and an end
+ * at some later one. Answers those that lost a marker.
+ */
 async function interleave(marked: boolean, settleBy: (m: Made) => () => void): Promise<string[]> {
   const lost: string[] = [];
   for (let at = 1; ; at += isThorough ? 1 : 4) {
@@ -122,10 +143,13 @@ test.each([true, false])(
   },
 );
 
-test("K2: negative control: a claim that does not look for drafts loses a marker", { timeout: 300_000 }, async () => {
+test("K2: negative control: a claim that does not look for drafts loses a marker", {
+  timeout: 300_000,
+}, async () => {
   const careless = ({ path }: Made) => {
     const waiting = new Waiting(path);
-    return () => waiting.settle("a", () => existsSync(join(path, sessionPath("a"), "inbox", "new.json")));
+    return () =>
+      waiting.settle("a", () => existsSync(join(path, sessionPath("a"), "inbox", "new.json")));
   };
   expect(await interleave(true, careless)).not.toEqual([]);
 });
@@ -186,7 +210,11 @@ test("a marker behind which nothing waits is removed by a claim, and one that wa
   await post(poster);
   settle();
   expect(readdirSync(join(path, "waiting")).toSorted()).toEqual(["a~", "b"]);
-  expect((await poster.claim({ agent: "x", dueBy: 0, limit: 5 }, ({ lease }) => lease)).map(({ id }) => id)).toEqual(["a"]);
+  expect(
+    (await poster.claim({ agent: "x", dueBy: 0, limit: 5 }, ({ lease }) => lease)).map(
+      ({ id }) => id,
+    ),
+  ).toEqual(["a"]);
   await poster.apply([{ session: "a", when: {}, drained: ["new"] }]);
   expect(readdirSync(join(path, "waiting"))).toEqual(["b"]);
   await poster.close();

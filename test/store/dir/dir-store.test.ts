@@ -1,4 +1,7 @@
-/** What only a store in a directory has: names, rows, a lock, ends that were cut short, an index, and other processes beside it. */
+/**
+ * What only a store in a directory has: names, rows, a lock, ends that were cut short, an index,
+ * and other processes beside it.
+ */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -30,7 +33,14 @@ import { IndexFile } from "../../../src/store/dir/index/index-file.js";
 import { indexRow } from "../../../src/store/dir/index/index-rows.js";
 import { type DraftOf, JournalFile } from "../../../src/store/dir/journal/journal-file.js";
 import { quickSeal } from "../../../src/store/dir/journal/quick-seal.js";
-import { bytesBefore, knownSeal, rowsOf, saveText, sealOf, sectionText } from "../../../src/store/dir/journal/save-rows.js";
+import {
+  bytesBefore,
+  knownSeal,
+  rowsOf,
+  saveText,
+  sealOf,
+  sectionText,
+} from "../../../src/store/dir/journal/save-rows.js";
 import { Spans } from "../../../src/store/dir/journal/spans.js";
 import { Lock } from "../../../src/store/dir/lock/lock.js";
 import { openDir } from "../../../src/store/dir/open.js";
@@ -47,7 +57,8 @@ const root = scratch();
 let count = 0;
 const fresh = (): string => join(root, `store-${++count}`);
 const ofSession = (path: string, id: string): string => join(path, sessionPath(id));
-const journalOf = (path: string, f: Fixture): string => join(ofSession(path, f.id), `${f.line}.jsonl`);
+const journalOf = (path: string, f: Fixture): string =>
+  join(ofSession(path, f.id), `${f.line}.jsonl`);
 const docOf = (path: string, id: string): SessionDoc =>
   unsealed(readFileSync(join(ofSession(path, id), "session.json"), "utf8")) as SessionDoc;
 
@@ -76,7 +87,9 @@ describe("names", () => {
           expect(name).not.toMatch(/^\.|\.$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/);
           expect(resolve("/store", name)).toBe(`${sep}store${sep}${name}`);
         }
-        expect(sessionPath(a)).toBe(`sessions/${createHash("sha256").update(a).digest("hex").slice(0, 2)}/${nameOf(a)}`);
+        expect(sessionPath(a)).toBe(
+          `sessions/${createHash("sha256").update(a).digest("hex").slice(0, 2)}/${nameOf(a)}`,
+        );
         expect([isName(nameOf(a)), isName(`${nameOf(a)}~`)]).toEqual([true, false]);
         if (a !== b) expect(nameOf(a).toLowerCase()).not.toBe(nameOf(b).toLowerCase());
       }),
@@ -137,7 +150,8 @@ describe("rows", () => {
           for (const refs of [[], [digestOf("blob")]]) {
             const [other = ""] = saveText(save, refs, waits).text.trimEnd().split("\n").slice(-1);
             expect(knownSeal(other)).toEqual(sealOf(Buffer.from(other)));
-            if (refs.length === 0) expect(quickSeal(other, 8, other.length - 18)).toEqual(knownSeal(other));
+            if (refs.length === 0)
+              expect(quickSeal(other, 8, other.length - 18)).toEqual(knownSeal(other));
           }
         const dropped = saveText({ ...save, items: null, note: "a note" }, [])
           .text.trimEnd()
@@ -180,11 +194,18 @@ test("K3: a draft fits the journal it was made of while that only grows, and not
   const path = fresh();
   mkdirSync(path);
   const f = new Fixture("a");
-  const saves = ["one", "two", "six"].map((text) => f.save({ items: 1, mark: true, text }).saves?.[0] as NewSave);
+  const saves = ["one", "two", "six"].map(
+    (text) => f.save({ items: 1, mark: true, text }).saves?.[0] as NewSave,
+  );
   const others = new Fixture("a", { line: f.line });
-  const other = ["one", "two", "ten"].map((text) => others.save({ items: 1, mark: true, text }).saves?.[0] as NewSave)[2] as NewSave;
+  const other = ["one", "two", "ten"].map(
+    (text) => others.save({ items: 1, mark: true, text }).saves?.[0] as NewSave,
+  )[2] as NewSave;
   const journal = (): JournalFile => {
-    const file = new JournalFile(f.line, join(path, "a.jsonl"), { writes: true, unsynced: new Unsynced() });
+    const file = new JournalFile(f.line, join(path, "a.jsonl"), {
+      writes: true,
+      unsynced: new Unsynced(),
+    });
     file.look(0);
     return file;
   };
@@ -218,7 +239,9 @@ describe("the directory", () => {
     await session.checkpoint();
     await session.close();
     await hold.close();
-    expect(JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8"))).toMatchObject({ format: 1 });
+    expect(JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8"))).toMatchObject({
+      format: 1,
+    });
     const files = readdirSync(ofSession(path, "order-42"));
     const [journal = ""] = files.filter((name) => name.endsWith(".jsonl"));
     expect(files.sort()).toEqual([journal, "session.json"].sort());
@@ -226,7 +249,13 @@ describe("the directory", () => {
       .trim()
       .split("\n")
       .map((row) => JSON.parse(row));
-    expect(rows.map((row) => Object.keys(row)[0])).toEqual(["line", "append", "set", "checkpoint", "seal"]);
+    expect(rows.map((row) => Object.keys(row)[0])).toEqual([
+      "line",
+      "append",
+      "set",
+      "checkpoint",
+      "seal",
+    ]);
     expect(rows[1].append).toEqual({ role: "user", content: "hello" });
     for (const file of [
       "holdfast.json",
@@ -265,7 +294,11 @@ describe("the directory", () => {
     const journal = journalOf(path, f);
     const aside = join(root, "elsewhere.jsonl");
     renameSync(journal, aside);
-    for (const put of [() => symlinkSync(aside, journal), () => spawnSync("mkfifo", [journal]), () => mkdirSync(journal)]) {
+    for (const put of [
+      () => symlinkSync(aside, journal),
+      () => spawnSync("mkfifo", [journal]),
+      () => mkdirSync(journal),
+    ]) {
       put();
       const store = await openDir(path);
       await expect(store.saves(f.line, all)).rejects.toMatchObject({ code: "CORRUPT" });
@@ -278,7 +311,9 @@ describe("the directory", () => {
     renameSync(row, aside);
     symlinkSync(aside, row);
     const store = await openDir(path);
-    expect((await store.sessions({ limit: 10 })).map(({ head }) => head.text)).toEqual(["\0damaged"]);
+    expect((await store.sessions({ limit: 10 })).map(({ head }) => head.text)).toEqual([
+      "\0damaged",
+    ]);
     await store.close();
     rmSync(row);
     renameSync(aside, row);
@@ -314,25 +349,40 @@ describe("the directory", () => {
 
 describe("the lock", () => {
   const { self } = thisMachine();
-  const machine = existsSync("/etc/machine-id") ? readFileSync("/etc/machine-id", "utf8").trim() : "";
+  const machine = existsSync("/etc/machine-id")
+    ? readFileSync("/etc/machine-id", "utf8").trim()
+    : "";
   const gone = spawnSync(process.execPath, ["-e", "0"]).pid;
   const holder = { owner: self, host: hostname(), machine };
-  const locksIn = (path: string): string[] => readdirSync(path).filter((name) => /^lock-\d+\.json$/.test(name));
+  const locksIn = (path: string): string[] =>
+    readdirSync(path).filter((name) => /^lock-\d+\.json$/.test(name));
 
   test.each([
     ["of a process that has ended", { ...holder, owner: { ...self, pid: gone } }, true],
     ["of another boot of this machine", { ...holder, owner: { ...self, boot: "another" } }, true],
-    ["whose pid is another process's by now", { ...holder, owner: { ...self, started: "1" } }, true],
+    [
+      "whose pid is another process's by now",
+      { ...holder, owner: { ...self, started: "1" } },
+      true,
+    ],
     ["of a process that lives", holder, false],
     ["of another host", { ...holder, host: "elsewhere", owner: { ...self, pid: gone } }, false],
-    ["of another machine of the same name", { ...holder, machine: "another", owner: { ...self, boot: "another" } }, false],
+    [
+      "of another machine of the same name",
+      { ...holder, machine: "another", owner: { ...self, boot: "another" } },
+      false,
+    ],
     ["in another container", { ...holder, owner: { ...self, space: "pid:[1]", pid: gone } }, false],
     ["that says nothing", "half a l", false],
   ])("O3: one %s", async (_, content, isFree) => {
     const path = fresh();
     const f = await made(path);
-    for (const name of readdirSync(path).filter((file) => file.startsWith("lock-"))) rmSync(join(path, name));
-    writeFileSync(join(path, "lock-7.json"), typeof content === "string" ? content : JSON.stringify(content));
+    for (const name of readdirSync(path).filter((file) => file.startsWith("lock-")))
+      rmSync(join(path, name));
+    writeFileSync(
+      join(path, "lock-7.json"),
+      typeof content === "string" ? content : JSON.stringify(content),
+    );
     const store = await openDir(path, { busyMs: 50 });
     expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves));
     const applied = store.apply([f.peek({ items: 1 })]);
@@ -350,7 +400,10 @@ describe("the lock", () => {
     const store = await openDir(path, { busyMs: 0 });
     expect(await store.apply([f.save({ items: 1 })])).toEqual({ ok: true });
     await store.close();
-    expect(readdirSync(path).filter((name) => name.startsWith("lock-"))).toEqual(["lock-2.free.json", "lock-2.json"]);
+    expect(readdirSync(path).filter((name) => name.startsWith("lock-"))).toEqual([
+      "lock-2.free.json",
+      "lock-2.json",
+    ]);
   });
 
   test("a second writer in one process has to wait too, and is told for whom", async () => {
@@ -374,12 +427,19 @@ describe("the lock", () => {
     for (let round = 0; round < 5; round++) {
       const path = fresh();
       mkdirSync(path);
-      writeFileSync(join(path, "lock-3.json"), JSON.stringify({ ...holder, owner: { ...self, pid: gone } }));
-      const children = Array.from({ length: 4 }, () => start(new URL("../../support/children/dir-child.mjs", import.meta.url)));
+      writeFileSync(
+        join(path, "lock-3.json"),
+        JSON.stringify({ ...holder, owner: { ...self, pid: gone } }),
+      );
+      const children = Array.from({ length: 4 }, () =>
+        start(new URL("../../support/children/dir-child.mjs", import.meta.url)),
+      );
       for (const child of children) child.tell({ do: "race", path, busyMs: 100 });
       await Promise.all(children.map((child) => child.heard((line) => line["ready"] === true)));
       for (const child of children) child.tell({ go: true });
-      const answers = await Promise.all(children.map((child) => child.heard((line) => line["won"] !== undefined)));
+      const answers = await Promise.all(
+        children.map((child) => child.heard((line) => line["won"] !== undefined)),
+      );
       await Promise.all(children.map((child) => child.end()));
       expect(answers.map((line) => line["won"]).filter(Boolean)).toHaveLength(1);
       expect(locksIn(path)).toEqual(["lock-4.json"]);
@@ -413,22 +473,31 @@ describe("ends that are not whole", () => {
     rmSync(join(path, "anchors"));
     const journal = journalOf(path, f);
     const whole = readFileSync(journal);
-    const ends = [...whole.toString("latin1").matchAll(/"sum":"[0-9a-f]{8}"\}\n/g)].map((found) => found.index + found[0].length);
+    const ends = [...whole.toString("latin1").matchAll(/"sum":"[0-9a-f]{8}"\}\n/g)].map(
+      (found) => found.index + found[0].length,
+    );
     const header = whole.indexOf("\n") + 1;
     const step = isThorough ? 3 : 29;
     for (let length = 0; length < whole.length; length += step) {
       writeFileSync(journal, whole.subarray(0, length));
-      for (const name of readdirSync(ofSession(path, "a"))) if (name.includes(".tail-")) rmSync(join(ofSession(path, "a"), name));
+      for (const name of readdirSync(ofSession(path, "a")))
+        if (name.includes(".tail-")) rmSync(join(ofSession(path, "a"), name));
       const kept = ends.filter((end) => end <= length).length;
       const end = ends[kept - 1] ?? 0;
       const reader = await openDir(path);
-      expect(seqs(await reader.saves(f.line, all)), `${length}`).toEqual(seqs(f.saves.slice(0, kept)));
+      expect(seqs(await reader.saves(f.line, all)), `${length}`).toEqual(
+        seqs(f.saves.slice(0, kept)),
+      );
       const stray = length > end && !(kept === 0 && length === header);
       expect(await reader.check(), `${length}`).toHaveLength(stray ? 1 : 0);
       // The next save works, and what was there is not lost.
       const again: NewSave = { save: f.saves[kept] as never, refs: [], blobs: [] };
-      expect(await reader.apply([{ session: "a", when: { epoch: 1 }, saves: [again] }])).toEqual({ ok: true });
-      expect(seqs(await reader.saves(f.line, all)), `${length}`).toEqual(seqs(f.saves.slice(0, kept + 1)));
+      expect(await reader.apply([{ session: "a", when: { epoch: 1 }, saves: [again] }])).toEqual({
+        ok: true,
+      });
+      expect(seqs(await reader.saves(f.line, all)), `${length}`).toEqual(
+        seqs(f.saves.slice(0, kept + 1)),
+      );
       await reader.close();
       rmSync(join(path, "anchors"));
       const aside = join(ofSession(path, "a"), `${f.line}.tail-1`);
@@ -448,7 +517,13 @@ describe("ends that are not whole", () => {
     const before = readFileSync(journal);
     const store = await openDir(path);
     await expect(
-      store.apply([{ session: "a", when: { epoch: 1 }, saves: [{ save: f.saves[2] as never, refs: [], blobs: [] }] }]),
+      store.apply([
+        {
+          session: "a",
+          when: { epoch: 1 },
+          saves: [{ save: f.saves[2] as never, refs: [], blobs: [] }],
+        },
+      ]),
     ).rejects.toMatchObject({
       code: "CORRUPT",
       details: { line: f.line },
@@ -484,7 +559,11 @@ describe("ends that are not whole", () => {
     const store = await openDir(path);
     const [one, two, , four, five] = seqs(f.saves);
     expect(seqs(await store.saves(f.line, all))).toEqual([one, two, four, five]);
-    expect(seqs(await store.saves(f.line, { ...all, newestFirst: true, limit: 3 }))).toEqual([five, four, two]);
+    expect(seqs(await store.saves(f.line, { ...all, newestFirst: true, limit: 3 }))).toEqual([
+      five,
+      four,
+      two,
+    ]);
     await expect(store.sweep(10, false)).rejects.toMatchObject({ code: "CORRUPT" });
     expect(await store.apply([f.save({ items: 1 })])).toEqual({ ok: true });
     await store.close();
@@ -501,7 +580,9 @@ describe("ends that are not whole", () => {
     expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves));
     expect(await reader.check()).toEqual([]);
     // The file reaches that version with another change.
-    await reader.apply([{ session: "a", when: { epoch: 1 }, label: { ...begin("a").label, text: "other" } }]);
+    await reader.apply([
+      { session: "a", when: { epoch: 1 }, label: { ...begin("a").label, text: "other" } },
+    ]);
     expect(docOf(path, "a").version).toBe(version + 1);
     expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves));
     expect(await reader.apply([f.save({ items: 1 })])).toEqual({ ok: true });
@@ -517,9 +598,14 @@ describe("ends that are not whole", () => {
     const journal = journalOf(path, f);
     const before = statSync(journal).size;
     const { version } = docOf(path, "a");
-    const together = Array.from({ length: 3 }, () => f.save({ items: 1, mark: true }).saves?.[0] as NewSave);
+    const together = Array.from(
+      { length: 3 },
+      () => f.save({ items: 1, mark: true }).saves?.[0] as NewSave,
+    );
     const store = await openDir(path);
-    expect(await store.apply([{ session: "a", when: { epoch: 1 }, saves: together }])).toEqual({ ok: true });
+    expect(await store.apply([{ session: "a", when: { epoch: 1 }, saves: together }])).toEqual({
+      ok: true,
+    });
     expect(await store.saves(f.line, all)).toEqual(f.saves);
     await store.close();
     expect(docOf(path, "a").version, "no other commit point").toBe(version);
@@ -530,7 +616,9 @@ describe("ends that are not whole", () => {
       const cut = await openDir(path);
       expect(seqs(await cut.saves(f.line, all)), `${length}`).toEqual(seqs(f.saves.slice(0, 1)));
       if ((length - before) % 10 === 0) {
-        expect(await cut.apply([{ session: "a", when: { epoch: 1 }, saves: together }])).toEqual({ ok: true });
+        expect(await cut.apply([{ session: "a", when: { epoch: 1 }, saves: together }])).toEqual({
+          ok: true,
+        });
         expect(await cut.saves(f.line, all), `${length}`).toEqual(f.saves);
       }
       await cut.close();
@@ -551,7 +639,11 @@ describe("ends that are not whole", () => {
     const reader = await openDir(path);
     expect((await reader.session("a"))?.head.status).toBe("completed");
     expect(existsSync(join(path, "commit.json"))).toBe(true);
-    expect(await reader.apply([{ session: "a", when: { epoch: 1 }, lease: { epoch: 2, until: 0, text: "x" } }])).toEqual({ ok: true });
+    expect(
+      await reader.apply([
+        { session: "a", when: { epoch: 1 }, lease: { epoch: 2, until: 0, text: "x" } },
+      ]),
+    ).toEqual({ ok: true });
     expect(existsSync(join(path, "commit.json"))).toBe(false);
     expect(docOf(path, "b").head?.status).toBe("completed");
     await reader.close();
@@ -578,7 +670,10 @@ describe("long lines", () => {
     const f = new Fixture("a");
     const store = await openDir(path);
     await store.apply([f.begin()]);
-    const saves = Array.from({ length: 1_000 }, () => f.save({ items: 1, mark: true }).saves?.[0] as NewSave);
+    const saves = Array.from(
+      { length: 1_000 },
+      () => f.save({ items: 1, mark: true }).saves?.[0] as NewSave,
+    );
     await store.apply([{ session: "a", when: { epoch: 1 }, saves }]);
     await store.close();
     const again = await openDir(path);
@@ -591,7 +686,9 @@ describe("long lines", () => {
       refs: [],
       was: [save],
     }));
-    expect(await turnsDuring(() => again.replace(f.line, replacements, { line: 1, doc: 0 }))).toBeGreaterThanOrEqual(4);
+    expect(
+      await turnsDuring(() => again.replace(f.line, replacements, { line: 1, doc: 0 })),
+    ).toBeGreaterThanOrEqual(4);
     expect(await again.saves(f.line, all)).toEqual(replacements.map(({ save }) => save));
     // Refused whole where one is not as it was read any more.
     const stale = [
@@ -629,8 +726,22 @@ describe("the index", () => {
     const path = join(fresh(), "index.jsonl");
     mkdirSync(dirname(path), { recursive: true });
     const lines = [{ no: 1, id: "b".repeat(16) as LineId, origin: null, owner: "b" }];
-    const entry = { id: "b", no: 1, status: "in-progress", agent: null, due: null, archived: false, tags: [], lines, lastLine: 1, cut: [] };
-    const before = [indexRow({ index: 1, store: "s", made: "m" }), indexRow({ boot: bootId() })].join("");
+    const entry = {
+      id: "b",
+      no: 1,
+      status: "in-progress",
+      agent: null,
+      due: null,
+      archived: false,
+      tags: [],
+      lines,
+      lastLine: 1,
+      cut: [],
+    };
+    const before = [
+      indexRow({ index: 1, store: "s", made: "m" }),
+      indexRow({ boot: bootId() }),
+    ].join("");
     const read = (...rows: string[]): readonly string[] => {
       writeFileSync(path, before + rows.join(""));
       const index = new IndexFile(path, "s", () => undefined);
@@ -646,8 +757,20 @@ describe("the index", () => {
   });
 
   test("X4: rows in any order list each session once, the highest number first", () => {
-    const row = fc.record({ id: fc.constantFrom("a", "b", "c"), no: fc.integer({ min: 0, max: 4 }), isThere: fc.boolean() });
-    const rest = { agent: null, due: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] };
+    const row = fc.record({
+      id: fc.constantFrom("a", "b", "c"),
+      no: fc.integer({ min: 0, max: 4 }),
+      isThere: fc.boolean(),
+    });
+    const rest = {
+      agent: null,
+      due: null,
+      archived: false,
+      tags: [],
+      lines: [],
+      lastLine: 0,
+      cut: [],
+    };
     fc.assert(
       fc.property(fc.array(row, { maxLength: 12 }), (rows) => {
         const catalogue = new Catalogue();
@@ -658,7 +781,9 @@ describe("the index", () => {
           else there.delete(id);
           const listed = [...catalogue.sessions({ limit: 10 })];
           expect(listed.map((entry) => entry.id).toSorted()).toEqual([...there.keys()].toSorted());
-          expect(listed.map((entry) => entry.no)).toEqual([...there.values()].toSorted((a, b) => b - a));
+          expect(listed.map((entry) => entry.no)).toEqual(
+            [...there.values()].toSorted((a, b) => b - a),
+          );
         }
       }),
       { seed: 9, numRuns: 500 },
@@ -699,14 +824,18 @@ describe("the index", () => {
       rmSync(index);
       if (content !== undefined) writeFileSync(index, content);
       const told: number[][] = [];
-      expect(await ids(path, { onProgress: (...where: number[]) => told.push(where) })).toEqual(expected);
+      expect(await ids(path, { onProgress: (...where: number[]) => told.push(where) })).toEqual(
+        expected,
+      );
       expect(told.at(-1)).toEqual([13, 13]);
       // A writer puts it back.
       const store = await openDir(path, { onProgress: () => {} });
       await store.apply([{ session: "s1", when: {}, lease: { epoch: 1, until: 0, text: "x" } }]);
       await store.close();
       const quiet: number[][] = [];
-      expect(await ids(path, { onProgress: (...where: number[]) => quiet.push(where) })).toEqual(expected);
+      expect(await ids(path, { onProgress: (...where: number[]) => quiet.push(where) })).toEqual(
+        expected,
+      );
       expect(quiet).toEqual([]);
     }
   });
@@ -722,7 +851,10 @@ describe("the index", () => {
     const { boot } = thisMachine().self;
     const { crc32 } = await import("node:zlib");
     const text = JSON.stringify({ boot: `${boot}x` });
-    writeFileSync(index, `${rows[0]}\n["${crc32(text).toString(16).padStart(8, "0")}",${text}]\n${rows.slice(3, 6).join("\n")}\n`);
+    writeFileSync(
+      index,
+      `${rows[0]}\n["${crc32(text).toString(16).padStart(8, "0")}",${text}]\n${rows.slice(3, 6).join("\n")}\n`,
+    );
     expect(await ids(path)).toEqual(expected);
   });
 
@@ -739,7 +871,9 @@ describe("the index", () => {
     expect(await ids(path)).toEqual(expected);
     const again = await openDir(path);
     expect(await again.line(f.line)).toBeUndefined();
-    expect(await again.apply([{ ...begin("s0"), session: "another", head: { ...begin("s0").head } }])).toEqual({ ok: true });
+    expect(
+      await again.apply([{ ...begin("s0"), session: "another", head: { ...begin("s0").head } }]),
+    ).toEqual({ ok: true });
     await again.close();
     expect((await ids(path))[0]).toBe("another");
     expect(await ids(path)).not.toContain("new");
@@ -774,7 +908,9 @@ describe("the index", () => {
     expect(await ids(path)).toEqual(["A session", ...expected]);
     const hold = await open(`dir:${path}`);
     const list = await hold.sessions.list({ limit: 100 });
-    expect(list).toMatchObject({ damaged: expect.arrayContaining([expect.objectContaining({ id: "A session" })]) });
+    expect(list).toMatchObject({
+      damaged: expect.arrayContaining([expect.objectContaining({ id: "A session" })]),
+    });
     await expect(hold.session("A session")).rejects.toMatchObject({ code: "CORRUPT" });
     await hold.close();
   });
@@ -786,7 +922,13 @@ describe("the index", () => {
     const made = begin("a");
     const { line } = (await store.session("a"))?.head ?? made.head;
     for (let i = 0; i < 700; i++)
-      await store.apply([{ session: "a", when: {}, head: { ...made.head, line, status: `status ${i} ${"x".repeat(100)}` } }]);
+      await store.apply([
+        {
+          session: "a",
+          when: {},
+          head: { ...made.head, line, status: `status ${i} ${"x".repeat(100)}` },
+        },
+      ]);
     expect(statSync(join(path, "index.jsonl")).size).toBeLessThan(80_000);
     await store.close();
     expect(await ids(path)).toEqual(["a"]);
@@ -802,8 +944,12 @@ describe("other processes", () => {
     const child = start(new URL("../../support/children/dir-child.mjs", import.meta.url));
     child.tell({ do: "follow", path, line: f.line, until: 300 });
     await child.heard((line) => line["ready"] === true);
-    for (let i = 0; i < 300; i++) await store.apply([f.save({ items: 1, mark: true, text: "x".repeat((i * 37) % 5_000) })]);
-    expect(await child.heard((line) => line["seen"] !== undefined)).toMatchObject({ wrong: [], seen: 300 });
+    for (let i = 0; i < 300; i++)
+      await store.apply([f.save({ items: 1, mark: true, text: "x".repeat((i * 37) % 5_000) })]);
+    expect(await child.heard((line) => line["seen"] !== undefined)).toMatchObject({
+      wrong: [],
+      seen: 300,
+    });
     await child.end();
     await store.close();
   });
@@ -818,7 +964,10 @@ describe("other processes", () => {
     for (let i = 0; i < 4; i++) await writer.apply([f.save({ items: 1, mark: true })]);
     expect(await reader.saves(f.line, all)).toEqual(f.saves);
     expect((await reader.sessions({ agent: "x", limit: 10 })).map(({ id }) => id)).toEqual(["a"]);
-    await writer.replace(f.line, [{ save: f.gapOf(0, 1), refs: [], was: f.saves.slice(0, 2) }], { line: 99, doc: 99 });
+    await writer.replace(f.line, [{ save: f.gapOf(0, 1), refs: [], was: f.saves.slice(0, 2) }], {
+      line: 99,
+      doc: 99,
+    });
     expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves.slice(1)));
     await writer.apply([{ session: "a", when: {}, remove: true }]);
     expect(await reader.session("a")).toBeUndefined();
@@ -857,7 +1006,11 @@ describe("other processes", () => {
     expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual(mail.slice(0, 2));
     await store.apply([{ session: "a", when: {}, drained: ["One"] }]);
     expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual([mail[1]]);
-    expect(readdirSync(join(ofSession(path, "a"), "inbox", "done")).map((name) => basename(name).split("~")[0])).toEqual(["one"]);
+    expect(
+      readdirSync(join(ofSession(path, "a"), "inbox", "done")).map(
+        (name) => basename(name).split("~")[0],
+      ),
+    ).toEqual(["one"]);
     // M3: a later session of the same name has a box of its own.
     await store.apply([{ session: "a", when: {}, remove: true }]);
     await store.apply([begin("a", { epoch: 2 })]);
@@ -872,10 +1025,18 @@ test("a line that was brought in for one session can be claimed by another, and 
   const store = await openDir(path);
   const f = new Fixture("a");
   const first = f.save({ items: 1, mark: true }).saves ?? [];
-  await store.apply([{ session: "a", when: { absent: true }, loose: f.begin().line, saves: first }]);
+  await store.apply([
+    { session: "a", when: { absent: true }, loose: f.begin().line, saves: first },
+  ]);
   const { line: _line, ...rest } = begin("b");
-  expect(await store.apply([{ ...rest, head: { ...rest.head, line: f.line }, claims: [f.line] }])).toEqual({ ok: true });
-  expect(await store.apply([{ session: "b", when: { epoch: 1 }, saves: f.save({ items: 1 }).saves ?? [] }])).toEqual({ ok: true });
+  expect(
+    await store.apply([{ ...rest, head: { ...rest.head, line: f.line }, claims: [f.line] }]),
+  ).toEqual({ ok: true });
+  expect(
+    await store.apply([
+      { session: "b", when: { epoch: 1 }, saves: f.save({ items: 1 }).saves ?? [] },
+    ]),
+  ).toEqual({ ok: true });
   expect((await store.lines({ session: "b" })).map(({ id }) => id)).toEqual([f.line]);
   expect((await store.lines({ session: "a" })).length).toBe(0);
   await store.close();
@@ -898,7 +1059,9 @@ describe("sessions that are brought in", () => {
     await session.close();
     const path = fresh();
     const target = await open(`dir:${path}`);
-    expect((await target.import(source.export())).sessions).toEqual([{ id: "moved here", outcome: "imported" }]);
+    expect((await target.import(source.export())).sessions).toEqual([
+      { id: "moved here", outcome: "imported" },
+    ]);
     await target.close();
     await source.close();
     const { lines } = docOf(path, "moved here");
@@ -906,9 +1069,11 @@ describe("sessions that are brought in", () => {
     const files = readdirSync(ofSession(path, "moved here"));
     // The second has no save yet, and so no journal.
     expect(files).toContain(`${lines[0]?.id}.jsonl`);
-    expect(readdirSync(join(path, "sessions")).flatMap((shard) => readdirSync(join(path, "sessions", shard)))).toEqual([
-      nameOf("moved here"),
-    ]);
+    expect(
+      readdirSync(join(path, "sessions")).flatMap((shard) =>
+        readdirSync(join(path, "sessions", shard)),
+      ),
+    ).toEqual([nameOf("moved here")]);
   });
 });
 
@@ -918,20 +1083,27 @@ describe("what was left behind, and what stands in the way", () => {
     const [one, two] = [new Fixture("a"), new Fixture("a")];
     const absent = { session: "a", when: { absent: true } } as const;
     let store = await openDir(path);
-    await store.apply([{ ...absent, loose: one.begin().line, saves: one.save({ items: 1, mark: true }).saves ?? [] }]);
+    await store.apply([
+      { ...absent, loose: one.begin().line, saves: one.save({ items: 1, mark: true }).saves ?? [] },
+    ]);
     await store.close();
     const before = readFileSync(join(ofSession(path, "a"), "session.json"));
     const saves = two.save({ items: 1, mark: true }).saves ?? [];
     store = await openDir(path);
     await store.apply([{ ...absent, loose: two.begin().line, saves }]);
     await store.close();
-    // As if it had been killed between the journal and the session's file; and then that file goes on without it.
+    // As if it had been killed between the journal and the session's file; and then that file goes
+    // on without it.
     writeFileSync(join(ofSession(path, "a"), "session.json"), before);
     rmSync(join(path, "index.jsonl"));
     store = await openDir(path);
     expect((await store.cut(one.line, -1, 10, false)).count).toBe(1);
-    expect(await store.apply([{ ...absent, loose: two.begin().line, saves }])).toEqual({ ok: true });
-    expect(await store.apply([{ ...absent, saves: two.save({ items: 1 }).saves ?? [] }])).toEqual({ ok: true });
+    expect(await store.apply([{ ...absent, loose: two.begin().line, saves }])).toEqual({
+      ok: true,
+    });
+    expect(await store.apply([{ ...absent, saves: two.save({ items: 1 }).saves ?? [] }])).toEqual({
+      ok: true,
+    });
     expect(seqs(await store.saves(two.line, all))).toEqual([2, 3]);
     await store.close();
     store = await openDir(path);
@@ -951,11 +1123,19 @@ describe("what was left behind, and what stands in the way", () => {
     await store.cut(f.line, -1, 10, false);
     const absent = { session: "b", when: { absent: true } } as const;
     const again = new Fixture("b", { line: f.line });
-    await store.apply([{ ...absent, loose: again.begin().line, saves: again.save({ items: 1, mark: true }).saves ?? [] }]);
+    await store.apply([
+      {
+        ...absent,
+        loose: again.begin().line,
+        saves: again.save({ items: 1, mark: true }).saves ?? [],
+      },
+    ]);
     await store.close();
     appendFileSync(journalOf(path, again), '{"append":');
     store = await openDir(path);
-    expect(await store.apply([{ ...absent, saves: again.save({ items: 1, mark: true }).saves ?? [] }])).toEqual({ ok: true });
+    expect(
+      await store.apply([{ ...absent, saves: again.save({ items: 1, mark: true }).saves ?? [] }]),
+    ).toEqual({ ok: true });
     expect((await store.cut(f.line, -1, 10, false)).count).toBe(2);
     await store.close();
   });
@@ -965,7 +1145,9 @@ describe("what was left behind, and what stands in the way", () => {
     const f = await made(path, 1);
     const store = await openDir(path, { busyMs: 200 });
     rmSync(path, { recursive: true });
-    await expect(store.apply([f.save({ items: 1 })])).rejects.toMatchObject({ name: "HoldfastError" });
+    await expect(store.apply([f.save({ items: 1 })])).rejects.toMatchObject({
+      name: "HoldfastError",
+    });
     await store.close().catch(() => {});
   });
 

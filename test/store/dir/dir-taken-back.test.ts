@@ -1,4 +1,7 @@
-/** A disk that fails once. What was taken back whole is no harm: the same store goes on. What is unsure ends its writing, and no other's. */
+/**
+ * A disk that fails once. What was taken back whole is no harm: the same store goes on. What is
+ * unsure ends its writing, and no other's.
+ */
 import { fstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
@@ -31,11 +34,18 @@ const whole = async (store: Opened, f: Fixture): Promise<unknown> => [
 /** The first of some saves of one tick, a change of several sessions, and one with a document. */
 const changesOf = (f: Fixture) => {
   const put = { of: null, version: 1, text: "doc", body: null, pins: [] };
-  const change = { ...f.peek({ items: 2, blob: "body" }), head: { ...begin("a").head, line: f.line, text: "new" } };
+  const change = {
+    ...f.peek({ items: 2, blob: "body" }),
+    head: { ...begin("a").head, line: f.line, text: "new" },
+  };
   return [
     { what: "a save", changes: [f.peek({ items: 1 })], docs: [] },
     { what: "several sessions", changes: [change, begin("b"), begin("c")], docs: [] },
-    { what: "a document", changes: [], docs: [{ kind: "k", id: "d", when: { absent: true as const }, put }] },
+    {
+      what: "a document",
+      changes: [],
+      docs: [{ kind: "k", id: "d", when: { absent: true as const }, put }],
+    },
   ];
 };
 
@@ -57,7 +67,9 @@ test.each(names.flatMap((name) => [0, 1, 2].map((which) => ({ name, which }))))(
         if (count === n) throw failure("EIO");
         return call(...args);
       });
-      const answer = (await again.apply(changes, docs).catch((thrown: unknown) => thrown)) as { ok?: boolean };
+      const answer = (await again.apply(changes, docs).catch((thrown: unknown) => thrown)) as {
+        ok?: boolean;
+      };
       mend();
       if (answer.ok !== true) {
         expect(answer, `${n}`).toMatchObject({ name: "HoldfastError", code: "IO" });
@@ -75,7 +87,11 @@ test.each(names.flatMap((name) => [0, 1, 2].map((which) => ({ name, which }))))(
   },
 );
 
-test.each(["mkdirSync", "renameSync", "linkSync", "unlinkSync"].flatMap((name) => [0, 1, 2].map((which) => ({ name, which }))))(
+test.each(
+  ["mkdirSync", "renameSync", "linkSync", "unlinkSync"].flatMap((name) =>
+    [0, 1, 2].map((which) => ({ name, which })),
+  ),
+)(
   "C5: a change ($which) in which any call of $name is made and reported as failed is made, or is not made, and nothing between",
   async ({ name, which }) => {
     for (let n = 1; ; n++) {
@@ -90,9 +106,12 @@ test.each(["mkdirSync", "renameSync", "linkSync", "unlinkSync"].flatMap((name) =
         if (count === n) throw failure("EIO");
         return answer;
       });
-      const answer = (await again.apply(changes, docs).catch((thrown: unknown) => thrown)) as { ok?: boolean };
+      const answer = (await again.apply(changes, docs).catch((thrown: unknown) => thrown)) as {
+        ok?: boolean;
+      };
       mend();
-      if (answer.ok !== true) expect(await again.apply(changes, docs), `${n}`).toEqual({ ok: true });
+      if (answer.ok !== true)
+        expect(await again.apply(changes, docs), `${n}`).toEqual({ ok: true });
       const after = await whole(again, f);
       expect(await again.check(), `${n}`).toEqual([]);
       await again.close();
@@ -105,7 +124,10 @@ test.each(["mkdirSync", "renameSync", "linkSync", "unlinkSync"].flatMap((name) =
 );
 
 /** Lets syncs of this kind fail from now on. Answers the files whose sync has failed. */
-function failSyncs(name: "fdatasyncSync" | "fdatasync"): { readonly failed: Set<number>; readonly retried: number[] } {
+function failSyncs(name: "fdatasyncSync" | "fdatasync"): {
+  readonly failed: Set<number>;
+  readonly retried: number[];
+} {
   const found = { failed: new Set<number>(), retried: [] as number[] };
   let isFailing = true;
   for (const each of ["fdatasyncSync", "fsyncSync"]) {
@@ -141,12 +163,15 @@ test.each(["fdatasyncSync", "fdatasync"] as const)(
     const found = failSyncs(name);
     // Two of one tick are synced side by side.
     const saves = name === "fdatasync" ? [f, g] : [f];
-    for (const answer of await Promise.allSettled(saves.map((each) => store.apply([each.save({ items: 1 })]))))
+    for (const answer of await Promise.allSettled(
+      saves.map((each) => store.apply([each.save({ items: 1 })])),
+    ))
       expect(answer).toMatchObject({ status: "rejected", reason: { code: "IO" } });
     expect(found.failed.size).toBe(1);
     // C5, and the lock is released all the same.
     await expect(store.apply([begin("more")])).rejects.toMatchObject({ code: "IO" });
-    for (const each of saves) expect(await other.apply([each.save({ items: 1 })])).toEqual({ ok: true });
+    for (const each of saves)
+      expect(await other.apply([each.save({ items: 1 })])).toEqual({ ok: true });
     for (const each of saves) expect(await other.saves(each.line, all)).toEqual(each.saves);
     await expect(store.apply([begin("more")])).rejects.toMatchObject({ code: "IO" });
     expect([found.retried, await other.check()]).toEqual([[], []]);
@@ -170,7 +195,9 @@ test("K4: a process that cannot say which journal was not synced keeps the lock 
   await vi.waitFor(() => expect(tries).toBeGreaterThan(2), { timeout: 20_000 });
   await expect(other.apply([begin("b")])).rejects.toMatchObject({ code: "BUSY" });
   mend();
-  await vi.waitFor(async () => expect(await other.apply([begin("b")])).toEqual({ ok: true }), { timeout: 20_000 });
+  await vi.waitFor(async () => expect(await other.apply([begin("b")])).toEqual({ ok: true }), {
+    timeout: 20_000,
+  });
   await store.close();
   await other.close();
 });
@@ -190,7 +217,8 @@ test("C5: a store that has failed reads what other processes do, also of the cha
   await expect(store.apply([begin("b")])).rejects.toMatchObject({ code: "IO" });
   mend();
   expect(await other.apply([begin("c")])).toEqual({ ok: true });
-  for (const each of [store, other]) expect((await each.sessions({ limit: 5 })).map(({ id }) => id)).toEqual(["c", "b", "a"]);
+  for (const each of [store, other])
+    expect((await each.sessions({ limit: 5 })).map(({ id }) => id)).toEqual(["c", "b", "a"]);
   await store.close();
   await other.close();
 });

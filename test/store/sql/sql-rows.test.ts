@@ -45,14 +45,20 @@ test("a save comes back as it was", () => {
 
 test("D3: one that was cut short or has a strange character differs from what it was", () => {
   fc.assert(
-    fc.property(saves, fc.nat(), fc.option(fc.string({ minLength: 1, maxLength: 1 })), (save, where, wrong) => {
-      const sound = pack(save);
-      const at = where % sound.length;
-      const head = wrong === null ? sound.slice(0, at) : sound.slice(0, at) + wrong + sound.slice(at + 1);
-      fc.pre(head !== sound);
-      const bare = { ...save, mark: null, note: null, items: null, state: null };
-      expect(saveRow(line, [save.seq, head, null, null, null, null])).not.toEqual(bare);
-    }),
+    fc.property(
+      saves,
+      fc.nat(),
+      fc.option(fc.string({ minLength: 1, maxLength: 1 })),
+      (save, where, wrong) => {
+        const sound = pack(save);
+        const at = where % sound.length;
+        const head =
+          wrong === null ? sound.slice(0, at) : sound.slice(0, at) + wrong + sound.slice(at + 1);
+        fc.pre(head !== sound);
+        const bare = { ...save, mark: null, note: null, items: null, state: null };
+        expect(saveRow(line, [save.seq, head, null, null, null, null])).not.toEqual(bare);
+      },
+    ),
     { numRuns: 1_000 },
   );
 });

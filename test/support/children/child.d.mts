@@ -1,4 +1,5 @@
-// biome-ignore lint/suspicious/noExplicitAny: what children say is checked by the tests that hear it
+// biome-ignore lint/suspicious/noExplicitAny: what children say is checked by the tests that hear
+// it
 export type Line = any;
 export interface Child {
   readonly pid: number;
@@ -8,8 +9,14 @@ export interface Child {
   readonly stderr: string;
   tell(message: object): void;
   signal(name: NodeJS.Signals): boolean;
-  heard(fits: (line: Line) => boolean, options?: { readonly from?: number; readonly withinMs?: number }): Promise<Line>;
-  ask(message: { readonly do: string; readonly [key: string]: unknown }, options?: { readonly withinMs?: number }): Promise<Line>;
+  heard(
+    fits: (line: Line) => boolean,
+    options?: { readonly from?: number; readonly withinMs?: number },
+  ): Promise<Line>;
+  ask(
+    message: { readonly do: string; readonly [key: string]: unknown },
+    options?: { readonly withinMs?: number },
+  ): Promise<Line>;
   end(): Promise<void>;
 }
 export interface StartOptions {

@@ -1,4 +1,7 @@
-/** Child processes of the fault tests: started early, told later what to do, heard line by line, and ended by their own id. */
+/**
+ * Child processes of the fault tests: started early, told later what to do, heard line by line, and
+ * ended by their own id.
+ */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
@@ -6,8 +9,8 @@ import { fileURLToPath } from "node:url";
 export const startPuppet = (options) => start(new URL("./puppet.mjs", import.meta.url), options);
 
 /**
- * Starts a script, named by its URL. `lines` holds what it has said, one parsed JSON value a line; a last line that was cut short by
- * a kill is no line.
+ * Starts a script, named by its URL. `lines` holds what it has said, one parsed JSON value a line;
+ * a last line that was cut short by a kill is no line.
  */
 export function start(script, { command = [], args = [] } = {}) {
   const [program, ...before] = [...command, process.execPath];
@@ -54,14 +57,24 @@ export function start(script, { command = [], args = [] } = {}) {
     },
     tell: (message) => child.stdin.write(`${JSON.stringify(message)}\n`),
     signal: (name) => child.kill(name),
-    /** The first line from `from` on that fits. Rejects when the child ends, or says nothing fitting in time. */
+    /**
+     * The first line from `from` on that fits. Rejects when the child ends, or says nothing fitting
+     * in time.
+     */
     heard(fits, { from = 0, withinMs = 20_000 } = {}) {
       return new Promise((resolve, reject) => {
         let at = from;
-        const timer = setTimeout(() => fail(`said nothing fitting within ${withinMs} ms`), withinMs);
+        const timer = setTimeout(
+          () => fail(`said nothing fitting within ${withinMs} ms`),
+          withinMs,
+        );
         const fail = (why) => {
           clearTimeout(timer);
-          reject(new Error(`${script.pathname} (pid ${child.pid}) ${why}; last: ${JSON.stringify(lines.at(-1))}\n${stderr}`));
+          reject(
+            new Error(
+              `${script.pathname} (pid ${child.pid}) ${why}; last: ${JSON.stringify(lines.at(-1))}\n${stderr}`,
+            ),
+          );
         };
         const check = () => {
           for (; at < lines.length; at++) {

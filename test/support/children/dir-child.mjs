@@ -1,4 +1,7 @@
-/** A process that does one thing to a store in a directory, as it is told: for tests in which another process matters. */
+/**
+ * A process that does one thing to a store in a directory, as it is told: for tests in which
+ * another process matters.
+ */
 import { Lock } from "../../../dist/store/dir/lock/lock.js";
 import { openDir } from "../../../dist/store/dir/open.js";
 import { hear, say } from "./said.mjs";
@@ -33,10 +36,17 @@ const orders = {
     const wrong = [];
     let seen = 0;
     while (seen < until) {
-      const saves = await store.saves(line, { from: 1, to: 2 ** 32 - 1, limit: 10_000, items: true, state: true });
+      const saves = await store.saves(line, {
+        from: 1,
+        to: 2 ** 32 - 1,
+        limit: 10_000,
+        items: true,
+        state: true,
+      });
       if (saves.length < seen) wrong.push(`${saves.length} after ${seen}`);
       for (const [i, save] of saves.entries()) {
-        if (save.seq !== 2 * (i + 1) || JSON.parse(save.items).length !== 2) wrong.push(`save ${i} is ${save.seq}`);
+        if (save.seq !== 2 * (i + 1) || JSON.parse(save.items).length !== 2)
+          wrong.push(`save ${i} is ${save.seq}`);
       }
       seen = saves.length;
     }

@@ -1,4 +1,7 @@
-/** A process that does what it is told, one order a line, and answers each: for tests in which the parent decides who does what when. */
+/**
+ * A process that does what it is told, one order a line, and answers each: for tests in which the
+ * parent decides who does what when.
+ */
 import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { open, restoreBackup } from "../../../dist/index.js";
@@ -32,7 +35,9 @@ const orders = {
   async session({ session, options }) {
     const held = await hold.session(session, options);
     sessions.set(session, held);
-    held.signal.addEventListener("abort", () => say({ aborted: session, code: held.signal.reason?.code }));
+    held.signal.addEventListener("abort", () =>
+      say({ aborted: session, code: held.signal.reason?.code }),
+    );
     return { messages: held.messages.length };
   },
   /** Saves `times` times `count` messages; answers the last checkpoint. */
@@ -53,7 +58,14 @@ const orders = {
   async append({ session, texts }) {
     const taken = [];
     for (const text of texts) {
-      taken.push((await hold.sessions.append(session, [{ role: "user", content: text }], { create: true, key: text })).taken);
+      taken.push(
+        (
+          await hold.sessions.append(session, [{ role: "user", content: text }], {
+            create: true,
+            key: text,
+          })
+        ).taken,
+      );
       say({ appended: text });
     }
     return { taken };
@@ -104,7 +116,10 @@ const orders = {
   async backup({ to, force }) {
     return hold.backup(to, { force });
   },
-  /** Makes one backup after the other. `stops`: stands still in the middle of the first. `torn`: that into its place, and not beside it. */
+  /**
+   * Makes one backup after the other. `stops`: stands still in the middle of the first. `torn`:
+   * that into its place, and not beside it.
+   */
   async backups({ to, stops = false, torn = false }) {
     if (torn) {
       await hold.backup(`${to}.whole`, { force: true });

@@ -1,4 +1,7 @@
-/** How a child speaks: one JSON value a line, written at once and whole, so that what was said before a kill was heard. */
+/**
+ * How a child speaks: one JSON value a line, written at once and whole, so that what was said
+ * before a kill was heard.
+ */
 import { readSync, writeSync } from "node:fs";
 
 export function say(message) {

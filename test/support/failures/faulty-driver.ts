@@ -86,7 +86,10 @@ export class FaultyDriver implements Driver {
     this.fired = true;
     if (after) run();
     if (rollsBack && this.#db.inTransaction) this.#db.exec("ROLLBACK");
-    throw Object.assign(new Error(`injected ${code ?? "failure"} at ${what}`), code === undefined ? {} : { code });
+    throw Object.assign(
+      new Error(`injected ${code ?? "failure"} at ${what}`),
+      code === undefined ? {} : { code },
+    );
   }
 
   prepare(sql: string): Statement {

@@ -5,6 +5,8 @@ export const wrapped = (store: Store, calls: Partial<Store>): Store =>
   new Proxy(store, {
     get(target, name) {
       const value: unknown = target[name as keyof Store];
-      return calls[name as keyof Store] ?? (typeof value === "function" ? value.bind(target) : value);
+      return (
+        calls[name as keyof Store] ?? (typeof value === "function" ? value.bind(target) : value)
+      );
     },
   });

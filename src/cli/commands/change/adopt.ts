@@ -1,7 +1,12 @@
 import { HoldfastError, quote } from "../../../core/values/errors.js";
 import type { Checkpoint, Holdfast, SessionSummary } from "../../../index.js";
 import { command, number, SESSION } from "../../framework/command.js";
-import { allCheckpoints, requireCheckpoint, requireSessionToChange, short } from "../../framework/ids.js";
+import {
+  allCheckpoints,
+  requireCheckpoint,
+  requireSessionToChange,
+  short,
+} from "../../framework/ids.js";
 import { propose } from "../../framework/proposal.js";
 import { inline } from "../../terminal/text.js";
 
@@ -9,7 +14,10 @@ export const adopt = command({
   name: "adopt",
   group: "steer",
   says: "undoes a rewind: the line that a session has left becomes its main one again",
-  words: [SESSION, { name: "CHECKPOINT", says: "any checkpoint of that line", completes: "checkpoint" }],
+  words: [
+    SESSION,
+    { name: "CHECKPOINT", says: "any checkpoint of that line", completes: "checkpoint" },
+  ],
   options: { wait: number("MS", "how long to wait for whoever holds the session", 0, 86_400_000) },
   examples: [["holdfast adopt order-42 7k3fa1b2-14", "takes a rewind back"]],
   async run({ words: [word = "", to = ""], options: { wait }, hold, terminal }) {
@@ -29,11 +37,16 @@ export const adopt = command({
 });
 
 /** A number alone may stand on several lines; those it has left are meant. */
-async function onAnyLine(hold: Holdfast, session: SessionSummary, word: string): Promise<Checkpoint> {
+async function onAnyLine(
+  hold: Holdfast,
+  session: SessionSummary,
+  word: string,
+): Promise<Checkpoint> {
   if (!/^@?\d+$/.test(word)) return requireCheckpoint(hold, word);
   const seq = word.replace(/^@/, "");
   const found: Checkpoint[] = [];
-  for await (const checkpoint of allCheckpoints(hold, session.id, "all")) if (String(checkpoint.seq) === seq) found.push(checkpoint);
+  for await (const checkpoint of allCheckpoints(hold, session.id, "all"))
+    if (String(checkpoint.seq) === seq) found.push(checkpoint);
   if (found.length > 1)
     throw new HoldfastError(
       "INVALID_ID",
@@ -42,6 +55,10 @@ async function onAnyLine(hold: Holdfast, session: SessionSummary, word: string):
     );
   const [only] = found;
   if (only === undefined)
-    throw new HoldfastError("NOT_FOUND", `Session ${quote(session.id)} has no checkpoint ${quote(word)}.`, { sessionId: session.id });
+    throw new HoldfastError(
+      "NOT_FOUND",
+      `Session ${quote(session.id)} has no checkpoint ${quote(word)}.`,
+      { sessionId: session.id },
+    );
   return only;
 }

@@ -21,7 +21,11 @@ export const approve = command({
   group: "decide",
   says: "lets a waiting call be made",
   words: [EFFECT],
-  options: { by, args: text("JSON", "other arguments to make it with"), note: text("TEXT", "kept in the journal") },
+  options: {
+    by,
+    args: text("JSON", "other arguments to make it with"),
+    note: text("TEXT", "kept in the journal"),
+  },
   examples: [["holdfast approve 7k3fa1b2 --by ana", ""]],
   async run({ words: [word = ""], options: { by: who, args, note }, hold }) {
     const store = await hold();
@@ -74,12 +78,24 @@ export const settle = command({
     const said = { by: who ?? user() };
     if (retry) await store.effects.settle(call.effectId, { ...said, retry: true });
     else if (error !== undefined) await store.effects.settle(call.effectId, { ...said, error });
-    else await store.effects.settle(call.effectId, { ...said, result: jsonOf("--result", result ?? "") });
-    return decided(store, call, retry ? `${inline(call.tool)} is to be made again` : `${inline(call.tool)} is settled`);
+    else
+      await store.effects.settle(call.effectId, {
+        ...said,
+        result: jsonOf("--result", result ?? ""),
+      });
+    return decided(
+      store,
+      call,
+      retry ? `${inline(call.tool)} is to be made again` : `${inline(call.tool)} is settled`,
+    );
   },
 });
 
-async function decided(hold: Holdfast, { effectId, sessionId }: Pending, says: string): Promise<Answer> {
+async function decided(
+  hold: Holdfast,
+  { effectId, sessionId }: Pending,
+  says: string,
+): Promise<Answer> {
   const session = await hold.sessions.get(sessionId);
   const left = (await hold.sessions.state(sessionId)).effects.filter(
     (other) => other.effectId !== effectId && other.status !== "under-way",
@@ -87,7 +103,10 @@ async function decided(hold: Holdfast, { effectId, sessionId }: Pending, says: s
   return {
     json: { effectId, session: session ?? { id: sessionId }, left },
     lines: [`${says}. ${inline(sessionId)} is ${session?.status ?? "gone"}.`],
-    notes: session?.status === "in-progress" ? ["It goes on when a worker, or whoever runs it next, takes it up."] : [],
+    notes:
+      session?.status === "in-progress"
+        ? ["It goes on when a worker, or whoever runs it next, takes it up."]
+        : [],
     next: [left[0] === undefined ? propose("tail", [sessionId], { f: true }) : propose("effects")],
   };
 }
@@ -106,11 +125,16 @@ function jsonOf(name: string, given: string): Json {
     parsed = parseJson(given);
   } catch (cause) {
     const { message } = ((cause as Error).cause ?? cause) as Error;
-    throw new HoldfastError("INVALID_OPTION", `${name} is not JSON (${message}). A text needs quotes of its own: ${name} '"done"'`, {
-      path: name,
-    });
+    throw new HoldfastError(
+      "INVALID_OPTION",
+      `${name} is not JSON (${message}). A text needs quotes of its own: ${name} '"done"'`,
+      {
+        path: name,
+      },
+    );
   }
   const loss = lossIn(parsed);
-  if (loss !== undefined) throw new HoldfastError("INVALID_OPTION", `${name}: ${loss}.`, { path: name });
+  if (loss !== undefined)
+    throw new HoldfastError("INVALID_OPTION", `${name}: ${loss}.`, { path: name });
   return parsed.value;
 }

@@ -15,22 +15,33 @@ export const fork = command({
   name: "fork",
   group: "steer",
   says: "a new session that begins at a checkpoint; nothing is copied",
-  words: [{ name: "ID", says: "a checkpoint, or a session for its newest one", completes: "checkpoint" }],
+  words: [
+    { name: "ID", says: "a checkpoint, or a session for its newest one", completes: "checkpoint" },
+  ],
   options: {
     id: text("NEW", "the id of the new session; without it, one is made from that of the old"),
     effects: effectsOption,
   },
-  examples: [["holdfast fork order-42@12 --id order-42-what-if", "what if it had chosen otherwise?"]],
+  examples: [
+    ["holdfast fork order-42@12 --id order-42-what-if", "what if it had chosen otherwise?"],
+  ],
   async run({ words: [word = ""], options: { id, effects }, hold }) {
     const store = await hold();
     const at = await requireCheckpoint(store, word);
     const made = await store.fork(at.id, {
-      id: id ?? (await freeId(at.sessionId, async (name) => (await store.sessions.get(name)) !== undefined)),
+      id:
+        id ??
+        (await freeId(
+          at.sessionId,
+          async (name) => (await store.sessions.get(name)) !== undefined,
+        )),
       ...(effects !== undefined && { effects: effects as EffectPolicy }),
     });
     return {
       json: { session: made },
-      lines: [`${inline(made.id)} begins at ${short(at.id)} of ${inline(at.sessionId)}, with ${at.messageCount} messages.`],
+      lines: [
+        `${inline(made.id)} begins at ${short(at.id)} of ${inline(at.sessionId)}, with ${at.messageCount} messages.`,
+      ],
       next: [propose("show", [made.id]), propose("diff", [at.sessionId, made.id])],
     };
   },

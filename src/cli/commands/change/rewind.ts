@@ -11,7 +11,11 @@ export const rewind = command({
   says: "puts a session back to one of its checkpoints; what came after is kept, on another line",
   words: [
     SESSION,
-    { name: "CHECKPOINT", says: "its id, its number, ~1 for the one before the newest, or its label", completes: "checkpoint" },
+    {
+      name: "CHECKPOINT",
+      says: "its id, its number, ~1 for the one before the newest, or its label",
+      completes: "checkpoint",
+    },
   ],
   options: {
     effects: effectsOption,
@@ -36,11 +40,17 @@ export const rewind = command({
           : [
               `${counted(passed.length, "call")} had been made since; what is asked for again waits for somebody's word${effects === undefined || effects === "ask" ? "" : `, but here: ${effects}`}:`,
               ...passed.map(
-                ({ tool, outcome, effectId }) => `  ${terminal.paint.bold(inline(tool))}  ${outcome}  ${terminal.paint.dim(effectId)}`,
+                ({ tool, outcome, effectId }) =>
+                  `  ${terminal.paint.bold(inline(tool))}  ${outcome}  ${terminal.paint.dim(effectId)}`,
               ),
             ]),
       ],
-      next: [propose("show", [session.id]), ...(before === undefined ? [] : [propose("adopt", [session.id, before], {}, "takes it back")])],
+      next: [
+        propose("show", [session.id]),
+        ...(before === undefined
+          ? []
+          : [propose("adopt", [session.id, before], {}, "takes it back")]),
+      ],
     };
   },
 });

@@ -10,7 +10,9 @@ export const rm = command({
   name: "rm",
   group: "keep",
   says: "deletes sessions, and the sessions that their calls ran; what forks share is kept",
-  words: [{ name: "SESSION", says: "ids, or beginnings of them", completes: "session", many: true }],
+  words: [
+    { name: "SESSION", says: "ids, or beginnings of them", completes: "session", many: true },
+  ],
   options: {
     "dry-run": flag("only say what would go"),
     scrub: flag("also remove their text from the store's files, as gc --scrub does"),
@@ -24,13 +26,23 @@ export const rm = command({
     const store = await hold();
     const isSeen = terminal.isAttended && !yes;
     // All are looked for before the first one goes.
-    const found = await Promise.all(words.map((word) => requireSessionToChange(store, word, isSeen)));
+    const found = await Promise.all(
+      words.map((word) => requireSessionToChange(store, word, isSeen)),
+    );
     const sessions = [...new Map(found.map((session) => [session.id as string, session])).values()];
-    const would = await Promise.all(sessions.map(async ({ id }) => ({ id, ...(await store.sessions.delete(id, { dryRun: true })) })));
+    const would = await Promise.all(
+      sessions.map(async ({ id }) => ({
+        id,
+        ...(await store.sessions.delete(id, { dryRun: true })),
+      })),
+    );
     if (dryRun)
       return {
         json: { sessions: would, dryRun },
-        lines: would.map((one, i) => `${inline(one.id)}${titled(sessions[i]?.title)} would go${withCheckpoints(one)}.${more(one)}`),
+        lines: would.map(
+          (one, i) =>
+            `${inline(one.id)}${titled(sessions[i]?.title)} would go${withCheckpoints(one)}.${more(one)}`,
+        ),
         next: [
           propose(
             "rm",
@@ -40,7 +52,10 @@ export const rm = command({
         ],
       };
     const children = would.flatMap((one) => one.children ?? []);
-    const besides = children.length === 0 ? "" : `, with ${counted(children.length, "session")} that their calls ran`;
+    const besides =
+      children.length === 0
+        ? ""
+        : `, with ${counted(children.length, "session")} that their calls ran`;
     await terminal.confirm(
       `${counted(sessions.length, "session")} will be deleted: ${sessions.map(({ id }) => inline(id)).join(", ")}${besides}.`,
       { yes },
@@ -50,9 +65,13 @@ export const rm = command({
       try {
         const one = await store.sessions.delete(id);
         if (!one.deleted)
-          throw new HoldfastError("NOT_FOUND", `Session ${quote(id)} is not there any more: another process has deleted it.`, {
-            sessionId: id,
-          });
+          throw new HoldfastError(
+            "NOT_FOUND",
+            `Session ${quote(id)} is not there any more: another process has deleted it.`,
+            {
+              sessionId: id,
+            },
+          );
         gone.push({ id, ...one });
       } catch (error) {
         for (const one of gone) terminal.tell(said(one));
@@ -72,14 +91,21 @@ interface Gone extends Deleted {
   readonly id: string;
 }
 
-const said = (one: Gone): string => `${inline(one.id)} is deleted${withCheckpoints(one)}.${more(one)}`;
-const withCheckpoints = ({ checkpoints }: Gone): string => (checkpoints === 0 ? "" : `, with ${counted(checkpoints, "checkpoint")}`);
-const titled = (title: string | undefined): string => (title === undefined ? "" : ` (${oneLine(title)})`);
+const said = (one: Gone): string =>
+  `${inline(one.id)} is deleted${withCheckpoints(one)}.${more(one)}`;
+const withCheckpoints = ({ checkpoints }: Gone): string =>
+  checkpoints === 0 ? "" : `, with ${counted(checkpoints, "checkpoint")}`;
+const titled = (title: string | undefined): string =>
+  title === undefined ? "" : ` (${oneLine(title)})`;
 
 function more({ keptFor, children = [], snapshots = [] }: Gone): string {
   const says = [
-    ...(children.length > 0 ? [` With it ${children.map(inline).join(", ")}, which its calls ran.`] : []),
-    ...(keptFor.length > 0 ? [` What it shares is kept for ${keptFor.map(inline).join(", ")}.`] : []),
+    ...(children.length > 0
+      ? [` With it ${children.map(inline).join(", ")}, which its calls ran.`]
+      : []),
+    ...(keptFor.length > 0
+      ? [` What it shares is kept for ${keptFor.map(inline).join(", ")}.`]
+      : []),
     ...(snapshots.length > 0 ? [` It can be brought back from ${snapshots.join(", ")}.`] : []),
   ];
   return says.join("");

@@ -50,8 +50,12 @@ export const agents = command({
       lines: items.length === 0 ? ["No agents yet."] : table(columns, rows, terminal),
       notes: damaged.map(({ id }) => `The record of ${inline(id)} is damaged.`),
       next: [
-        ...(next === undefined ? [] : [propose("agents", [], { limit: options.limit, cursor: next }, "more")]),
-        first === undefined ? propose("demo", [], { keep: true }) : propose("ls", [], { agent: first.id }),
+        ...(next === undefined
+          ? []
+          : [propose("agents", [], { limit: options.limit, cursor: next }, "more")]),
+        first === undefined
+          ? propose("demo", [], { keep: true })
+          : propose("ls", [], { agent: first.id }),
       ],
       pages: true,
     };
@@ -100,11 +104,25 @@ export const snapshots = command({
     const [first] = items;
     return {
       json: { items, ...(damaged.length > 0 && { damaged }), ...(next !== undefined && { next }) },
-      lines: items.length === 0 ? [`No snapshots of ${inline(agent)} yet.`] : table(columns, rows, terminal),
+      lines:
+        items.length === 0
+          ? [`No snapshots of ${inline(agent)} yet.`]
+          : table(columns, rows, terminal),
       notes: damaged.map(({ id }) => `Snapshot ${inline(id)} is damaged.`),
       next: [
-        ...(next === undefined ? [] : [propose("snapshots", [agent], { kind: options.kind, limit: options.limit, cursor: next }, "more")]),
-        first === undefined ? propose("agents") : propose("restore", [first.id], { "dry-run": true }),
+        ...(next === undefined
+          ? []
+          : [
+              propose(
+                "snapshots",
+                [agent],
+                { kind: options.kind, limit: options.limit, cursor: next },
+                "more",
+              ),
+            ]),
+        first === undefined
+          ? propose("agents")
+          : propose("restore", [first.id], { "dry-run": true }),
       ],
       pages: true,
     };
@@ -148,13 +166,22 @@ export const restore = command({
     yes: flag("do not ask", "y"),
   },
   examples: [["holdfast restore snap-7k3fa1b2 --dry-run", ""]],
-  async run({ words: [word = ""], options: { "take-over": takeOver, "dry-run": dryRun, yes }, terminal, hold, signal }) {
+  async run({
+    words: [word = ""],
+    options: { "take-over": takeOver, "dry-run": dryRun, yes },
+    terminal,
+    hold,
+    signal,
+  }) {
     const store = await hold();
     const { id, agent, sessions } = await requireSnapshot(store, word);
     if (!dryRun)
-      await terminal.confirm(`Agent ${inline(agent)} and all its sessions go back to snapshot ${id} (${counted(sessions, "session")}).`, {
-        yes,
-      });
+      await terminal.confirm(
+        `Agent ${inline(agent)} and all its sessions go back to snapshot ${id} (${counted(sessions, "session")}).`,
+        {
+          yes,
+        },
+      );
     const bar = terminal.progress("verifying");
     const report = await store.agents
       .restore(id, { takeOver, dryRun, signal, onProgress: (done, of) => bar.show(done, of) })
@@ -172,7 +199,10 @@ export const restore = command({
   },
 });
 
-function restored({ sessions, snapshot: { id, agent }, held = [], recovery }: RestoreReport, dryRun: boolean): string[] {
+function restored(
+  { sessions, snapshot: { id, agent }, held = [], recovery }: RestoreReport,
+  dryRun: boolean,
+): string[] {
   const by = new Map<string, number>();
   for (const { outcome } of sessions) by.set(outcome, (by.get(outcome) ?? 0) + 1);
   const changes = [...by].map(([outcome, count]) => `${count} ${outcome}`).join(", ");

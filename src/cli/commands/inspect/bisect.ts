@@ -28,12 +28,24 @@ export const bisect = command({
   words: [SESSION],
   options: {
     run: text("COMMAND", "a line for the shell; required"),
-    good: text("CHECKPOINT", "known to be good; the first one by default", { completes: "checkpoint" }),
-    bad: text("CHECKPOINT", "known to be bad; the newest one by default", { completes: "checkpoint" }),
-    timeout: number("MS", "how long one run may take, 10 minutes by default; one that takes longer is bad", 1, 86_400_000),
+    good: text("CHECKPOINT", "known to be good; the first one by default", {
+      completes: "checkpoint",
+    }),
+    bad: text("CHECKPOINT", "known to be bad; the newest one by default", {
+      completes: "checkpoint",
+    }),
+    timeout: number(
+      "MS",
+      "how long one run may take, 10 minutes by default; one that takes longer is bad",
+      1,
+      86_400_000,
+    ),
   },
   examples: [
-    ["holdfast bisect order-42 --run 'jq -e \".state.total >= 0\" > /dev/null'", "when did the total become negative?"],
+    [
+      "holdfast bisect order-42 --run 'jq -e \".state.total >= 0\" > /dev/null'",
+      "when did the total become negative?",
+    ],
     ["holdfast bisect order-42 --run 'node check.mjs' --good 12", ""],
   ],
   async run({ words: [word = ""], options, terminal, hold, signal }): Promise<Answer> {
@@ -49,9 +61,13 @@ export const bisect = command({
       const { id } = await requireCheckpointOf(store, session, named);
       const at = all.findIndex((checkpoint) => checkpoint.id === id);
       if (at === -1)
-        throw new HoldfastError("CONFLICT", `Checkpoint ${quote(short(id))} is not in the past of ${quote(session.id)}.`, {
-          checkpointId: id,
-        });
+        throw new HoldfastError(
+          "CONFLICT",
+          `Checkpoint ${quote(short(id))} is not in the past of ${quote(session.id)}.`,
+          {
+            checkpointId: id,
+          },
+        );
       return at;
     };
     const [good, bad] = [await placed(options.good), await placed(options.bad)];
@@ -61,7 +77,11 @@ export const bisect = command({
       const judgement = await judged(store, checkpoint, line, timeout, signal);
       tested.push({ checkpoint, judgement });
       const colour =
-        judgement === "good" ? terminal.paintErr.green : judgement === "bad" ? terminal.paintErr.red : terminal.paintErr.yellow;
+        judgement === "good"
+          ? terminal.paintErr.green
+          : judgement === "bad"
+            ? terminal.paintErr.red
+            : terminal.paintErr.yellow;
       terminal.tell(
         `${colour(judgement.padEnd(7))} ${short(checkpoint.id)}  step ${checkpoint.step}${checkpoint.label === undefined ? "" : `  ${oneLine(checkpoint.label)}`}`,
       );
@@ -116,9 +136,14 @@ async function judged(
   if (isLate) return "bad";
   if (code === 0) return "good";
   if (code === SKIP) return "skipped";
-  // As `git bisect run` has it: what cannot be run, or was ended by somebody, says nothing of the checkpoint.
+  // As `git bisect run` has it: what cannot be run, or was ended by somebody, says nothing of the
+  // checkpoint.
   if (code === NOT_RUN || code === NOT_FOUND)
-    throw new HoldfastError("INVALID_OPTION", `The command ${quote(line)} cannot be run (exit code ${code}).`, { path: "--run" });
+    throw new HoldfastError(
+      "INVALID_OPTION",
+      `The command ${quote(line)} cannot be run (exit code ${code}).`,
+      { path: "--run" },
+    );
   if (code === null || code > 128)
     throw new HoldfastError(
       "INVALID_OPTION",
@@ -137,19 +162,28 @@ async function answer(
   terminal: Terminal,
 ): Promise<Answer> {
   const tries = counted(tested.length, "run");
-  const runs = tested.map(({ checkpoint, judgement }) => ({ checkpointId: checkpoint.id, judgement }));
+  const runs = tested.map(({ checkpoint, judgement }) => ({
+    checkpointId: checkpoint.id,
+    judgement,
+  }));
   if (found.is !== "found") {
     const says = {
       empty: `${inline(id)} has no checkpoint yet.`,
       "all-good": `The newest checkpoint of ${inline(id)} is good: there is nothing to find.`,
       unknown: `The newest checkpoint of ${inline(id)} cannot be told. Name one that is bad with --bad.`,
     }[found.is];
-    return { json: { session: id, found: null, why: found.is, runs }, lines: [says], next: [propose("log", [id])], exit: 1 };
+    return {
+      json: { session: id, found: null, why: found.is, runs },
+      lines: [says],
+      next: [propose("log", [id])],
+      exit: 1,
+    };
   }
   const bad = all[found.bad] as Checkpoint;
   const good = found.good === undefined ? undefined : (all[found.good] as Checkpoint);
   const before = found.bad === 0 ? undefined : (all[found.bad - 1] as Checkpoint);
-  const changed = before === undefined ? undefined : await store.checkpoints.diff(before.id, bad.id);
+  const changed =
+    before === undefined ? undefined : await store.checkpoints.diff(before.id, bad.id);
   const { paint } = terminal;
   const maybe = found.skipped.map((at) => short((all[at] as Checkpoint).id));
   return {
@@ -163,14 +197,23 @@ async function answer(
     },
     lines: [
       `${paint.bold(short(bad.id))} is the first that is bad: step ${bad.step}, ${bad.kind}, ${terminal.time(bad.createdAt)}${bad.label === undefined ? "" : `, ${oneLine(bad.label)}`} (${tries} of ${all.length} checkpoints).`,
-      ...(maybe.length > 0 ? [paint.yellow(`It may also be one of those that could not be told: ${maybe.join(", ")}`)] : []),
-      ...(bad.sessionId === id ? [] : [paint.dim(`It is in the past that is shared with ${inline(bad.sessionId)}.`)]),
+      ...(maybe.length > 0
+        ? [paint.yellow(`It may also be one of those that could not be told: ${maybe.join(", ")}`)]
+        : []),
+      ...(bad.sessionId === id
+        ? []
+        : [paint.dim(`It is in the past that is shared with ${inline(bad.sessionId)}.`)]),
       "",
       ...(changed === undefined
         ? ["It is the first checkpoint there is."]
         : [paint.dim("What changed there:"), "", ...changes(changed, terminal, false)]),
     ],
-    next: [propose("show", [bad.id]), ...(before === undefined ? [] : [propose("fork", [before.id], {}, "another way from before it")])],
+    next: [
+      propose("show", [bad.id]),
+      ...(before === undefined
+        ? []
+        : [propose("fork", [before.id], {}, "another way from before it")]),
+    ],
     pages: true,
   };
 }

@@ -12,7 +12,12 @@ export const diff = command({
   says: "what differs between two checkpoints, or between two sessions as they were last saved",
   words: [
     { name: "A", says: "a checkpoint, or a session for its newest one", completes: "checkpoint" },
-    { name: "B", says: "the same; without it, A is compared with the checkpoint before it", completes: "checkpoint", optional: true },
+    {
+      name: "B",
+      says: "the same; without it, A is compared with the checkpoint before it",
+      completes: "checkpoint",
+      optional: true,
+    },
   ],
   options: {
     full: flag("cut nothing short"),
@@ -26,14 +31,24 @@ export const diff = command({
     const store = await hold();
     const last = await requireCheckpoint(store, b ?? a);
     const first = b === undefined ? await before(store, last) : await requireCheckpoint(store, a);
-    const found = first === undefined ? await sinceNothing(store, last.id) : await store.checkpoints.diff(first.id, last.id);
+    const found =
+      first === undefined
+        ? await sinceNothing(store, last.id)
+        : await store.checkpoints.diff(first.id, last.id);
     const { paint } = terminal;
     const title = (at: typeof first) =>
-      at === undefined ? "nothing: it is the first" : `${short(at.id)} (${inline(at.sessionId)}, step ${at.step})`;
+      at === undefined
+        ? "nothing: it is the first"
+        : `${short(at.id)} (${inline(at.sessionId)}, step ${at.step})`;
     const isOneSession = first?.sessionId === last.sessionId;
     return {
       json: { ...found },
-      lines: [paint.dim(`--- ${title(first)}`), paint.dim(`+++ ${title(last)}`), "", ...changes(found, terminal, full)],
+      lines: [
+        paint.dim(`--- ${title(first)}`),
+        paint.dim(`+++ ${title(last)}`),
+        "",
+        ...changes(found, terminal, full),
+      ],
       next: [
         first !== undefined && isOneSession && !found.equal
           ? propose("rewind", [last.sessionId, first.id], {}, "takes it back")

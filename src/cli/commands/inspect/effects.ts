@@ -29,20 +29,25 @@ export const effects = command({
       { title: "WAITS FOR", optional: true as const },
       { title: "ARGUMENTS", least: 8 },
     ];
-    const rows = items.map(({ effectId, status: is, tool, sessionId, since, mode, waitsFor, args }) => [
-      { text: effectId, paint: paint.yellow },
-      statusCell(is, paint),
-      inline(tool),
-      inline(sessionId),
-      terminal.time(since),
-      mode,
-      waitsFor === undefined ? "" : inline(wordsOf(waitsFor)),
-      inline(JSON.stringify(args)),
-    ]);
+    const rows = items.map(
+      ({ effectId, status: is, tool, sessionId, since, mode, waitsFor, args }) => [
+        { text: effectId, paint: paint.yellow },
+        statusCell(is, paint),
+        inline(tool),
+        inline(sessionId),
+        terminal.time(since),
+        mode,
+        waitsFor === undefined ? "" : inline(wordsOf(waitsFor)),
+        inline(JSON.stringify(args)),
+      ],
+    );
     const [first] = items;
     return {
       json: { items },
-      lines: items.length === 0 ? ["Nothing waits, and nothing is in doubt."] : [...table(columns, rows, terminal), ...reasons(items)],
+      lines:
+        items.length === 0
+          ? ["Nothing waits, and nothing is in doubt."]
+          : [...table(columns, rows, terminal), ...reasons(items)],
       next: first === undefined ? [propose("ls")] : deciding(first),
       pages: true,
     };
@@ -56,7 +61,9 @@ function wordsOf(waits: NonNullable<Pending["waitsFor"]>): string {
 
 /** Why `check` could not say what became of a call. */
 function reasons(items: readonly Pending[]): string[] {
-  const found = items.flatMap(({ effectId, why }) => (why === undefined ? [] : [`${effectId}: ${inline(why)}`]));
+  const found = items.flatMap(({ effectId, why }) =>
+    why === undefined ? [] : [`${effectId}: ${inline(why)}`],
+  );
   return found.length === 0 ? [] : ["", ...found];
 }
 

@@ -4,15 +4,21 @@ import { HoldfastError } from "../../../core/values/errors.js";
 export type Judgement = "good" | "bad" | "skipped";
 
 export type Found =
-  | { readonly is: "found"; readonly bad: number; readonly good: number | undefined; readonly skipped: readonly number[] }
+  | {
+      readonly is: "found";
+      readonly bad: number;
+      readonly good: number | undefined;
+      readonly skipped: readonly number[];
+    }
   /** The newest is good: there is nothing to find. */
   | { readonly is: "all-good" }
   | { readonly is: "unknown" }
   | { readonly is: "empty" };
 
 /**
- * The first that is bad, between one that is known to be good and one that is known to be bad; what is not known is tried. Those that
- * cannot be told are passed over: others near them are tried, and what is left between good and bad is answered as `skipped`.
+ * The first that is bad, between one that is known to be good and one that is known to be bad; what
+ * is not known is tried. Those that cannot be told are passed over: others near them are tried, and
+ * what is left between good and bad is answered as `skipped`.
  */
 export async function firstBad(
   count: number,
@@ -34,7 +40,11 @@ export async function firstBad(
   }
   let low = known.good ?? -1;
   if (low >= high)
-    throw new HoldfastError("INVALID_OPTION", "The checkpoint that is good must come before the one that is bad.", { path: "--good" });
+    throw new HoldfastError(
+      "INVALID_OPTION",
+      "The checkpoint that is good must come before the one that is bad.",
+      { path: "--good" },
+    );
   if (known.good === undefined && high > 0) {
     const first = await tell(0);
     if (first === "bad") return { is: "found", bad: 0, good: undefined, skipped: [] };
@@ -46,7 +56,8 @@ export async function firstBad(
     for (let at = low + 1; at < high; at++) if (!untold.has(at)) left.push(at);
     // The one nearest to the middle that was not tried.
     const at = left.reduce<number | undefined>(
-      (best, one) => (best === undefined || Math.abs(one - middle) < Math.abs(best - middle) ? one : best),
+      (best, one) =>
+        best === undefined || Math.abs(one - middle) < Math.abs(best - middle) ? one : best,
       undefined,
     );
     if (at === undefined) break;

@@ -17,10 +17,19 @@ export const log = command({
   group: "look",
   looks: true,
   says: "checkpoints of a session, of an agent or of everything, the newest first",
-  words: [{ ...SESSION, says: "its id, or the beginning of it; without it, all sessions, the last made first", optional: true }],
+  words: [
+    {
+      ...SESSION,
+      says: "its id, or the beginning of it; without it, all sessions, the last made first",
+      optional: true,
+    },
+  ],
   options: {
     agent: text("AGENT", "all sessions of this agent", { completes: "agent" }),
-    graph: flag("draw all lines of a session, and the sessions that were forked from it, as lanes", "g"),
+    graph: flag(
+      "draw all lines of a session, and the sessions that were forked from it, as lanes",
+      "g",
+    ),
     all: flag("also on lines that were left by rewinding"),
     limit: number("N", `how many, ${LIMIT} by default`, 1, MOST, "n"),
   },
@@ -28,22 +37,50 @@ export const log = command({
     ["holdfast log order-42 --graph", "with rewinds and forks"],
     ["holdfast log --agent support", "of all its sessions"],
   ],
-  async run({ words: [word], options: { agent, graph: drawn, all, limit = LIMIT }, terminal, hold }) {
-    if (word !== undefined && agent !== undefined) throw usage("log takes a SESSION or --agent AGENT, not both");
+  async run({
+    words: [word],
+    options: { agent, graph: drawn, all, limit = LIMIT },
+    terminal,
+    hold,
+  }) {
+    if (word !== undefined && agent !== undefined)
+      throw usage("log takes a SESSION or --agent AGENT, not both");
     if (word === undefined && drawn) throw usage("--graph needs a SESSION");
     const store = await hold();
     if (word === undefined) return logOfMany(store, { agent, all, limit }, terminal);
     const session = await requireSession(store, word);
-    const { items, isMore } = await newest(allCheckpoints(store, session.id, drawn || all ? "all" : "current"), limit);
-    const { forks, damaged } = drawn ? await forksOf(store, session, limit) : { forks: [], damaged: [] };
+    const { items, isMore } = await newest(
+      allCheckpoints(store, session.id, drawn || all ? "all" : "current"),
+      limit,
+    );
+    const { forks, damaged } = drawn
+      ? await forksOf(store, session, limit)
+      : { forks: [], damaged: [] };
     const at = drawn ? (await store.checkpoints.latest(session.id))?.id : undefined;
-    const lines = drawn ? [...lanes({ session, at, items, forks }, terminal)] : list(items, terminal);
+    const lines = drawn
+      ? [...lanes({ session, at, items, forks }, terminal)]
+      : list(items, terminal);
     const [first, second] = items;
     return {
-      json: { session, items, ...(isMore && { more: true }), ...(drawn && { forks }), ...(damaged.length > 0 && { damaged }) },
+      json: {
+        session,
+        items,
+        ...(isMore && { more: true }),
+        ...(drawn && { forks }),
+        ...(damaged.length > 0 && { damaged }),
+      },
       lines: items.length === 0 ? [`Session ${inline(session.id)} has no checkpoint yet.`] : lines,
       next: [
-        ...(isMore ? [propose("log", [session.id], { graph: drawn, all, limit: Math.min(MOST, limit * 10) }, "more")] : []),
+        ...(isMore
+          ? [
+              propose(
+                "log",
+                [session.id],
+                { graph: drawn, all, limit: Math.min(MOST, limit * 10) },
+                "more",
+              ),
+            ]
+          : []),
         first !== undefined && second !== undefined && !drawn && !all
           ? propose("diff", [second.id, first.id], {}, "what the last step changed")
           : propose("show", [session.id]),
@@ -60,19 +97,31 @@ interface Many {
   readonly limit: number;
 }
 
-async function logOfMany(store: Holdfast, { agent, all, limit }: Many, terminal: Terminal): Promise<Answer> {
+async function logOfMany(
+  store: Holdfast,
+  { agent, all, limit }: Many,
+  terminal: Terminal,
+): Promise<Answer> {
   const damaged: string[] = [];
-  const { items, isMore } = await newest(ofMany(store, { agent, lines: all ? "all" : "current" }, damaged), limit);
+  const { items, isMore } = await newest(
+    ofMany(store, { agent, lines: all ? "all" : "current" }, damaged),
+    limit,
+  );
   const [first] = items;
   return {
     json: { items, ...(isMore && { more: true }), ...(damaged.length > 0 && { damaged }) },
-    lines: items.length === 0 ? ["There is no checkpoint yet."] : list(items, terminal, { named: true }),
+    lines:
+      items.length === 0 ? ["There is no checkpoint yet."] : list(items, terminal, { named: true }),
     next: [
       ...(damaged.length > 0 ? [propose("verify")] : []),
-      ...(isMore ? [propose("log", [], { agent, all, limit: Math.min(MOST, limit * 10) }, "more")] : []),
+      ...(isMore
+        ? [propose("log", [], { agent, all, limit: Math.min(MOST, limit * 10) }, "more")]
+        : []),
       first === undefined ? propose("ls") : propose("show", [first.id]),
     ],
-    notes: damaged.map((id) => `Checkpoints of session ${inline(id)} are damaged, and not all of them are shown.`),
+    notes: damaged.map(
+      (id) => `Checkpoints of session ${inline(id)} are damaged, and not all of them are shown.`,
+    ),
     pages: true,
   };
 }
@@ -137,11 +186,20 @@ function list(items: readonly Checkpoint[], terminal: Terminal, { named = false 
 
 async function forksOf(hold: Holdfast, { id }: SessionSummary, limit: number) {
   const forks: Fork[] = [];
-  const { items: sessions, damaged = [] } = await hold.sessions.forks(id, { limit: Math.min(limit, 100) });
+  const { items: sessions, damaged = [] } = await hold.sessions.forks(id, {
+    limit: Math.min(limit, 100),
+  });
   for (const session of sessions) {
-    const { items } = await hold.checkpoints.list(session.id, { limit: Math.min(limit, 1_000), lines: "all" });
+    const { items } = await hold.checkpoints.list(session.id, {
+      limit: Math.min(limit, 1_000),
+      lines: "all",
+    });
     const at = (await hold.checkpoints.latest(session.id))?.id;
-    forks.push({ session, at, checkpoints: items.filter(({ sessionId }) => sessionId === session.id) });
+    forks.push({
+      session,
+      at,
+      checkpoints: items.filter(({ sessionId }) => sessionId === session.id),
+    });
   }
   return { forks, damaged: damaged.map(({ id: fork }) => fork) };
 }

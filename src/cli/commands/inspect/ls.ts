@@ -52,17 +52,25 @@ export const ls = command({
       { title: "TAGS", least: 4, optional: true as const },
       { title: "TITLE", least: 8 },
     ];
-    const isFiltered = [agent, status, tag, cursor].some((filter) => filter !== undefined) || archived;
+    const isFiltered =
+      [agent, status, tag, cursor].some((filter) => filter !== undefined) || archived;
     return {
       json: { items, ...(damaged.length > 0 && { damaged }), ...(next !== undefined && { next }) },
-      lines: items.length > 0 ? table(columns, rows, terminal) : [isFiltered ? "No session fits." : "No sessions yet."],
+      lines:
+        items.length > 0
+          ? table(columns, rows, terminal)
+          : [isFiltered ? "No session fits." : "No sessions yet."],
       notes:
         damaged.length === 0
           ? []
-          : [`${counted(damaged.length, "session")} cannot be shown: ${damaged.map(({ id }) => inline(id)).join(", ")}`],
+          : [
+              `${counted(damaged.length, "session")} cannot be shown: ${damaged.map(({ id }) => inline(id)).join(", ")}`,
+            ],
       next: [
         ...(damaged.length > 0 ? [propose("verify")] : []),
-        ...(next === undefined ? [] : [propose("ls", [], { agent, status, tag, archived, limit, cursor: next }, "more")]),
+        ...(next === undefined
+          ? []
+          : [propose("ls", [], { agent, status, tag, archived, limit, cursor: next }, "more")]),
         nextOf(items, isFiltered),
       ],
       pages: true,
@@ -75,5 +83,7 @@ function nextOf(items: readonly SessionSummary[], isFiltered: boolean): Proposal
   const [first] = items;
   if (first === undefined) return isFiltered ? propose("ls") : propose("demo", [], { keep: true });
   const stuck = items.find(({ status }) => status === "in-doubt" || status === "waiting");
-  return stuck === undefined ? propose("log", [first.id]) : propose("show", [stuck.id], {}, `it is ${stuck.status}`);
+  return stuck === undefined
+    ? propose("log", [first.id])
+    : propose("show", [stuck.id], {}, `it is ${stuck.status}`);
 }

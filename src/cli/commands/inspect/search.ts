@@ -28,7 +28,8 @@ export const search = command({
   async run({ words, options, terminal, hold, signal }) {
     const store = await hold();
     const { agent, tag, role, since, until, limit, cursor } = options;
-    const within = options.session === undefined ? undefined : (await requireSession(store, options.session)).id;
+    const within =
+      options.session === undefined ? undefined : (await requireSession(store, options.session)).id;
     const filter: SearchFilter = {
       ...(agent !== undefined && { agent }),
       ...(within !== undefined && { sessionId: within }),
@@ -42,7 +43,8 @@ export const search = command({
     const query = words.join(" ");
     let page = await store.sessions.search(query, filter);
     if (page.behind !== undefined) {
-      // What is found is to be all there is: the index is brought to its end first. That takes its time once.
+      // What is found is to be all there is: the index is brought to its end first. That takes its
+      // time once.
       const bar = terminal.progress("indexing, saves:");
       const onProgress = ({ taken, behind }: IndexProgress) => bar.show(taken, taken + behind);
       await store.sessions.index({ signal, onProgress }).finally(() => bar.end());
@@ -53,7 +55,11 @@ export const search = command({
     const lines = items.flatMap((item) => {
       const what = item.kind === "title" ? "title" : `${item.role} #${item.seq}`;
       const head = `${paint.bold(inline(item.sessionId))}  ${paint.dim(`${what}, ${terminal.time(item.createdAt)}`)}`;
-      return [head, ...wrap(marked(item, paint.yellow), terminal.columns - 2).map((row) => `  ${row}`), ""];
+      return [
+        head,
+        ...wrap(marked(item, paint.yellow), terminal.columns - 2).map((row) => `  ${row}`),
+        "",
+      ];
     });
     const [first] = items;
     return {
@@ -65,13 +71,24 @@ export const search = command({
       },
       lines: items.length === 0 ? ["Nothing found."] : lines.slice(0, -1),
       notes: [
-        ...(behind === undefined ? [] : [`Others write meanwhile: about ${counted(behind, "save")} are not in the index yet.`]),
-        ...damaged.map(({ id }) => `Session ${inline(id)} is damaged, and could not be searched whole.`),
+        ...(behind === undefined
+          ? []
+          : [`Others write meanwhile: about ${counted(behind, "save")} are not in the index yet.`]),
+        ...damaged.map(
+          ({ id }) => `Session ${inline(id)} is damaged, and could not be searched whole.`,
+        ),
       ],
       next: [
         ...(next === undefined
           ? []
-          : [propose("search", words, { agent, session: within, tag, role, since, until, limit, cursor: next }, "more")]),
+          : [
+              propose(
+                "search",
+                words,
+                { agent, session: within, tag, role, since, until, limit, cursor: next },
+                "more",
+              ),
+            ]),
         first === undefined ? propose("ls") : propose("show", [first.sessionId]),
       ],
       pages: true,
@@ -91,4 +108,5 @@ function marked({ snippet, matches }: FoundItem, paint: (text: string) => string
 }
 
 /** A day is its beginning, in UTC. What is no time is left to the library to refuse. */
-const timeOf = (given: string): string => (/^\d{4}-\d\d-\d\d$/.test(given) ? `${given}T00:00:00Z` : given);
+const timeOf = (given: string): string =>
+  /^\d{4}-\d\d-\d\d$/.test(given) ? `${given}T00:00:00Z` : given;

@@ -13,7 +13,13 @@ export const show = command({
   group: "look",
   looks: true,
   says: "a session, or one of its checkpoints, as a conversation: messages, calls and what became of them, state",
-  words: [{ name: "ID", says: "of a session or a checkpoint; SESSION@12 is a session's checkpoint 12", completes: "checkpoint" }],
+  words: [
+    {
+      name: "ID",
+      says: "of a session or a checkpoint; SESSION@12 is a session's checkpoint 12",
+      completes: "checkpoint",
+    },
+  ],
   options: {
     full: flag("cut nothing short"),
     last: number("N", "only the last so many messages", 1, 1_000_000, "n"),
@@ -24,18 +30,39 @@ export const show = command({
     ["holdfast show order-42@~1 --full", "the checkpoint before its newest, nothing cut"],
     ["holdfast show order-42 --state --json", ""],
   ],
-  async run({ words: [word = ""], options: { full, last, state: onlyState }, terminal, hold }): Promise<Answer> {
+  async run({
+    words: [word = ""],
+    options: { full, last, state: onlyState },
+    terminal,
+    hold,
+  }): Promise<Answer> {
     const store = await hold();
     const named = await resolve(store, word);
     const at = named.kind === "checkpoint" ? named.checkpoint : undefined;
-    const there = await stateOf(store, named.kind === "session" ? named.session.id : named.checkpoint.sessionId, at);
+    const there = await stateOf(
+      store,
+      named.kind === "session" ? named.session.id : named.checkpoint.sessionId,
+      at,
+    );
     const calls = onlyState ? NO_CALLS : await callsOf(store, there.session, at);
-    const json = { session: there.session, ...(at && { checkpoint: at }), status: there.status, state: there.state };
-    const lines = onlyState ? block(JSON.stringify(there.state, undefined, 2)) : whole(there, at, calls, terminal, { isFull: full, last });
+    const json = {
+      session: there.session,
+      ...(at && { checkpoint: at }),
+      status: there.status,
+      state: there.state,
+    };
+    const lines = onlyState
+      ? block(JSON.stringify(there.state, undefined, 2))
+      : whole(there, at, calls, terminal, { isFull: full, last });
     return {
       json: onlyState
         ? json
-        : { ...json, messages: there.messages, effects: there.effects, calls: [...calls.inReplies.values(), ...calls.byHand] },
+        : {
+            ...json,
+            messages: there.messages,
+            effects: there.effects,
+            calls: [...calls.inReplies.values(), ...calls.byHand],
+          },
       lines,
       next: nextOf(there, at),
       pages: true,
@@ -44,19 +71,36 @@ export const show = command({
 });
 
 /** A checkpoint may be of a past that its session has left: it is read by itself. */
-async function stateOf(hold: Holdfast, id: string, at: Checkpoint | undefined): Promise<SessionState> {
+async function stateOf(
+  hold: Holdfast,
+  id: string,
+  at: Checkpoint | undefined,
+): Promise<SessionState> {
   if (at === undefined) return hold.sessions.state(id);
-  const [{ checkpoint: _, ...there }, session] = await Promise.all([hold.checkpoints.state(at.id), hold.sessions.get(id)]);
+  const [{ checkpoint: _, ...there }, session] = await Promise.all([
+    hold.checkpoints.state(at.id),
+    hold.sessions.get(id),
+  ]);
   return { session: session ?? (await hold.sessions.state(id)).session, ...there };
 }
 
-async function callsOf(hold: Holdfast, { id }: SessionSummary, at: Checkpoint | undefined): Promise<Calls> {
+async function callsOf(
+  hold: Holdfast,
+  { id }: SessionSummary,
+  at: Checkpoint | undefined,
+): Promise<Calls> {
   return (await callsIn(hold.events(id, { live: false }), at?.id)) ?? NO_CALLS;
 }
 
-function nextOf({ session, status, effects }: SessionState, at: Checkpoint | undefined): Proposal[] {
+function nextOf(
+  { session, status, effects }: SessionState,
+  at: Checkpoint | undefined,
+): Proposal[] {
   if (at !== undefined)
-    return [propose("fork", [at.id], {}, "another way from here"), propose("rewind", [session.id, at.id], {}, "back to here")];
+    return [
+      propose("fork", [at.id], {}, "another way from here"),
+      propose("rewind", [session.id, at.id], {}, "back to here"),
+    ];
   const open = effects.find((effect) => effect.status === status);
   return open === undefined ? [propose("log", [session.id], { graph: true })] : deciding(open);
 }
@@ -66,7 +110,10 @@ function* whole(
   at: Checkpoint | undefined,
   calls: Calls,
   terminal: Terminal,
-  { isFull, last = Number.POSITIVE_INFINITY }: { readonly isFull: boolean; readonly last: number | undefined },
+  {
+    isFull,
+    last = Number.POSITIVE_INFINITY,
+  }: { readonly isFull: boolean; readonly last: number | undefined },
 ): Generator<string> {
   yield* head(there, at, terminal);
   yield "";
@@ -84,19 +131,25 @@ function* whole(
   yield* openCalls(there, terminal);
 }
 
-function* head({ session, status, messages }: SessionState, at: Checkpoint | undefined, terminal: Terminal): Generator<string> {
+function* head(
+  { session, status, messages }: SessionState,
+  at: Checkpoint | undefined,
+  terminal: Terminal,
+): Generator<string> {
   const { paint } = terminal;
   const { id, agent, title, tags, createdAt, updatedAt, origin, reason, archived } = session;
   const bytes = messages.reduce((sum, { content }) => sum + bytesOf(content), 0);
   yield `${paint.bold(inline(id))}  ${painted(at?.status ?? status, paint)}${agent === undefined ? "" : `  ${inline(agent)}`}${archived ? paint.dim("  archived") : ""}`;
   if (title !== undefined) yield paint.cyan(clip(oneLine(title), terminal.columns));
   if (reason !== undefined && at === undefined)
-    for (const line of block(reason)) for (const row of wrap(line, terminal.columns)) yield paint.red(row);
+    for (const line of block(reason))
+      for (const row of wrap(line, terminal.columns)) yield paint.red(row);
   yield paint.dim(
     `begun ${terminal.time(createdAt)}, last saved ${terminal.time(updatedAt)}, ${counted(messages.length, "message")}, ${size(bytes)}`,
   );
   if (tags.length > 0) yield paint.dim(`tags ${tags.map(inline).join(", ")}`);
-  if (origin !== undefined) yield paint.dim(`forked from ${inline(origin.sessionId)} at ${short(origin.checkpointId)}`);
+  if (origin !== undefined)
+    yield paint.dim(`forked from ${inline(origin.sessionId)} at ${short(origin.checkpointId)}`);
   if (at !== undefined)
     yield paint.dim(
       `at checkpoint ${at.id}, step ${at.step}, ${at.kind}, ${terminal.time(at.createdAt)}${at.label === undefined ? "" : `: ${oneLine(at.label)}`}`,
@@ -105,7 +158,11 @@ function* head({ session, status, messages }: SessionState, at: Checkpoint | und
 
 const MOST_CHARS = 400;
 
-function* stateLines(state: { readonly [key: string]: Json }, terminal: Terminal, isFull: boolean): Generator<string> {
+function* stateLines(
+  state: { readonly [key: string]: Json },
+  terminal: Terminal,
+  isFull: boolean,
+): Generator<string> {
   const entries = Object.entries(state);
   if (entries.length === 0) return;
   const { paint, columns } = terminal;
@@ -119,7 +176,8 @@ function* stateLines(state: { readonly [key: string]: Json }, terminal: Terminal
       const lines = block(JSON.stringify(value, undefined, 2));
       const shown = isFull ? lines : lines.slice(0, 8).map((line) => clip(line, MOST_CHARS));
       for (const line of shown) for (const row of wrap(line, columns - 4)) yield `    ${row}`;
-      if (!isFull && lines.length > 8) yield paint.dim(`    … ${lines.length - 8} more lines; --full shows them`);
+      if (!isFull && lines.length > 8)
+        yield paint.dim(`    … ${lines.length - 8} more lines; --full shows them`);
     }
   }
   yield "";

@@ -14,7 +14,10 @@ export const stats = command({
     return {
       json: counts,
       lines: [
-        ...Object.entries(rows).map(([name, count]) => `${terminal.paint.dim(name.padEnd(12))} ${count.toLocaleString("en-US")}`),
+        ...Object.entries(rows).map(
+          ([name, count]) =>
+            `${terminal.paint.dim(name.padEnd(12))} ${count.toLocaleString("en-US")}`,
+        ),
         `${terminal.paint.dim("stored".padEnd(12))} ${size(sizeBytes)}`,
       ],
       next: [sessions === 0 ? propose("demo", [], { keep: true }) : propose("ls")],

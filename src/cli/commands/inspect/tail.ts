@@ -20,19 +20,31 @@ export const tail = command({
     lines: number("N", `how many of what is past, ${LIMIT} by default`, 0, 100_000, "n"),
   },
   examples: [["holdfast tail -f order-42", "while another process works on it"]],
-  async run({ words: [word = ""], options: { follow, lines: most = LIMIT, json }, terminal, hold, signal, line }) {
+  async run({
+    words: [word = ""],
+    options: { follow, lines: most = LIMIT, json },
+    terminal,
+    hold,
+    signal,
+    line,
+  }) {
     const store = await hold();
     const { id } = await requireSession(store, word);
     const names = new Map<string, string>();
-    const print = (event: SessionEvent) => process.stdout.write(json ? `${jsonText(event)}\n` : `${told(event, terminal, names)}\n`);
-    if (json) process.stdout.write(`${jsonText({ version: JSON_VERSION, command: "tail", session: id })}\n`);
+    const print = (event: SessionEvent) =>
+      process.stdout.write(json ? `${jsonText(event)}\n` : `${told(event, terminal, names)}\n`);
+    if (json)
+      process.stdout.write(
+        `${jsonText({ version: JSON_VERSION, command: "tail", session: id })}\n`,
+      );
     const { events, after } = await last(store, id, most, signal);
     for (const event of events) print(event);
     if (!follow) {
       if (!json) terminal.next([[line(propose("tail", [id], { f: true })), ""]]);
       return undefined;
     }
-    for await (const event of store.events(id, { signal, ...(after !== undefined && { after }) })) print(event);
+    for await (const event of store.events(id, { signal, ...(after !== undefined && { after }) }))
+      print(event);
     return undefined;
   },
 });
@@ -43,7 +55,11 @@ async function last(hold: Holdfast, id: string, most: number, signal: AbortSigna
   const from = items.length > most ? items.at(-1)?.id : undefined;
   const events: SessionEvent[] = [];
   let after: string | undefined = from;
-  for await (const event of hold.events(id, { live: false, signal, ...(from !== undefined && { after: from }) })) {
+  for await (const event of hold.events(id, {
+    live: false,
+    signal,
+    ...(from !== undefined && { after: from }),
+  })) {
     after = event.cursor;
     events.push(event);
     if (events.length > 2 * most + 100) events.splice(0, events.length - most);
@@ -62,24 +78,40 @@ function told(event: SessionEvent, terminal: Terminal, names: Map<string, string
 }
 
 /** What kind of thing it is, coloured, and the rest in words. */
-function words(event: SessionEvent, { paint }: Terminal, names: Map<string, string>): [string, string] {
+function words(
+  event: SessionEvent,
+  { paint }: Terminal,
+  names: Map<string, string>,
+): [string, string] {
   const kind = (name: string, colour: (text: string) => string) => colour(name.padEnd(12));
   switch (event.type) {
     case "message":
-      return [kind(event.message.role, paint.cyan), oneLine([textOf(event.message), ...othersOf(event.message)].join(" "))];
+      return [
+        kind(event.message.role, paint.cyan),
+        oneLine([textOf(event.message), ...othersOf(event.message)].join(" ")),
+      ];
     case "splice":
       return [
         kind("splice", paint.yellow),
         `${event.removed} messages from ${event.start} on${event.message ? `, in their place: ${oneLine(textOf(event.message))}` : ""}`,
       ];
     case "state":
-      return [kind("set", paint.blue), `${inline(event.key)} = ${inline(JSON.stringify(event.value))}`];
+      return [
+        kind("set", paint.blue),
+        `${inline(event.key)} = ${inline(JSON.stringify(event.value))}`,
+      ];
     case "unset":
       return [kind("unset", paint.blue), inline(event.key)];
     case "list":
-      return [kind("list", paint.blue), `${inline(event.key)}: ${event.removed} out, ${event.items.length} in at ${event.start}`];
+      return [
+        kind("list", paint.blue),
+        `${inline(event.key)}: ${event.removed} out, ${event.items.length} in at ${event.start}`,
+      ];
     case "status":
-      return [kind("status", paint.bold), `${event.status}${event.reason === undefined ? "" : `: ${oneLine(event.reason)}`}`];
+      return [
+        kind("status", paint.bold),
+        `${event.status}${event.reason === undefined ? "" : `: ${oneLine(event.reason)}`}`,
+      ];
     case "checkpoint": {
       const { id, step, kind: made, label, sizeBytes } = event.checkpoint;
       return [

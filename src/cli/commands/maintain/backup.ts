@@ -15,10 +15,14 @@ export const backup = command({
   async run({ words: [path = ""], options: { force }, terminal, hold }) {
     const store = await hold();
     const bar = terminal.progress("copied");
-    const made = await store.backup(path, { force, onProgress: ({ bytes, of }) => bar.show(bytes, of, "bytes") }).finally(() => bar.end());
+    const made = await store
+      .backup(path, { force, onProgress: ({ bytes, of }) => bar.show(bytes, of, "bytes") })
+      .finally(() => bar.end());
     return {
       json: { path, ...made },
-      lines: [`${inline(path)}: ${counted(made.sessions, "session")}, ${size(made.bytes)}, in ${(made.ms / 1_000).toFixed(1)} s.`],
+      lines: [
+        `${inline(path)}: ${counted(made.sessions, "session")}, ${size(made.bytes)}, in ${(made.ms / 1_000).toFixed(1)} s.`,
+      ],
       next: [propose("restore-backup", [path], { store: "restored.db" }, "beside, to look at it")],
     };
   },
@@ -33,17 +37,26 @@ export const restoreBackup = command({
   examples: [["holdfast restore-backup nightly.db --store agent.db --force", ""]],
   async run({ words: [path = ""], options: { force, yes, store }, terminal }) {
     if (force)
-      await terminal.confirm(`What is in the store is put aside, and ${withoutPasswords(quote(path))} takes its place.`, {
-        yes,
-        dryRuns: false,
-      });
-    const restored = await (await import("../../../index.js")).restoreBackup(path, store, { force });
+      await terminal.confirm(
+        `What is in the store is put aside, and ${withoutPasswords(quote(path))} takes its place.`,
+        {
+          yes,
+          dryRuns: false,
+        },
+      );
+    const restored = await (await import("../../../index.js")).restoreBackup(path, store, {
+      force,
+    });
     const { unfinished, setAside } = restored;
     return {
       json: restored,
-      lines: [`Restored ${counted(restored.sessions, "session")}, ${size(restored.bytes)}, as they were at ${restored.madeAt}.`],
+      lines: [
+        `Restored ${counted(restored.sessions, "session")}, ${size(restored.bytes)}, as they were at ${restored.madeAt}.`,
+      ],
       notes: [
-        ...(setAside === undefined ? [] : [`What stood there is in ${inline(setAside)}, a backup, too.`]),
+        ...(setAside === undefined
+          ? []
+          : [`What stood there is in ${inline(setAside)}, a backup, too.`]),
         ...(unfinished === 0
           ? []
           : [
@@ -63,8 +76,15 @@ export const restored = command({
   examples: [["holdfast restored --store postgres://host/db", "after pg_restore"]],
   async run({ options: { yes }, terminal, hold }) {
     const store = await hold();
-    await terminal.confirm("Every session that was under way will open as in doubt.", { yes, dryRuns: false });
+    await terminal.confirm("Every session that was under way will open as in doubt.", {
+      yes,
+      dryRuns: false,
+    });
     await store.beginIncarnation();
-    return { json: {}, lines: ["A new incarnation of the store has begun."], next: [propose("ls")] };
+    return {
+      json: {},
+      lines: ["A new incarnation of the store has begun."],
+      next: [propose("ls")],
+    };
   },
 });

@@ -26,9 +26,13 @@ export const doctor = command({
     const troubles = troublesIn(about, stats.sizeBytes, policy, line);
     const { paint } = terminal;
     const { sessions, leases } = about;
-    const perDay = sessions.looked === 0 ? 0 : (stats.sizeBytes * sessions.lastWeek) / sessions.looked / 7;
+    const perDay =
+      sessions.looked === 0 ? 0 : (stats.sizeBytes * sessions.lastWeek) / sessions.looked / 7;
     const facts: readonly (readonly [string, string])[] = [
-      ["holdfast", `${version}, Node ${process.versions.node}, ${process.platform} ${process.arch}`],
+      [
+        "holdfast",
+        `${version}, Node ${process.versions.node}, ${process.platform} ${process.arch}`,
+      ],
       ["store", `${about.kind}, ${inline(about.place)}`],
       [
         "kept by",
@@ -54,8 +58,14 @@ export const doctor = command({
         }`,
       ],
       ["leases", `${leases.counts.held} held, ${leases.counts.abandoned} left behind`],
-      ["size", `${size(stats.sizeBytes)} stored${about.diskBytes === undefined ? "" : `, ${size(about.diskBytes)} on the disk`}`],
-      ["growth", `${counted(sessions.lastWeek, "session")} in 7 days, about ${size(Math.round(perDay))} a day`],
+      [
+        "size",
+        `${size(stats.sizeBytes)} stored${about.diskBytes === undefined ? "" : `, ${size(about.diskBytes)} on the disk`}`,
+      ],
+      [
+        "growth",
+        `${counted(sessions.lastWeek, "session")} in 7 days, about ${size(Math.round(perDay))} a day`,
+      ],
     ];
     const wrong = troubles.filter(({ level }) => level === "wrong");
     return {
@@ -83,7 +93,9 @@ export const doctor = command({
           `${level === "wrong" ? paint.red("wrong") : paint.yellow("note ")} ${code}  ${inline(message)}`,
           `      ${paint.cyan(inline(fix))}`,
         ]),
-        wrong.length > 0 ? `${counted(wrong.length, "thing is", "things are")} wrong.` : paint.green("Nothing is wrong."),
+        wrong.length > 0
+          ? `${counted(wrong.length, "thing is", "things are")} wrong.`
+          : paint.green("Nothing is wrong."),
       ],
       next: [propose("verify")],
       exit: wrong.length > 0 ? 1 : 0,
@@ -96,10 +108,19 @@ async function anyPolicy(store: Holdfast): Promise<boolean> {
   return (await store.retention.get()) !== undefined;
 }
 
-const OF_THE_STORE_THAT_HARM: ReadonlySet<string> = new Set(["NOT_SYNCED", "LITTLE_ROOM", "OPEN_TO_OTHERS"]);
+const OF_THE_STORE_THAT_HARM: ReadonlySet<string> = new Set([
+  "NOT_SYNCED",
+  "LITTLE_ROOM",
+  "OPEN_TO_OTHERS",
+]);
 const LARGE_BYTES = 1_000_000_000;
 
-function troublesIn(about: StoreAbout, sizeBytes: number, hasPolicy: boolean, line: (proposal: Proposal) => string): readonly Trouble[] {
+function troublesIn(
+  about: StoreAbout,
+  sizeBytes: number,
+  hasPolicy: boolean,
+  line: (proposal: Proposal) => string,
+): readonly Trouble[] {
   const { sessions, leases, index, concerns } = about;
   const troubles: Trouble[] = concerns.map((concern) => ({
     level: OF_THE_STORE_THAT_HARM.has(concern.code) ? "wrong" : "note",

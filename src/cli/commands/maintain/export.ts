@@ -14,25 +14,50 @@ export const exportCommand = command({
   group: "move",
   says: "sessions as one stream of text that any store takes in",
   words: [
-    { name: "SESSION", says: "its id, or the beginning of it; or --agent, --checkpoint or --all", completes: "session", optional: true },
+    {
+      name: "SESSION",
+      says: "its id, or the beginning of it; or --agent, --checkpoint or --all",
+      completes: "session",
+      optional: true,
+    },
   ],
   options: {
     agent: text("AGENT", "all sessions of this agent, and its record", { completes: "agent" }),
-    checkpoint: text("ID", "a session as it was at this checkpoint; SESSION@12 is a session's checkpoint 12", { completes: "checkpoint" }),
+    checkpoint: text(
+      "ID",
+      "a session as it was at this checkpoint; SESSION@12 is a session's checkpoint 12",
+      { completes: "checkpoint" },
+    ),
     all: flag("everything"),
-    output: text("FILE", "write to a file that is not there yet, instead of stdout", { short: "o", completes: "file" }),
+    output: text("FILE", "write to a file that is not there yet, instead of stdout", {
+      short: "o",
+      completes: "file",
+    }),
   },
   examples: [
     ["holdfast export order-42 > order-42.jsonl", ""],
-    ["holdfast export --all | holdfast import holdfast - --store postgres://host/db", "from one store to another"],
+    [
+      "holdfast export --all | holdfast import holdfast - --store postgres://host/db",
+      "from one store to another",
+    ],
   ],
-  async run({ words: [word], options: { agent, checkpoint, all, output, json }, terminal, hold, signal, line }) {
+  async run({
+    words: [word],
+    options: { agent, checkpoint, all, output, json },
+    terminal,
+    hold,
+    signal,
+    line,
+  }) {
     if ([word, agent, checkpoint].filter((one) => one !== undefined).length + Number(all) !== 1)
       throw usage("export needs one of SESSION, --agent AGENT, --checkpoint ID and --all");
-    if (json && output === undefined) throw usage("the stream is JSON already; --json goes with --output");
+    if (json && output === undefined)
+      throw usage("the stream is JSON already; --json goes with --output");
     // It is for programs: nothing for a terminal to show.
     if (output === undefined && terminal.isTty)
-      throw usage("the stream is not for a terminal: redirect it to a file, or name one with --output");
+      throw usage(
+        "the stream is not for a terminal: redirect it to a file, or name one with --output",
+      );
     const store = await hold();
     const what = await filterOf(store, { word, agent, checkpoint });
     const bar = terminal.progress("exported");
@@ -59,11 +84,16 @@ export const exportCommand = command({
     } finally {
       bar.end();
     }
-    for (const { id, message } of leftOut) terminal.tell(`Left out: ${inline(id)}: ${inline(message)}`);
+    for (const { id, message } of leftOut)
+      terminal.tell(`Left out: ${inline(id)}: ${inline(message)}`);
     const says = `${counted(so.sessions, "session")}, ${counted(so.saves, "save")}, ${size(so.bytes)}${output === undefined ? "" : ` in ${inline(output)}`}.`;
     const exit = leftOut.length > 0 ? 5 : 0;
-    const next = output === undefined ? [propose("help", ["import"])] : [propose("import", ["holdfast", output], { store: "other.db" })];
-    if (output !== undefined) return { json: { ...so, output, leftOut }, lines: [says], next, exit };
+    const next =
+      output === undefined
+        ? [propose("help", ["import"])]
+        : [propose("import", ["holdfast", output], { store: "other.db" })];
+    if (output !== undefined)
+      return { json: { ...so, output, leftOut }, lines: [says], next, exit };
     terminal.tell(says);
     terminal.next(next.map((proposal) => [line(proposal), ""]));
     return { json: {}, lines: [], exit };
@@ -76,10 +106,15 @@ async function filterOf(
     word,
     agent,
     checkpoint,
-  }: { readonly word: string | undefined; readonly agent: string | undefined; readonly checkpoint: string | undefined },
+  }: {
+    readonly word: string | undefined;
+    readonly agent: string | undefined;
+    readonly checkpoint: string | undefined;
+  },
 ): Promise<ExportFilter> {
   if (word !== undefined) return { session: (await requireSession(store, word)).id };
-  if (checkpoint !== undefined) return { checkpoint: (await requireCheckpoint(store, checkpoint)).id };
+  if (checkpoint !== undefined)
+    return { checkpoint: (await requireCheckpoint(store, checkpoint)).id };
   return agent === undefined ? {} : { agent };
 }
 
@@ -89,7 +124,11 @@ const newFile = (path: string): Writable => createWriteStream(path, { flags: "wx
 
 function opened(error: unknown, path: string | undefined): unknown {
   const { code } = error as NodeJS.ErrnoException;
-  if (path === undefined || (code !== "EEXIST" && code !== "ENOENT" && code !== "EACCES" && code !== "EISDIR")) return error;
+  if (
+    path === undefined ||
+    (code !== "EEXIST" && code !== "ENOENT" && code !== "EACCES" && code !== "EISDIR")
+  )
+    return error;
   return new HoldfastError(
     code === "EEXIST" ? "CONFLICT" : "IO",
     `${quote(path)} cannot be written (${code}). Name a file that is not there yet.`,

@@ -27,7 +27,12 @@ export const gc = command({
     if (!dryRun) await terminal.confirm("What nothing refers to any more will be freed.", { yes });
     const bar = terminal.progress("freed");
     const report = await store
-      .gc({ dryRun, scrub, signal, onProgress: ({ freedBytes }) => bar.show(freedBytes, undefined, "bytes") })
+      .gc({
+        dryRun,
+        scrub,
+        signal,
+        onProgress: ({ freedBytes }) => bar.show(freedBytes, undefined, "bytes"),
+      })
       .finally(() => bar.end());
     const { freedBytes, saves, blobs, returnedBytes, left } = report;
     return {

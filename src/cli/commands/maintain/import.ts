@@ -15,7 +15,9 @@ import { counted, inline, size } from "../../terminal/text.js";
 const FOREIGN: readonly MigrationKind[] = ["ares", "ccswarm", "smooth", "aethershell"];
 const importOptions = {
   "dry-run": flag("read and check everything, say what would be imported, and change nothing"),
-  moved: flag("holdfast: nobody goes on with these sessions where they come from, so they are not in doubt here"),
+  moved: flag(
+    "holdfast: nobody goes on with these sessions where they come from, so they are not in doubt here",
+  ),
 } as const;
 
 export const importCommand = command({
@@ -59,10 +61,15 @@ async function importRows(
   // Also while it waits for what comes next.
   const rows = addAbortSignal(signal, path === "-" ? process.stdin : await readable(path));
   // A dry run makes no store where there is none.
-  const store = dryRun && isMissing(named) ? await (await import("../../../index.js")).open("memory:") : await hold({ make: true });
+  const store =
+    dryRun && isMissing(named)
+      ? await (await import("../../../index.js")).open("memory:")
+      : await hold({ make: true });
   const bar = terminal.progress("imported");
   const onProgress = ({ sessions, of }: TransferProgress) => bar.show(sessions, of);
-  const report = await store.import(rows, { dryRun, moved, signal, onProgress }).finally(() => bar.end());
+  const report = await store
+    .import(rows, { dryRun, moved, signal, onProgress })
+    .finally(() => bar.end());
   return {
     json: { ...report, dryRun },
     lines: imported(report, dryRun),
@@ -79,15 +86,28 @@ async function readable(path: string): Promise<ReadStream> {
     await once(stream, "open");
     return stream;
   } catch (error) {
-    throw new HoldfastError("NOT_FOUND", `${quote(path)} cannot be read (${(error as NodeJS.ErrnoException).code}).`, {}, error);
+    throw new HoldfastError(
+      "NOT_FOUND",
+      `${quote(path)} cannot be read (${(error as NodeJS.ErrnoException).code}).`,
+      {},
+      error,
+    );
   }
 }
 
-function imported({ sessions, agents, saves, blobs, bytes }: ImportReport, dryRun: boolean): string[] {
+function imported(
+  { sessions, agents, saves, blobs, bytes }: ImportReport,
+  dryRun: boolean,
+): string[] {
   const fresh = sessions.filter(({ outcome }) => outcome === "imported").length;
   const known = sessions.length - fresh;
   const records = agents.filter(({ outcome }) => outcome === "imported").length;
-  const of = [counted(saves, "save"), counted(blobs, "blob"), size(bytes), ...(records > 0 ? [counted(records, "agent")] : [])].join(", ");
+  const of = [
+    counted(saves, "save"),
+    counted(blobs, "blob"),
+    size(bytes),
+    ...(records > 0 ? [counted(records, "agent")] : []),
+  ].join(", ");
   return [
     `${dryRun ? "Would import" : "Imported"} ${counted(fresh, "session")} (${of})${known > 0 ? `; ${known} ${known === 1 ? "was" : "were"} here already` : ""}.`,
   ];
@@ -100,7 +120,11 @@ const troubles = ({ conflicts, leftOut }: ImportReport): string[] => [
 
 function nextOf(
   { sessions: [first] }: ImportReport,
-  { dryRun, moved, path }: { readonly dryRun: boolean; readonly moved: boolean; readonly path: string },
+  {
+    dryRun,
+    moved,
+    path,
+  }: { readonly dryRun: boolean; readonly moved: boolean; readonly path: string },
 ) {
   if (dryRun && path !== "-") return [propose("import", ["holdfast", path], { moved })];
   return [first === undefined || dryRun ? propose("ls") : propose("log", [first.id])];
@@ -108,7 +132,11 @@ function nextOf(
 
 // ---- other systems
 
-async function migrateFiles(kind: MigrationKind, path: string, { options, terminal, signal }: Importing): Promise<Answer> {
+async function migrateFiles(
+  kind: MigrationKind,
+  path: string,
+  { options, terminal, signal }: Importing,
+): Promise<Answer> {
   const dryRun = options["dry-run"];
   const { migrate } = await import("../../../migrate/index.js");
   const bar = terminal.progress("read");
@@ -124,16 +152,29 @@ async function migrateFiles(kind: MigrationKind, path: string, { options, termin
     lines: migrated(report, terminal),
     notes: [
       ...report.skipped.map(({ path: file, why }) => `Skipped ${inline(file)}: ${inline(why)}`),
-      ...report.notes.map(({ path: file, what }) => `${file === undefined ? "" : `${inline(file)}: `}${inline(what)}`),
+      ...report.notes.map(
+        ({ path: file, what }) => `${file === undefined ? "" : `${inline(file)}: `}${inline(what)}`,
+      ),
     ],
-    next: [dryRun ? propose("import", [kind, path]) : first === undefined ? propose("ls") : propose("log", [first.id], { graph: true })],
-    exit: [...report.sessions, ...report.agents, ...report.snapshots].some(({ outcome }) => outcome === "conflict") ? 4 : 0,
+    next: [
+      dryRun
+        ? propose("import", [kind, path])
+        : first === undefined
+          ? propose("ls")
+          : propose("log", [first.id], { graph: true }),
+    ],
+    exit: [...report.sessions, ...report.agents, ...report.snapshots].some(
+      ({ outcome }) => outcome === "conflict",
+    )
+      ? 4
+      : 0,
     pages: true,
   };
 }
 
 const SHOWN = 50;
-const isTrouble = ({ outcome }: { readonly outcome: string }): boolean => outcome === "conflict" || outcome === "refused";
+const isTrouble = ({ outcome }: { readonly outcome: string }): boolean =>
+  outcome === "conflict" || outcome === "refused";
 
 function migrated(report: MigrationReport, terminal: Terminal): string[] {
   const { sessions, agents, snapshots, files, skipped, sourceBytes, storedBytes, dryRun } = report;
@@ -167,7 +208,10 @@ function migrated(report: MigrationReport, terminal: Terminal): string[] {
     ...(snapshots.length > 0 ? [counted(made(snapshots), "snapshot")] : []),
   ];
   const known = all.filter(({ outcome }) => outcome === "known").length;
-  const smaller = storedBytes > 0 && sourceBytes > storedBytes ? `, ${(sourceBytes / storedBytes).toFixed(1)} times smaller` : "";
+  const smaller =
+    storedBytes > 0 && sourceBytes > storedBytes
+      ? `, ${(sourceBytes / storedBytes).toFixed(1)} times smaller`
+      : "";
   return [
     ...(rows.length === 0 ? [] : table(columns, rows, terminal)),
     ...(all.length > shown.length ? [`… and ${all.length - shown.length} more`] : []),

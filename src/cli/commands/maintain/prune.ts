@@ -1,7 +1,15 @@
 import { HoldfastError } from "../../../core/values/errors.js";
 import type { CheckpointKind, Holdfast, RetentionReport, RetentionRules } from "../../../index.js";
 import { KINDS } from "../../framework/choices.js";
-import { type Answer, command, flag, number, type Run, text, type Values } from "../../framework/command.js";
+import {
+  type Answer,
+  command,
+  flag,
+  number,
+  type Run,
+  text,
+  type Values,
+} from "../../framework/command.js";
 import { requireSessionToChange, short } from "../../framework/ids.js";
 import { usage } from "../../framework/parse.js";
 import { propose } from "../../framework/proposal.js";
@@ -19,7 +27,9 @@ const policyOptions = {
 const pruneOptions = {
   ...policyOptions,
   all: flag("every session: by these rules, or, without any, by the policies that were set"),
-  snapshots: text("AGENT", "the snapshots of this agent, instead of checkpoints", { completes: "agent" }),
+  snapshots: text("AGENT", "the snapshots of this agent, instead of checkpoints", {
+    completes: "agent",
+  }),
   "all-lines": flag("also on lines that were left by rewinding"),
   "dry-run": flag("only say what would go"),
   yes: flag("do not ask", "y"),
@@ -33,7 +43,14 @@ export const prune = command({
     "The newest always stays, and so do those at which forks begin. Those with a label stay, unless --keep is all that is said.",
     "--all without rules also prunes snapshots, where a policy has rules for them. A name is the label of a snapshot, unless it is a recovery.",
   ].join("\n"),
-  words: [{ name: "SESSION", says: "its id, or the beginning of it; or --all, or --snapshots", completes: "session", optional: true }],
+  words: [
+    {
+      name: "SESSION",
+      says: "its id, or the beginning of it; or --all, or --snapshots",
+      completes: "session",
+      optional: true,
+    },
+  ],
   options: pruneOptions,
   examples: [
     ["holdfast prune order-42 --keep 3 --dry-run", ""],
@@ -46,13 +63,16 @@ export const prune = command({
       options,
       hold,
     } = run;
-    const named = [word !== undefined, options.all, options.snapshots !== undefined].filter(Boolean).length;
+    const named = [word !== undefined, options.all, options.snapshots !== undefined].filter(
+      Boolean,
+    ).length;
     if (named !== 1) throw usage("prune needs a SESSION, or --all, or --snapshots AGENT");
     if (options.snapshots !== undefined && options["all-lines"])
       throw usage("--all-lines is about checkpoints: leave it out with --snapshots");
     const policy = policyOf(options);
     const store = await hold();
-    if (options.snapshots !== undefined) return pruneSnapshots(store, options.snapshots, policy, run);
+    if (options.snapshots !== undefined)
+      return pruneSnapshots(store, options.snapshots, policy, run);
     return word === undefined ? pruneAll(store, policy, run) : pruneOne(store, word, policy, run);
   },
 });
@@ -62,7 +82,12 @@ const NEEDS_RULE = "prune needs a rule: --keep, --hourly, --daily, --weekly or -
 
 type Pruning = Run<typeof pruneOptions>;
 
-async function pruneOne(store: Holdfast, word: string, policy: RetentionRules, { options, terminal, signal }: Pruning): Promise<Answer> {
+async function pruneOne(
+  store: Holdfast,
+  word: string,
+  policy: RetentionRules,
+  { options, terminal, signal }: Pruning,
+): Promise<Answer> {
   const { id } = await requireSessionToChange(store, word, terminal.isAttended && !options.yes);
   if (Object.keys(policy).length === 0 && !(await hasPolicy(store, id))) throw usage(NEEDS_RULE);
   const lines = options["all-lines"] ? "all" : "current";
@@ -92,7 +117,8 @@ async function pruneSnapshots(
   rules: RetentionRules,
   { options, terminal, signal }: Pruning,
 ): Promise<Answer> {
-  if (Object.keys(rules).length === 0 && (await snapshotRules(store, agent)) === undefined) throw usage(NEEDS_RULE);
+  if (Object.keys(rules).length === 0 && (await snapshotRules(store, agent)) === undefined)
+    throw usage(NEEDS_RULE);
   const would = await store.agents.pruneSnapshots(agent, { ...rules, dryRun: true, signal });
   const what = `${counted(would.removed, "snapshot")} of ${inline(agent)}`;
   if (options["dry-run"] || would.removed === 0)
@@ -118,7 +144,11 @@ interface WouldGo {
   readonly ids?: readonly string[];
 }
 
-function wouldGo(what: string, { removed, ids = [] }: WouldGo, show: (id: string) => string): string[] {
+function wouldGo(
+  what: string,
+  { removed, ids = [] }: WouldGo,
+  show: (id: string) => string,
+): string[] {
   return [
     removed === 0 ? "Nothing is to go." : `${what} would go.`,
     ...ids.slice(0, SHOWN).map((gone) => `  ${show(gone)}`),
@@ -126,26 +156,45 @@ function wouldGo(what: string, { removed, ids = [] }: WouldGo, show: (id: string
   ];
 }
 
-async function pruneAll(store: Holdfast, policy: RetentionRules, { options, terminal, signal }: Pruning): Promise<Answer> {
+async function pruneAll(
+  store: Holdfast,
+  policy: RetentionRules,
+  { options, terminal, signal }: Pruning,
+): Promise<Answer> {
   const dryRun = options["dry-run"];
   const lines = options["all-lines"] ? "all" : "current";
-  if (!dryRun) await terminal.confirm("Checkpoints of every session will be removed where no rule keeps them.", { yes: options.yes });
+  if (!dryRun)
+    await terminal.confirm(
+      "Checkpoints of every session will be removed where no rule keeps them.",
+      { yes: options.yes },
+    );
   const bar = terminal.progress("pruning, sessions");
   const tell = (sessions: number) => bar.show(sessions);
   try {
     const report =
       Object.keys(policy).length === 0
-        ? await store.retention.apply({ dryRun, lines, signal, onProgress: ({ sessions }) => tell(sessions) })
+        ? await store.retention.apply({
+            dryRun,
+            lines,
+            signal,
+            onProgress: ({ sessions }) => tell(sessions),
+          })
         : await byRules(store, policy, { dryRun, lines, signal }, tell);
     bar.end();
     const { sessions, removed, removedSnapshots, failed, failedSnapshots } = report;
-    const besides = removedSnapshots > 0 ? `, and ${counted(removedSnapshots, "snapshot")} of agents` : "";
+    const besides =
+      removedSnapshots > 0 ? `, and ${counted(removedSnapshots, "snapshot")} of agents` : "";
     return {
       json: { ...report, dryRun },
-      lines: [`${dryRun ? "Would remove" : "Removed"} ${counted(removed, "checkpoint")} of ${counted(sessions, "session")}${besides}.`],
+      lines: [
+        `${dryRun ? "Would remove" : "Removed"} ${counted(removed, "checkpoint")} of ${counted(sessions, "session")}${besides}.`,
+      ],
       notes: [
         ...failed.map(({ sessionId, message }) => `${inline(sessionId)}: ${inline(message)}`),
-        ...failedSnapshots.map(({ agent, message }) => `Snapshots${agent === undefined ? "" : ` of ${inline(agent)}`}: ${inline(message)}`),
+        ...failedSnapshots.map(
+          ({ agent, message }) =>
+            `Snapshots${agent === undefined ? "" : ` of ${inline(agent)}`}: ${inline(message)}`,
+        ),
       ],
       next: [dryRun ? again(options, []) : propose("gc", [], { "dry-run": true })],
       exit: failed.length + failedSnapshots.length > 0 ? 1 : 0,
@@ -168,26 +217,34 @@ async function byRules(
   let removed = 0;
   const failed: { sessionId: string; code: string; message: string }[] = [];
   for (let cursor: string | undefined; ; ) {
-    const page = await store.sessions.list({ limit: 1_000, ...(cursor !== undefined && { cursor }) });
+    const page = await store.sessions.list({
+      limit: 1_000,
+      ...(cursor !== undefined && { cursor }),
+    });
     for (const { id } of page.items) {
       try {
         removed += (await store.checkpoints.prune(id, { ...policy, ...o })).removed;
       } catch (error) {
         if (!(error instanceof HoldfastError)) throw error;
         // Deleted meanwhile.
-        if (error.code !== "NOT_FOUND") failed.push({ sessionId: id, code: error.code, message: error.message });
+        if (error.code !== "NOT_FOUND")
+          failed.push({ sessionId: id, code: error.code, message: error.message });
       }
       sessions += 1;
       tell(sessions);
     }
-    if (page.next === undefined) return { sessions, removed, removedSnapshots: 0, failed, failedSnapshots: NONE_FAILED };
+    if (page.next === undefined)
+      return { sessions, removed, removedSnapshots: 0, failed, failedSnapshots: NONE_FAILED };
     cursor = page.next;
   }
 }
 
 async function hasPolicy(store: Holdfast, id: string): Promise<boolean> {
   const agent = (await store.sessions.get(id))?.agent;
-  return (agent !== undefined && (await store.retention.get({ agent })) !== undefined) || (await store.retention.get()) !== undefined;
+  return (
+    (agent !== undefined && (await store.retention.get({ agent })) !== undefined) ||
+    (await store.retention.get()) !== undefined
+  );
 }
 
 function policyOf(o: Values<typeof policyOptions>): RetentionRules {
@@ -201,7 +258,13 @@ function policyOf(o: Values<typeof policyOptions>): RetentionRules {
   };
 }
 
-const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+const UNITS: Readonly<Record<string, number>> = {
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+};
 
 function ageOf(given: string): number {
   const found = /^(\d{1,9})([smhdw])$/.exec(given);
@@ -211,8 +274,28 @@ function ageOf(given: string): number {
 
 /** The same, for real. */
 function again(
-  { keep, hourly, daily, weekly, "older-than": olderThan, kind, all, snapshots, "all-lines": allLines }: Values<typeof pruneOptions>,
+  {
+    keep,
+    hourly,
+    daily,
+    weekly,
+    "older-than": olderThan,
+    kind,
+    all,
+    snapshots,
+    "all-lines": allLines,
+  }: Values<typeof pruneOptions>,
   words: readonly string[],
 ) {
-  return propose("prune", words, { keep, hourly, daily, weekly, "older-than": olderThan, kind, all, snapshots, "all-lines": allLines });
+  return propose("prune", words, {
+    keep,
+    hourly,
+    daily,
+    weekly,
+    "older-than": olderThan,
+    kind,
+    all,
+    snapshots,
+    "all-lines": allLines,
+  });
 }

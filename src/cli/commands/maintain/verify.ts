@@ -14,7 +14,10 @@ export const verify = command({
     const id = word === undefined ? undefined : (await requireSession(store, word)).id;
     const bar = terminal.progress("verified saves:");
     const verdict = await store
-      .verify({ onProgress: (checked) => bar.show(checked), ...(id !== undefined && { sessionId: id }) })
+      .verify({
+        onProgress: (checked) => bar.show(checked),
+        ...(id !== undefined && { sessionId: id }),
+      })
       .finally(() => bar.end());
     const { ok, checked, findings } = verdict;
     const { paint } = terminal;
@@ -33,7 +36,10 @@ export const verify = command({
           ],
       next: ok
         ? [propose("doctor")]
-        : [propose("help", ["restore-backup"]), propose("export", [], { all: true, output: "sound.jsonl" }, "what can be read")],
+        : [
+            propose("help", ["restore-backup"]),
+            propose("export", [], { all: true, output: "sound.jsonl" }, "what can be read"),
+          ],
       exit: ok ? 0 : 5,
       pages: true,
     };

@@ -22,24 +22,37 @@ export interface McpOptions {
   readonly version: string;
 }
 
-/** What there is to tell goes to stderr. Stored texts and what clients send may stand in it: nothing of that is sent to a terminal. */
+/**
+ * What there is to tell goes to stderr. Stored texts and what clients send may stand in it: nothing
+ * of that is sent to a terminal.
+ */
 const say = (text: string) => process.stderr.write(`holdfast mcp: ${block(text).join("\n")}\n`);
 
 export async function mcp(o: McpOptions): Promise<void> {
   const port = o.http === undefined ? undefined : portOf(o.http);
   if (o.tokens !== undefined && port === undefined) throw usage("--tokens", "it goes with --http");
-  if (o.tokens !== undefined && o.tenant !== undefined) throw usage("--tenant", "the file with the tokens says which tenant each opens");
+  if (o.tokens !== undefined && o.tenant !== undefined)
+    throw usage("--tenant", "the file with the tokens says which tenant each opens");
   // Whoever is only to look does not make a store by mistyping its name.
   if (o.readOnly) refuseMissing(o.store);
   if (isReadOnly(o.store)) endCleanly();
-  const tools: ToolsOptions = { readOnly: o.readOnly, ...(o.agent !== undefined && { agent: o.agent }) };
-  const failed = (error: unknown) => say(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  const tools: ToolsOptions = {
+    readOnly: o.readOnly,
+    ...(o.agent !== undefined && { agent: o.agent }),
+  };
+  const failed = (error: unknown) =>
+    say(error instanceof Error ? (error.stack ?? error.message) : String(error));
   const stop = new Stopping().signal;
   if (port === undefined) await overStdio(o, tools, failed, stop);
   else await overHttp(o, port, tools, failed, stop);
 }
 
-async function overStdio(o: McpOptions, tools: ToolsOptions, failed: (error: unknown) => void, stop: AbortSignal): Promise<void> {
+async function overStdio(
+  o: McpOptions,
+  tools: ToolsOptions,
+  failed: (error: unknown) => void,
+  stop: AbortSignal,
+): Promise<void> {
   const { stdin: input, stdout: output } = process;
   // Only messages go to stdout, whatever else somebody prints: a client would take it for one.
   const write = output.write.bind(output) as (text: string) => boolean;
@@ -53,8 +66,16 @@ async function overStdio(o: McpOptions, tools: ToolsOptions, failed: (error: unk
   {
     await using hold = await opened(o, o.tenant);
     const { serveOverStdio } = await loading;
-    if (input.isTTY) say("waits for a client on stdin. It is started by one: docs/mcp.md says how.");
-    await serveOverStdio({ hold, version: o.version, tools, failed, streams: { input, output, write }, signal: stop });
+    if (input.isTTY)
+      say("waits for a client on stdin. It is started by one: docs/mcp.md says how.");
+    await serveOverStdio({
+      hold,
+      version: o.version,
+      tools,
+      failed,
+      streams: { input, output, write },
+      signal: stop,
+    });
   }
   await heard(output);
   process.exit(0);
@@ -63,7 +84,11 @@ async function overStdio(o: McpOptions, tools: ToolsOptions, failed: (error: unk
 /** A client that listens slowly is waited for; one that has heard nothing for a second is not. */
 async function heard(output: NodeJS.WriteStream): Promise<void> {
   let left = output.writableLength;
-  for (let since = performance.now(); left > 0 && performance.now() - since < HEARD_MS; await sleep(20)) {
+  for (
+    let since = performance.now();
+    left > 0 && performance.now() - since < HEARD_MS;
+    await sleep(20)
+  ) {
     if (output.writableLength < left) since = performance.now();
     left = output.writableLength;
   }
@@ -82,7 +107,10 @@ async function overHttp(
   ]);
   const given = process.env["HOLDFAST_TOKEN"] || undefined;
   const token = given ?? randomBytes(24).toString("base64url");
-  const tokens = o.tokens === undefined ? new Tokens().add(token, o.tenant, "HOLDFAST_TOKEN") : tokensIn(secret(o.tokens), o.tokens);
+  const tokens =
+    o.tokens === undefined
+      ? new Tokens().add(token, o.tenant, "HOLDFAST_TOKEN")
+      : tokensIn(secret(o.tokens), o.tokens);
   const holds = new Map<string | undefined, Promise<Holdfast>>();
   const holdOf = (tenant: string | undefined): Promise<Holdfast> => {
     const known = holds.get(tenant);
@@ -95,10 +123,13 @@ async function overHttp(
   };
   // A store that cannot be opened is told of now, and not to the first client.
   (await holdOf(tokens.tenants[0])).tools(tools);
-  if (o.tokens !== undefined && given !== undefined) say("HOLDFAST_TOKEN is not used: --tokens names those that are.");
+  if (o.tokens !== undefined && given !== undefined)
+    say("HOLDFAST_TOKEN is not used: --tokens names those that are.");
   const server = await serveOverHttp({ port, tokens, holdOf, version: o.version, tools, failed });
   const isOwn = o.tokens === undefined && given === undefined;
-  const made = isOwn ? `\n  Authorization: Bearer ${token}\n  (made for this run; HOLDFAST_TOKEN sets one that stays)` : "";
+  const made = isOwn
+    ? `\n  Authorization: Bearer ${token}\n  (made for this run; HOLDFAST_TOKEN sets one that stays)`
+    : "";
   say(`listening on ${server.url}${made}`);
   await new Promise<void>((resolve) => {
     stop.addEventListener("abort", () => resolve(), { once: true });
@@ -116,7 +147,8 @@ async function loaded<T>(load: () => Promise<T>): Promise<T> {
     return await load();
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
-    if (code !== "ERR_MODULE_NOT_FOUND" || !message.includes("@modelcontextprotocol/server")) throw cause;
+    if (code !== "ERR_MODULE_NOT_FOUND" || !message.includes("@modelcontextprotocol/server"))
+      throw cause;
     throw missingPackage("MCP", "@modelcontextprotocol/server", cause);
   }
 }
@@ -127,14 +159,21 @@ function secret(path: string): string {
       say(`${quote(path)} can be read by others than its owner. Make it yours alone: chmod 600`);
     return readFileSync(path, "utf8");
   } catch (cause) {
-    throw new HoldfastError("NOT_FOUND", `${quote(path)} cannot be read (${(cause as NodeJS.ErrnoException).code}).`, {}, cause);
+    throw new HoldfastError(
+      "NOT_FOUND",
+      `${quote(path)} cannot be read (${(cause as NodeJS.ErrnoException).code}).`,
+      {},
+      cause,
+    );
   }
 }
 
 function portOf(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(port <= 65_535)) throw usage("--http", "it takes a port, from 0 to 65535; 0 takes one that is free");
+  if (!(port <= 65_535))
+    throw usage("--http", "it takes a port, from 0 to 65535; 0 takes one that is free");
   return port;
 }
 
-const usage = (path: string, why: string) => new HoldfastError("INVALID_OPTION", `${path}: ${why}.`, { path });
+const usage = (path: string, why: string) =>
+  new HoldfastError("INVALID_OPTION", `${path}: ${why}.`, { path });

@@ -8,8 +8,26 @@ import { type Placement, placement } from "../../../core/retention/strategy.js";
 import { checkName } from "../../../core/values/ids.js";
 import type { Json } from "../../../core/values/json.js";
 import { type CallOptions, callOptions, type Retry, retryOf } from "../../../engine/calls/spec.js";
-import { callback, entriesIn, flag, invalid, oneOf, options, wholeNumber } from "../../../engine/util/options.js";
-import type { Agent, AgentDef, Check, InputSchema, Limits, StateShape, Tool, ToolContext, Types } from "./definition.js";
+import {
+  callback,
+  entriesIn,
+  flag,
+  invalid,
+  oneOf,
+  options,
+  wholeNumber,
+} from "../../../engine/util/options.js";
+import type {
+  Agent,
+  AgentDef,
+  Check,
+  InputSchema,
+  Limits,
+  StateShape,
+  Tool,
+  ToolContext,
+  Types,
+} from "./definition.js";
 import { type Schema, schemaOf, standardOf } from "./schema.js";
 
 export interface ToolDefinition {
@@ -56,8 +74,18 @@ const TOOL_FIELDS = [
   "checkpoint",
 ] as const;
 
-/** What other loops want of a tool, and ours does not look at: one that is made for several is taken as it is. */
-const OF_OTHERS = ["title", "annotations", "inputSchema", "outputSchema", "execute", "needsApproval"] as const;
+/**
+ * What other loops want of a tool, and ours does not look at: one that is made for several is taken
+ * as it is.
+ */
+const OF_OTHERS = [
+  "title",
+  "annotations",
+  "inputSchema",
+  "outputSchema",
+  "execute",
+  "needsApproval",
+] as const;
 
 const AGENT_FIELDS = [
   "name",
@@ -93,9 +121,12 @@ class DefinedAgent implements Omit<Agent, Types> {
 }
 
 /** Defines an agent, without a store. */
-export function agent<C = undefined, S = Record<string, Json>, O = string, T extends Record<string, any> = {}>(
-  definition: AgentDef<{ [K in keyof T]: Tool<T[K], any, C, S> }, C, S, O>,
-): Agent<C, S, O> {
+export function agent<
+  C = undefined,
+  S = Record<string, Json>,
+  O = string,
+  T extends Record<string, any> = {},
+>(definition: AgentDef<{ [K in keyof T]: Tool<T[K], any, C, S> }, C, S, O>): Agent<C, S, O> {
   return new DefinedAgent(define(definition)) as Omit<Agent, Types> as Agent<C, S, O>;
 }
 
@@ -105,7 +136,8 @@ export function definedOf(given: unknown): DefinedAgent {
   return found ?? new DefinedAgent(define(given));
 }
 
-export const definitionOf = (given: unknown): Definition => DefinedAgent.definitionOf(definedOf(given));
+export const definitionOf = (given: unknown): Definition =>
+  DefinedAgent.definitionOf(definedOf(given));
 
 /** The agent that was bound to a store, if that is given. */
 function boundIn(given: unknown): unknown {
@@ -117,10 +149,12 @@ function boundIn(given: unknown): unknown {
 }
 
 function define(given: unknown): Definition {
-  if (given === undefined) throw invalid("agent", "give an object with at least a name and a model, not undefined");
+  if (given === undefined)
+    throw invalid("agent", "give an object with at least a name and a model, not undefined");
   const o = options(given as AgentDef<unknown, unknown, unknown, unknown>, "agent", AGENT_FIELDS);
   const name = checkName(o.name, "agent name");
-  if (callback(o.model, "agent.model") === undefined) throw invalid("agent.model", "an agent needs a model");
+  if (callback(o.model, "agent.model") === undefined)
+    throw invalid("agent.model", "an agent needs a model");
   const tools = toolsOf(o.tools);
   const { system } = o;
   if (system !== undefined && typeof system !== "string" && typeof system !== "function")
@@ -143,26 +177,43 @@ function define(given: unknown): Definition {
   };
 }
 
-const DEFAULTS: Bounds = { steps: 100, repeats: 10, tokens: Number.MAX_SAFE_INTEGER, wallMs: Number.MAX_SAFE_INTEGER };
+const DEFAULTS: Bounds = {
+  steps: 100,
+  repeats: 10,
+  tokens: Number.MAX_SAFE_INTEGER,
+  wallMs: Number.MAX_SAFE_INTEGER,
+};
 
 /** Limits, each at least 1; what is not given stays as it was. */
 export function boundsOf(given: Limits | undefined, standard: Bounds): Bounds {
   const o = options(given, "limits", ["steps", "repeats", "tokens", "wallMs"]);
   const of = (name: keyof Bounds, least = 1) =>
-    o[name] === undefined ? standard[name] : wholeNumber(o[name], `limits.${name}`, least, Number.MAX_SAFE_INTEGER);
-  return { steps: of("steps"), repeats: of("repeats", 2), tokens: of("tokens"), wallMs: of("wallMs") };
+    o[name] === undefined
+      ? standard[name]
+      : wholeNumber(o[name], `limits.${name}`, least, Number.MAX_SAFE_INTEGER);
+  return {
+    steps: of("steps"),
+    repeats: of("repeats", 2),
+    tokens: of("tokens"),
+    wallMs: of("wallMs"),
+  };
 }
 
-function toolsOf(given: unknown): { readonly tool: ToolDefinition; readonly description: ToolDescription }[] {
+function toolsOf(
+  given: unknown,
+): { readonly tool: ToolDefinition; readonly description: ToolDescription }[] {
   if (given === undefined) return [];
-  return entriesIn(given, "agent.tools", "an object with tools by their names").map(([name, tool]) =>
-    toolOf(checkName(name, "tool name"), tool),
+  return entriesIn(given, "agent.tools", "an object with tools by their names").map(
+    ([name, tool]) => toolOf(checkName(name, "tool name"), tool),
   );
 }
 
 /** Infers the arguments of a tool that is defined on its own, and checks it. */
-export function tool<A, R, C = unknown, S = any>(definition: Tool<A, R, C, S> & { readonly input: InputSchema<A> }): Tool<A, R, C, S> {
-  if (definition === undefined) throw invalid("tool", "give an object with at least input, mode and run, not undefined");
+export function tool<A, R, C = unknown, S = any>(
+  definition: Tool<A, R, C, S> & { readonly input: InputSchema<A> },
+): Tool<A, R, C, S> {
+  if (definition === undefined)
+    throw invalid("tool", "give an object with at least input, mode and run, not undefined");
   toolOf("tool", definition, "tool");
   return definition;
 }
@@ -172,11 +223,13 @@ function toolOf(
   given: unknown,
   path = `agent.tools.${name}`,
 ): { readonly tool: ToolDefinition; readonly description: ToolDescription } {
-  const o = options(given as Record<(typeof TOOL_FIELDS)[number] | (typeof OF_OTHERS)[number], unknown>, path, [
-    ...TOOL_FIELDS,
-    ...OF_OTHERS,
-  ]);
-  if (callback(o.run, `${path}.run`) === undefined) throw invalid(`${path}.run`, "a tool needs something to run");
+  const o = options(
+    given as Record<(typeof TOOL_FIELDS)[number] | (typeof OF_OTHERS)[number], unknown>,
+    path,
+    [...TOOL_FIELDS, ...OF_OTHERS],
+  );
+  if (callback(o.run, `${path}.run`) === undefined)
+    throw invalid(`${path}.run`, "a tool needs something to run");
   const checked = callOptions(o, path);
   if (checked.mode === "repeatable" && (o.key !== undefined || o.check !== undefined))
     throw invalid(path, "a repeatable call is run again: it has neither key nor check");
@@ -194,19 +247,20 @@ function toolOf(
     isMarkedBefore: oneOf(o.checkpoint, `${path}.checkpoint`, ["before"]) !== undefined,
     run: o.run as ToolDefinition["run"],
   };
-  const description = o.description === undefined ? "" : checkText(o.description, `${path}.description`, 100_000);
+  const description =
+    o.description === undefined ? "" : checkText(o.description, `${path}.description`, 100_000);
   return { tool, description: Object.freeze({ name, description, inputSchema: schema.json }) };
 }
 
 function stateOf(given: unknown): StateShape<unknown> | undefined {
   if (given === undefined) return undefined;
-  const { schema, version, initial, upgrade } = options(given as StateShape<unknown>, "agent.state", [
-    "schema",
-    "version",
-    "initial",
-    "upgrade",
-  ]);
-  if (version !== undefined) wholeNumber(version, "agent.state.version", 1, Number.MAX_SAFE_INTEGER);
+  const { schema, version, initial, upgrade } = options(
+    given as StateShape<unknown>,
+    "agent.state",
+    ["schema", "version", "initial", "upgrade"],
+  );
+  if (version !== undefined)
+    wholeNumber(version, "agent.state.version", 1, Number.MAX_SAFE_INTEGER);
   callback(upgrade, "agent.state.upgrade");
   return {
     schema: standardOf(schema, "agent.state.schema"),

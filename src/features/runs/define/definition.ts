@@ -1,6 +1,15 @@
-/** What an agent is, as its author says it; the types by which arguments, context, state and output are inferred. */
+/**
+ * What an agent is, as its author says it; the types by which arguments, context, state and output
+ * are inferred.
+ */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
-import type { Message, MessageInput, Part, ToolCallPart, ToolResultPart } from "../../../core/messages/message.js";
+import type {
+  Message,
+  MessageInput,
+  Part,
+  ToolCallPart,
+  ToolResultPart,
+} from "../../../core/messages/message.js";
 import type { ModelReply, ModelRequest } from "../../../core/messages/model.js";
 import type { Strategy } from "../../../core/retention/strategy.js";
 import type { Json, JsonObject, Storable } from "../../../core/values/json.js";
@@ -8,14 +17,19 @@ import type { CheckRequest, Retry, Settled } from "../../../engine/calls/spec.js
 import type { RunResult } from "./result.js";
 
 /**
- * zod, valibot, arktype and others that can tell their JSON Schema; a plain JSON Schema; or one with a `parse` of your own, by which
- * arguments are inferred. It may be async, and the model is told what it throws.
+ * zod, valibot, arktype and others that can tell their JSON Schema; a plain JSON Schema; or one
+ * with a `parse` of your own, by which arguments are inferred. It may be async, and the model is
+ * told what it throws.
  */
 export type InputSchema<T> =
   | (StandardSchemaV1<never, T> & StandardJSONSchemaV1<never, T>)
   | (StandardSchemaV1<any, T> & StandardJSONSchemaV1<any, T>)
   | { readonly jsonSchema: JsonObject; readonly parse?: (value: Json) => T | PromiseLike<T> }
-  | { readonly type: "object"; readonly properties?: JsonObject; readonly [keyword: string]: Json | undefined };
+  | {
+      readonly type: "object";
+      readonly properties?: JsonObject;
+      readonly [keyword: string]: Json | undefined;
+    };
 
 export interface SessionView<S> {
   readonly id: string;
@@ -35,19 +49,31 @@ export interface ToolContext<C = any, S = any> {
   readonly context: C;
   readonly session: SessionView<S>;
   /** Sets a key of the session's state, together with the outcome of this call. */
-  set<K extends keyof S & string>(this: void, key: K, value: S[K] extends Json ? S[K] : S[K] & Storable<S[K]>): void;
+  set<K extends keyof S & string>(
+    this: void,
+    key: K,
+    value: S[K] extends Json ? S[K] : S[K] & Storable<S[K]>,
+  ): void;
   /** Shows something to whoever follows the run's stream. Not kept. */
   emit(this: void, data: Json): void;
   /**
-   * Runs another agent in a session of its own, which is found again after a crash. While that waits for somebody, so does this call, and
-   * the tool is then run again from its beginning: not in a tool that may run only once.
+   * Runs another agent in a session of its own, which is found again after a crash. While that
+   * waits for somebody, so does this call, and the tool is then run again from its beginning: not
+   * in a tool that may run only once.
    *
-   * `as` names the child: the same name in the same call is the same session. Children without a name are counted, apart from those.
+   * `as` names the child: the same name in the same call is the same session. Children without a
+   * name are counted, apart from those.
    */
-  run<O>(this: void, agent: Agent<any, any, O>, input: Input, o?: { readonly as?: string }): Promise<RunResult<O>>;
+  run<O>(
+    this: void,
+    agent: Agent<any, any, O>,
+    input: Input,
+    o?: { readonly as?: string },
+  ): Promise<RunResult<O>>;
   /**
-   * Waits for `hold.signal(sessionId, name, value)`, however long that takes: the session is left as waiting, and the tool is run again from
-   * its beginning when the signal has come. undefined once the time is up. Not in a tool that may run only once.
+   * Waits for `hold.signal(sessionId, name, value)`, however long that takes: the session is left
+   * as waiting, and the tool is run again from its beginning when the signal has come. undefined
+   * once the time is up. Not in a tool that may run only once.
    */
   wait<T = Json>(
     this: void,
@@ -63,13 +89,18 @@ interface ToolCommon<A, R, C, S> {
   readonly input?: InputSchema<A>;
   readonly run: (args: Args<A>, context: ToolContext<C, S>) => R | Promise<R>;
   /** Whether a person must approve the call first. */
-  readonly approval?: boolean | ((args: Args<A>, context: ApprovalContext<C, S>) => boolean | Promise<boolean>);
+  readonly approval?:
+    | boolean
+    | ((args: Args<A>, context: ApprovalContext<C, S>) => boolean | Promise<boolean>);
   /** How long one attempt may take; 10 minutes by default. */
   readonly timeoutMs?: number;
   readonly retry?: Retry;
   /** What the model is told of a result; the result itself by default. */
   readonly toModel?: (result: R) => string | readonly Part[];
-  /** Places a checkpoint of kind pre-operation before a reply's calls are made, if this is one of them. */
+  /**
+   * Places a checkpoint of kind pre-operation before a reply's calls are made, if this is one of
+   * them.
+   */
   readonly checkpoint?: "before";
 }
 
@@ -85,13 +116,20 @@ export type Tool<A = any, R = any, C = any, S = any> = ToolCommon<A, R, C, S> &
     | { readonly mode: "repeatable"; readonly check?: never }
     | {
         readonly mode: "keyed";
-        /** A name for what the call does (`refund:42`): the same name is answered from the first call. */
+        /**
+         * A name for what the call does (`refund:42`): the same name is answered from the first
+         * call.
+         */
         readonly key?: (args: Args<A>) => string;
         /** For how long those who are called know a key again; a day by default. */
         readonly keyValidMs?: number;
         readonly check?: Check<A, R, C>;
       }
-    | { readonly mode: "once"; readonly key?: (args: Args<A>) => string; readonly check?: Check<A, R, C> }
+    | {
+        readonly mode: "once";
+        readonly key?: (args: Args<A>) => string;
+        readonly check?: Check<A, R, C>;
+      }
   );
 
 export interface Limits {
@@ -115,7 +153,12 @@ export interface StateShape<S> {
 export interface AgentDef<T, C, S, O> {
   readonly name: string;
   /** Where it is a function, it stands behind `context`: that is how its type is inferred. */
-  readonly system?: string | ((about: { readonly context: C; readonly session: SessionView<S> }) => string | Promise<string>);
+  readonly system?:
+    | string
+    | ((about: {
+        readonly context: C;
+        readonly session: SessionView<S>;
+      }) => string | Promise<string>);
   readonly model: (request: ModelRequest) => Promise<ModelReply>;
   readonly tools?: T;
   /** What its tools need, made once for each run of a session. */
@@ -125,7 +168,10 @@ export interface AgentDef<T, C, S, O> {
   readonly version?: string;
   readonly checkpoint?: Strategy;
   /** What the model sees of the transcript. */
-  readonly view?: (messages: readonly Message[], about: { readonly session: SessionView<S> }) => readonly Message[];
+  readonly view?: (
+    messages: readonly Message[],
+    about: { readonly session: SessionView<S> },
+  ) => readonly Message[];
   readonly limits?: Limits;
   readonly modelRetry?: Retry;
 }
@@ -140,7 +186,10 @@ export interface Agent<C = any, S = any, O = any> {
   readonly [types]: (context: C, state: S) => O;
 }
 
-/** What an input may consist of: calls are the model's to ask for, and their results come from tools. */
+/**
+ * What an input may consist of: calls are the model's to ask for, and their results come from
+ * tools.
+ */
 export type InputPart = Exclude<Part, ToolCallPart | ToolResultPart>;
 
 export interface InputMessage extends Omit<MessageInput, "role" | "content" | "reply"> {
@@ -148,7 +197,10 @@ export interface InputMessage extends Omit<MessageInput, "role" | "content" | "r
   readonly content: string | readonly InputPart[];
 }
 
-/** What the user says: a text, parts, or a message of the user. Other roles are refused, because a client may have made the message. */
+/**
+ * What the user says: a text, parts, or a message of the user. Other roles are refused, because a
+ * client may have made the message.
+ */
 export type Input = string | readonly InputPart[] | InputMessage;
 
 export interface RunOptions<C = any> {
@@ -165,7 +217,8 @@ export interface RunOptions<C = any> {
   readonly metadata?: JsonObject;
 }
 
-export interface SubmitOptions extends Omit<RunOptions<never>, "context" | "signal" | "ifBusy" | "limits"> {
+export interface SubmitOptions
+  extends Omit<RunOptions<never>, "context" | "signal" | "ifBusy" | "limits"> {
   /** Not before this time, in milliseconds since 1970. */
   readonly atMs?: number;
 }

@@ -15,5 +15,8 @@ export type RunResult<O = unknown> = {
   | { readonly status: "in-doubt"; readonly pending: readonly Pending[] }
   | { readonly status: "halted"; readonly reason: string }
   | { readonly status: "stopped"; readonly reason: "aborted" | "cancelled" | "superseded" }
-  | { readonly status: "failed"; readonly error: { readonly name: string; readonly message: string; readonly code?: string } }
+  | {
+      readonly status: "failed";
+      readonly error: { readonly name: string; readonly message: string; readonly code?: string };
+    }
 );

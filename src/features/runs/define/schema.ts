@@ -1,6 +1,11 @@
 /** Schemas: what a model is told of a tool's arguments, and whether those it sends fit. */
 import { setImmediate } from "node:timers/promises";
-import { type Schema as CfSchema, dereference, validate as fit, type OutputUnit } from "@cfworker/json-schema";
+import {
+  type Schema as CfSchema,
+  dereference,
+  validate as fit,
+  type OutputUnit,
+} from "@cfworker/json-schema";
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
 import { HoldfastError } from "../../../core/values/errors.js";
 import { encode, type Json, type JsonObject, jsonBytes } from "../../../core/values/json.js";
@@ -17,34 +22,49 @@ export interface Schema {
   parse(value: Json): Parsed | Promise<Parsed>;
 }
 
-/** How long it may take to read a JSON Schema, and to check a value of some size against it: its patterns may come from outside. */
+/**
+ * How long it may take to read a JSON Schema, and to check a value of some size against it: its
+ * patterns may come from outside.
+ */
 const READ_MS = 1_000;
 const CHECK_MS = 500;
 const CHECK_MS_PER_KIB = 1;
 const MAX_FLAW = 500;
 
-const ANYTHING: Schema = { json: Object.freeze({ type: "object", properties: {} }), parse: (value) => ({ value }) };
+const ANYTHING: Schema = {
+  json: Object.freeze({ type: "object", properties: {} }),
+  parse: (value) => ({ value }),
+};
 
 export function schemaOf(given: unknown, path: string): Schema {
   if (given === undefined) return ANYTHING;
   try {
     return readSchema(given, path);
   } catch (error) {
-    if (!(error instanceof HoldfastError)) throw invalid(path, `it cannot be used as a schema: ${words(error)}`, error);
-    throw error.code === "INVALID_OPTION" ? error : new HoldfastError("INVALID_OPTION", error.message, error.details, error);
+    if (!(error instanceof HoldfastError))
+      throw invalid(path, `it cannot be used as a schema: ${words(error)}`, error);
+    throw error.code === "INVALID_OPTION"
+      ? error
+      : new HoldfastError("INVALID_OPTION", error.message, error.details, error);
   }
 }
 
 function readSchema(given: unknown, path: string): Schema {
-  if ((typeof given !== "object" && typeof given !== "function") || given === null) throw invalid(path, "it must be a schema");
+  if ((typeof given !== "object" && typeof given !== "function") || given === null)
+    throw invalid(path, "it must be a schema");
   if (isStandard(given)) return standard(given, path);
-  const { jsonSchema, parse } = given as { readonly jsonSchema?: unknown; readonly parse?: unknown };
+  const { jsonSchema, parse } = given as {
+    readonly jsonSchema?: unknown;
+    readonly parse?: unknown;
+  };
   if (jsonSchema === undefined) return plain(given, undefined, path);
-  if (parse !== undefined && typeof parse !== "function") throw invalid(`${path}.parse`, "it must be a function");
+  if (parse !== undefined && typeof parse !== "function")
+    throw invalid(`${path}.parse`, "it must be a function");
   return plain(jsonSchema, parse as ((value: Json) => unknown) | undefined, `${path}.jsonSchema`);
 }
 
-const isStandard = (given: object): given is StandardSchemaV1 & Partial<StandardJSONSchemaV1> => "~standard" in given;
+const isStandard = (given: object): given is StandardSchemaV1 & Partial<StandardJSONSchemaV1> =>
+  "~standard" in given;
 
 /** The Standard Schema that is given. */
 export function standardOf(given: unknown, path: string): StandardSchemaV1 {
@@ -56,7 +76,9 @@ export function standardOf(given: unknown, path: string): StandardSchemaV1 {
 }
 
 function standard(schema: StandardSchemaV1 & Partial<StandardJSONSchemaV1>, path: string): Schema {
-  const { jsonSchema, vendor } = standardOf(schema, path)["~standard"] as Partial<StandardJSONSchemaV1.Props> & { readonly vendor: string };
+  const { jsonSchema, vendor } = standardOf(schema, path)[
+    "~standard"
+  ] as Partial<StandardJSONSchemaV1.Props> & { readonly vendor: string };
   if (jsonSchema === undefined) {
     throw invalid(
       path,
@@ -76,7 +98,10 @@ function standard(schema: StandardSchemaV1 & Partial<StandardJSONSchemaV1>, path
   return { json: objectOf(json, path), parse: (value) => validate(schema, value) };
 }
 
-/** Asks a Standard Schema. What its checks and transforms throw is a flaw, as what `parse` of a plain schema throws is. */
+/**
+ * Asks a Standard Schema. What its checks and transforms throw is a flaw, as what `parse` of a
+ * plain schema throws is.
+ */
 export function validate(schema: StandardSchemaV1, value: unknown): Parsed | Promise<Parsed> {
   const thrown = (error: unknown): Parsed => ({ flaw: words(error) });
   try {
@@ -94,14 +119,20 @@ function parsed(result: StandardSchemaV1.Result<unknown>): Parsed {
     flaw: result.issues
       .slice(0, 20)
       .map(({ message, path = [] }) => {
-        const where = path.map((part) => String(typeof part === "object" ? part.key : part)).join(".");
+        const where = path
+          .map((part) => String(typeof part === "object" ? part.key : part))
+          .join(".");
         return short(where === "" ? message : `${where}: ${message}`);
       })
       .join("; "),
   };
 }
 
-function plain(given: unknown, parse: ((value: Json) => unknown) | undefined, path: string): Schema {
+function plain(
+  given: unknown,
+  parse: ((value: Json) => unknown) | undefined,
+  path: string,
+): Schema {
   const json = objectOf(given, path);
   const flawIn = checker(json, path);
   return {
@@ -122,7 +153,8 @@ function plain(given: unknown, parse: ((value: Json) => unknown) | undefined, pa
 }
 
 const TOO_SLOW = "checking them took too long";
-const TOO_DEEP = "they are nested too deeply, or have too many flaws, for the schema to check them. Try smaller ones";
+const TOO_DEEP =
+  "they are nested too deeply, or have too many flaws, for the schema to check them. Try smaller ones";
 
 /** Reads a JSON Schema. Answers a function that says what is wrong with a value. */
 function checker(json: JsonObject, path: string): (value: Json) => string | undefined {
@@ -154,10 +186,12 @@ const flawOf = (errors: readonly OutputUnit[]): string =>
     .join("; ");
 
 /** Some flaws name all that would fit. */
-const short = (flaw: string): string => (flaw.length > MAX_FLAW ? `${flaw.slice(0, MAX_FLAW)}…`.toWellFormed() : flaw);
+const short = (flaw: string): string =>
+  flaw.length > MAX_FLAW ? `${flaw.slice(0, MAX_FLAW)}…`.toWellFormed() : flaw;
 
 function objectOf(given: unknown, path: string): JsonObject {
   const { value } = encode(given, path);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw invalid(path, "a JSON Schema is an object");
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw invalid(path, "a JSON Schema is an object");
   return value as JsonObject;
 }

@@ -1,6 +1,7 @@
 /**
- * Which sessions a worker may take up. It claims those that are due, leaves those alone for a while that could not go on, and counts how often
- * a session ended its process without getting anywhere (W2).
+ * Which sessions a worker may take up. It claims those that are due, leaves those alone for a while
+ * that could not go on, and counts how often a session ended its process without getting anywhere
+ * (W2).
  */
 import { grantLease, type Lease, releaseLease } from "../../../core/sessions/lease.js";
 import type { SessionId } from "../../../core/values/ids.js";
@@ -17,18 +18,30 @@ export class SessionClaims {
   readonly #ground: Ground;
   readonly #leaseMs: number;
   readonly #attempts: number;
-  /** Sessions that could not go on when they were last looked at. What waits in their inbox would have them taken up without end. */
-  readonly #resting = new Map<SessionId, { readonly epoch: number; readonly until: number; readonly evenIfDue: boolean }>();
+  /**
+   * Sessions that could not go on when they were last looked at. What waits in their inbox would
+   * have them taken up without end.
+   */
+  readonly #resting = new Map<
+    SessionId,
+    { readonly epoch: number; readonly until: number; readonly evenIfDue: boolean }
+  >();
 
   /** `attempts`: how often a session may end its process at the same place. */
-  constructor(ground: Ground, { leaseMs, attempts }: { readonly leaseMs: number; readonly attempts: number }) {
+  constructor(
+    ground: Ground,
+    { leaseMs, attempts }: { readonly leaseMs: number; readonly attempts: number },
+  ) {
     this.#ground = ground;
     this.#leaseMs = leaseMs;
     this.#attempts = attempts;
   }
 
   /** Finds and leases one session of an agent that is due, and that this worker is not at. */
-  async claim(agent: string, isRunning: (id: SessionId) => boolean): Promise<readonly SessionRow[]> {
+  async claim(
+    agent: string,
+    isRunning: (id: SessionId) => boolean,
+  ): Promise<readonly SessionRow[]> {
     await this.#ground.learnIncarnation();
     const due = { agent, dueBy: Math.max(0, this.#ground.wallMs()), limit: 1 };
     return this.#ground.store.claim(due, (row, now) => {
@@ -47,7 +60,8 @@ export class SessionClaims {
       // Damaged: nothing that could be run, and the others are not held up by it.
       return undefined;
     }
-    if (this.#isResting(row, before) || (before.owner === null && this.isHopeless(before))) return undefined;
+    if (this.#isResting(row, before) || (before.owner === null && this.isHopeless(before)))
+      return undefined;
     const { machine, store, incarnation } = this.#ground;
     const grant = grantLease(before, {
       owner: machine.self,
@@ -72,7 +86,10 @@ export class SessionClaims {
     if (this.#resting.size > MAX_RESTING && oldest !== undefined) this.#resting.delete(oldest);
   }
 
-  /** A caller that decides something about a session opens it for that, and it does not rest any longer. */
+  /**
+   * A caller that decides something about a session opens it for that, and it does not rest any
+   * longer.
+   */
   #isResting({ id, head: { due } }: SessionRow, { epoch }: Lease): boolean {
     const rest = this.#resting.get(id as SessionId);
     if (rest === undefined) return false;
@@ -84,7 +101,10 @@ export class SessionClaims {
 
   // ---- setting aside
 
-  /** Why a session that has been taken up is to be halted: it ended its process too often since it last got anywhere (W2). */
+  /**
+   * Why a session that has been taken up is to be halted: it ended its process too often since it
+   * last got anywhere (W2).
+   */
   async whyHalt(held: Holding): Promise<string | undefined> {
     const { attempts = 1, seen } = held.lease;
     if (seen !== held.progress) {
@@ -101,11 +121,16 @@ export class SessionClaims {
     return attempts > this.#attempts + HOPELESS;
   }
 
-  /** Leaves a hopeless session alone, even if something waits for it: it stays as it is until a person opens it by hand. */
+  /**
+   * Leaves a hopeless session alone, even if something waits for it: it stays as it is until a
+   * person opens it by hand.
+   */
   async setAside(row: SessionRow, lease: Lease): Promise<void> {
     const { due: _due, ...head } = headOf(row);
     const { attempts = 0 } = lease;
     const released = leaseRow(row.id as SessionId, { ...releaseLease(lease), attempts });
-    await this.#ground.store.apply([{ session: row.id, when: { epoch: lease.epoch }, head: headRow(head), lease: released }]);
+    await this.#ground.store.apply([
+      { session: row.id, when: { epoch: lease.epoch }, head: headRow(head), lease: released },
+    ]);
   }
 }

@@ -2,7 +2,8 @@
  * Workers: take turns that were submitted, and sessions whose holder died, and run them.
  *
  * W1  what is taken is held by a lease like any other: a worker that dies is taken over from.
- * W2  a session that ends its process again and again without getting anywhere is set aside, and says so.
+ * W2  a session that ends its process again and again without getting anywhere is set aside, and
+ *     says so.
  * W3  agents take turns: none is starved by another's backlog.
  */
 import { HoldfastError } from "../../../core/values/errors.js";
@@ -29,7 +30,9 @@ export interface WorkerOptions {
   readonly leaseMs?: number;
   /** How often it looks for work where nobody wakes it; 1 s by default. */
   readonly pollMs?: number;
-  /** How often a session may end its process at the same place before it is set aside; 5 by default. */
+  /**
+   * How often a session may end its process at the same place before it is set aside; 5 by default.
+   */
   readonly attempts?: number;
   /** Whether a SIGTERM to the process stops it; it does unless this is false. */
   readonly onSigterm?: boolean;
@@ -73,14 +76,23 @@ export class Worker {
 
   /** Made by `hold.worker`. */
   constructor(ground: Ground, runs: Runs, given: WorkerOptions) {
-    const o = options(given, "worker", ["agents", "concurrency", "leaseMs", "pollMs", "attempts", "onSigterm"]);
+    const o = options(given, "worker", [
+      "agents",
+      "concurrency",
+      "leaseMs",
+      "pollMs",
+      "attempts",
+      "onSigterm",
+    ]);
     const agents = listOf(o.agents, "agents", "a list of agents that the worker runs");
     if (agents.length === 0) throw invalid("agents", "a worker needs agents to run");
     this.#ground = ground;
     this.#runs = runs;
     this.#agents = agents.map(definitionOf);
-    if (new Set(this.#agents.map(({ name }) => name)).size < this.#agents.length) throw invalid("agents", "two of them have one name");
-    this.#concurrency = o.concurrency === undefined ? 8 : wholeNumber(o.concurrency, "concurrency", 1, 100_000);
+    if (new Set(this.#agents.map(({ name }) => name)).size < this.#agents.length)
+      throw invalid("agents", "two of them have one name");
+    this.#concurrency =
+      o.concurrency === undefined ? 8 : wholeNumber(o.concurrency, "concurrency", 1, 100_000);
     this.#leaseMs = checkLeaseMs(o.leaseMs) ?? ground.leaseMs;
     this.#pollMs = o.pollMs === undefined ? 1_000 : wholeNumber(o.pollMs, "pollMs", 10, 3_600_000);
     const attempts = o.attempts === undefined ? 5 : wholeNumber(o.attempts, "attempts", 1, 1_000);
@@ -116,7 +128,10 @@ export class Worker {
     await first;
   }
 
-  /** Takes nothing more up, and lets what it runs come to an end; what has not after the grace is handed back. */
+  /**
+   * Takes nothing more up, and lets what it runs come to an end; what has not after the grace is
+   * handed back.
+   */
   async stop(o?: { readonly graceMs?: number }): Promise<void> {
     const { graceMs } = options(o, "stop", ["graceMs"]);
     const grace = graceMs === undefined ? GRACE_MS : wholeNumber(graceMs, "graceMs", 0, 3_600_000);
@@ -138,14 +153,20 @@ export class Worker {
   async drain(o?: { readonly maxMs?: number }): Promise<{ readonly ran: number }> {
     this.#ground.usable();
     const { maxMs } = options(o, "drain", ["maxMs"]);
-    const most = maxMs === undefined ? Number.POSITIVE_INFINITY : wholeNumber(maxMs, "maxMs", 0, Number.MAX_SAFE_INTEGER);
-    if (this.#looking !== undefined) throw invalid("drain", "the worker has been started; it takes what there is by itself");
+    const most =
+      maxMs === undefined
+        ? Number.POSITIVE_INFINITY
+        : wholeNumber(maxMs, "maxMs", 0, Number.MAX_SAFE_INTEGER);
+    if (this.#looking !== undefined)
+      throw invalid("drain", "the worker has been started; it takes what there is by itself");
     this.#abort = abortController();
     this.#stopping = false;
     const before = this.#counts.ran;
     const deadline = performance.now() + most;
     const patience =
-      most === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => this.#abort.abort(handBack()), Math.max(0, most - LAST_MS));
+      most === Number.POSITIVE_INFINITY
+        ? undefined
+        : setTimeout(() => this.#abort.abort(handBack()), Math.max(0, most - LAST_MS));
     const leave = this.#ground.watchers.followAll(() => this.#look());
     try {
       while (performance.now() < deadline - LAST_MS || most === Number.POSITIVE_INFINITY) {
@@ -175,7 +196,8 @@ export class Worker {
       try {
         took = await this.#takeSome();
       } catch {
-        // The store is busy or away: the next look tries again. Where its files are gone there is nothing more to take.
+        // The store is busy or away: the next look tries again. Where its files are gone there is
+        // nothing more to take.
         if (this.#ground.store.gone?.aborted) return;
       }
       if (this.#looking === undefined) return;
@@ -197,11 +219,19 @@ export class Worker {
     this.#wake = undefined;
   }
 
-  /** Takes one session of each agent in turn, until there is no room or nothing left (W3). Answers whether it took any. */
+  /**
+   * Takes one session of each agent in turn, until there is no room or nothing left (W3). Answers
+   * whether it took any.
+   */
   async #takeSome(): Promise<boolean> {
     let took = false;
     let idle = 0;
-    while (this.#running.size < this.#concurrency && idle < this.#agents.length && !this.#stopping && !this.#abort.signal.aborted) {
+    while (
+      this.#running.size < this.#concurrency &&
+      idle < this.#agents.length &&
+      !this.#stopping &&
+      !this.#abort.signal.aborted
+    ) {
       const definition = this.#agents[this.#first % this.#agents.length] as Definition;
       this.#first += 1;
       const rows = await this.#claims.claim(definition.name, (id) => this.#running.has(id));
@@ -239,7 +269,8 @@ export class Worker {
         if (reason !== undefined) this.#counts.setAside += 1;
         return reason;
       });
-      if (holding.work.fold.status === "waiting" || holding.work.fold.status === "in-doubt") this.#claims.rest(id, lease, REST_MS);
+      if (holding.work.fold.status === "waiting" || holding.work.fold.status === "in-doubt")
+        this.#claims.rest(id, lease, REST_MS);
       if (result === undefined) return;
       if (result.status === "stopped") this.#counts.handedBack += 1;
       else this.#counts.ran += 1;

@@ -1,4 +1,6 @@
-/** What a claim may take: sessions that the index knows to be due, and those that mail waits for. */
+/**
+ * What a claim may take: sessions that the index knows to be due, and those that mail waits for.
+ */
 import { join } from "node:path";
 import { monotonicMs } from "../../machine.js";
 import { type ClaimQuery, type Granting, MAX_CANDIDATES } from "../../port/claims.js";
@@ -35,10 +37,13 @@ export class Due {
   }
 
   /**
-   * The rows of what is due, in the order of a claim, read as they are asked for. `idle` is told of markers behind which nothing waits. A
-   * session whose file is damaged is not offered.
+   * The rows of what is due, in the order of a claim, read as they are asked for. `idle` is told of
+   * markers behind which nothing waits. A session whose file is damaged is not offered.
    */
-  *find({ agent, dueBy }: ClaimQuery, idle: (name: string) => void = () => {}): Generator<SessionRow> {
+  *find(
+    { agent, dueBy }: ClaimQuery,
+    idle: (name: string) => void = () => {},
+  ): Generator<SessionRow> {
     const found = new Map<string, Candidate>();
     for (const { id, no, due } of this.#index.catalogue.due(agent))
       if (due !== null && due <= dueBy) found.set(id, { id, no, due, mailDue: NEVER });
@@ -56,8 +61,9 @@ export class Due {
   }
 
   /**
-   * Whether a claim would take something: `grant` passes over sessions that living owners hold. With `settles` also whether it would find a
-   * marker behind which nothing waits: one who writes removes it.
+   * Whether a claim would take something: `grant` passes over sessions that living owners hold.
+   * With `settles` also whether it would find a marker behind which nothing waits: one who writes
+   * removes it.
    */
   isWorth(query: ClaimQuery, grant: Granting, { settles }: { readonly settles: boolean }): boolean {
     if (query.limit <= 0) return false;
@@ -71,11 +77,16 @@ export class Due {
   }
 
   /** The agent's sessions that mail waits for, and from when on. */
-  *#mailed(agent: string, idle: (name: string) => void): Generator<SessionDoc & { readonly mailDue: number }> {
+  *#mailed(
+    agent: string,
+    idle: (name: string) => void,
+  ): Generator<SessionDoc & { readonly mailDue: number }> {
     for (const name of this.#waiting.names()) {
       const doc = this.#docOf(name);
-      // What is damaged, or is not there, may be restored: its marker stays. Of another agent's the inbox need not be read.
-      if (doc === undefined || doc === "damaged" || (doc.head !== null && doc.head.agent !== agent)) continue;
+      // What is damaged, or is not there, may be restored: its marker stays. Of another agent's the
+      // inbox need not be read.
+      if (doc === undefined || doc === "damaged" || (doc.head !== null && doc.head.agent !== agent))
+        continue;
       const mailDue = this.#firstDue(doc);
       if (mailDue === undefined) idle(name);
       else yield { ...doc, mailDue };
@@ -96,12 +107,18 @@ export class Due {
   isUnmarked(doc: SessionDoc): boolean {
     const name = nameOf(doc.id);
     // Looked at again: between the two looks it may have been taken in, and its marker removed.
-    return this.#firstDue(doc) !== undefined && !this.#waiting.has(name) && this.#firstDue(doc) !== undefined;
+    return (
+      this.#firstDue(doc) !== undefined &&
+      !this.#waiting.has(name) &&
+      this.#firstDue(doc) !== undefined
+    );
   }
 
   #firstDue(doc: SessionDoc): number | undefined {
     const { head, drained } = doc;
-    return head === null ? undefined : this.#inbox(doc).firstDue(drained, (mail) => isForNow(head, mail));
+    return head === null
+      ? undefined
+      : this.#inbox(doc).firstDue(drained, (mail) => isForNow(head, mail));
   }
 
   /** A name that is no id says which directory it is, and the file there says whose. */

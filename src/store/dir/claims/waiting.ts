@@ -1,18 +1,28 @@
 /**
- * Which sessions mail waits for: an empty file for each in one directory, named as the session's own directory is, so that a claim lists
- * these and does not look into every inbox.
+ * Which sessions mail waits for: an empty file for each in one directory, named as the session's
+ * own directory is, so that a claim lists these and does not look into every inbox.
  *
- * K1  whoever posts first writes a draft of the mail, then the marker, and only then makes mail of the draft: where mail waits, its marker
- *     was there before, and will last.
- * K2  a marker that may be needless is set aside, under a name that still counts, then the inbox is looked at, and the marker goes only
- *     where neither mail nor a draft was found. One who posts meanwhile puts another; one who found it there before is seen by its draft.
+ * K1  whoever posts first writes a draft of the mail, then the marker, and only then makes mail of
+ *     the draft: where mail waits, its marker was there before, and will last.
+ * K2  a marker that may be needless is set aside, under a name that still counts, then the inbox is
+ *     looked at, and the marker goes only where neither mail nor a draft was found. One who posts
+ *     meanwhile puts another; one who found it there before is seen by its draft.
  *
- * So a process that is killed, and a power cut, at any point leave a marker too many perhaps, and never one too few.
+ * So a process that is killed, and a power cut, at any point leave a marker too many perhaps, and
+ * never one too few.
  */
 import { closeSync, lstatSync, renameSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { codeOf } from "../files/failures.js";
-import { checkDirectory, createFile, makeDirectory, namesIn, notAFile, remove, syncDirectory } from "../files/files.js";
+import {
+  checkDirectory,
+  createFile,
+  makeDirectory,
+  namesIn,
+  notAFile,
+  remove,
+  syncDirectory,
+} from "../files/files.js";
 import { isName } from "../files/names.js";
 
 /** No name ends with it. */
@@ -46,7 +56,10 @@ export class Waiting {
     }
   }
 
-  /** The mail is there. Tells those who watch the directory, who would have found nothing when the marker came. */
+  /**
+   * The mail is there. Tells those who watch the directory, who would have found nothing when the
+   * marker came.
+   */
   posted(name: string): void {
     // One that was asleep for longer than a draft counts may find it gone.
     if (!this.has(name)) return this.mark(name);
@@ -58,15 +71,21 @@ export class Waiting {
     }
   }
 
-  /** The names of sessions' directories that are marked. What else somebody put there is not ours. */
+  /**
+   * The names of sessions' directories that are marked. What else somebody put there is not ours.
+   */
   names(): string[] {
     checkDirectory(this.path);
-    const marked = namesIn(this.path).map((name) => (name.endsWith(ASIDE) ? name.slice(0, -ASIDE.length) : name));
+    const marked = namesIn(this.path).map((name) =>
+      name.endsWith(ASIDE) ? name.slice(0, -ASIDE.length) : name,
+    );
     return [...new Set(marked)].filter(isName);
   }
 
   has(name: string): boolean {
-    return [name, name + ASIDE].some((each) => lstatSync(join(this.path, each), { throwIfNoEntry: false }) !== undefined);
+    return [name, name + ASIDE].some(
+      (each) => lstatSync(join(this.path, each), { throwIfNoEntry: false }) !== undefined,
+    );
   }
 
   /** K2. `waits` looks whether there is mail, or a draft of some. */

@@ -1,24 +1,44 @@
 /**
  * Documents beside the sessions (agents, snapshots), a file each: documents/<kind>/<name>.json.
  *
- * A change of one is made when its file is exchanged or removed; one of several, or together with sessions, by commit.json
- * (session-files.ts). One that is asked for by its id is read, and no other. Where all of a kind are gone over, those are read that are not
- * the files they were; a process that reads does so at every call, one that writes once, and from then on it knows that kind.
+ * A change of one is made when its file is exchanged or removed; one of several, or together with
+ * sessions, by commit.json (session-files.ts). One that is asked for by its id is read, and no
+ * other. Where all of a kind are gone over, those are read that are not the files they were; a
+ * process that reads does so at every call, one that writes once, and from then on it knows that
+ * kind.
  *
- * DOCS-1  what is pinned is asked of all documents that may pin something. A writer has gone over them since it took the lock. Agents and
- *         receipts pin nothing (PINS_NOTHING): receipts are most of what there is, and are left out.
- * DOCS-2  a file counts as the one that was read if inode, size and times are the same, and it had stood for a while when it was read
- *         (STAMP-1). Inodes are used again, and times may be coarse.
+ * DOCS-1  what is pinned is asked of all documents that may pin something. A writer has gone over
+ *         them since it took the lock. Agents and receipts pin nothing (PINS_NOTHING): receipts are
+ *         most of what there is, and are left out.
+ * DOCS-2  a file counts as the one that was read if inode, size and times are the same, and it had
+ *         stood for a while when it was read (STAMP-1). Inodes are used again, and times may be
+ *         coarse.
  *
- * Of one that is damaged, kind and name are known from its path: it can be written over and removed. Whose it is, its number and what it
- * pins are not; nor is an id that is no plain name, unless its remains still tell it.
+ * Of one that is damaged, kind and name are known from its path: it can be written over and
+ * removed. Whose it is, its number and what it pins are not; nor is an id that is no plain name,
+ * unless its remains still tell it.
  */
 import { lstatSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { HoldfastError, quote } from "../../../core/values/errors.js";
 import { type CheckpointId, type Place, placeId } from "../../../core/values/ids.js";
-import { type Doc, type DocQuery, type DocRow, PINS_NOTHING, type Pin } from "../../port/documents.js";
-import { changeDirectory, checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove } from "../files/files.js";
+import {
+  type Doc,
+  type DocQuery,
+  type DocRow,
+  PINS_NOTHING,
+  type Pin,
+} from "../../port/documents.js";
+import {
+  changeDirectory,
+  checkDirectory,
+  isDraft,
+  makeDirectory,
+  namesIn,
+  putFile,
+  readFile,
+  remove,
+} from "../files/files.js";
 import { nameOf } from "../files/names.js";
 import { DAMAGED, sealedText, unsealed } from "../files/sealed.js";
 import { stampOf } from "../files/stamps.js";
@@ -30,7 +50,9 @@ export interface FiledDoc extends Omit<Doc, "pins"> {
   readonly pins: readonly CheckpointId[];
 }
 
-/** What becomes of a document: what it will be, or, where it ends, the number of the one that does. */
+/**
+ * What becomes of a document: what it will be, or, where it ends, the number of the one that does.
+ */
 export type DocStep =
   | { readonly kind: string; readonly id: string; readonly put: FiledDoc }
   | { readonly kind: string; readonly id: string; readonly ends: number };
@@ -52,7 +74,9 @@ export class DocFiles {
   readonly #pins = new PinIndex();
   /** Paths of those that are damaged, and may have pinned something. */
   readonly #damaged = new Set<string>();
-  /** For the writer: names of kinds that it knows, and whether these are all that may pin something. */
+  /**
+   * For the writer: names of kinds that it knows, and whether these are all that may pin something.
+   */
   readonly #known = new Set<string>();
   #knowsPins = false;
   #writes = false;
@@ -63,7 +87,9 @@ export class DocFiles {
     this.#numbers = new DocNumbers(this.#root, () => this.#highest());
   }
 
-  /** From here on no other process writes. `isUnchanged`: nor did one since this process wrote last. */
+  /**
+   * From here on no other process writes. `isUnchanged`: nor did one since this process wrote last.
+   */
   beginWriting({ isUnchanged }: { readonly isUnchanged: boolean }): void {
     this.#writes = true;
     if (isUnchanged) return;
@@ -82,10 +108,15 @@ export class DocFiles {
     const step = this.#step(kind, id);
     const path = this.#path(kind, id);
     const name = nameOf(kind);
-    const seen = this.#isKnown(name) ? this.#kinds.get(name)?.get(path) : this.#read(path, undefined);
+    const seen = this.#isKnown(name)
+      ? this.#kinds.get(name)?.get(path)
+      : this.#read(path, undefined);
     const found = seen && (isDamaged(seen.doc) ? { ...seen.doc, kind, id } : seen.doc);
     if (step === undefined) return found;
-    if ("put" in step) return found === undefined || found.version < step.put.version || found.no < step.put.no ? step.put : found;
+    if ("put" in step)
+      return found === undefined || found.version < step.put.version || found.no < step.put.no
+        ? step.put
+        : found;
     return found === undefined || isDamaged(found) || found.no === step.ends ? undefined : found;
   }
 
@@ -95,7 +126,9 @@ export class DocFiles {
     const damaged = all.filter(isDamaged).sort((a, b) => (a.id < b.id ? -1 : 1));
     const rows = damaged.map((doc, i) => ({ ...rowOf(doc), no: DAMAGED_NO - i, text: DAMAGED }));
     const sound = all.filter((doc) => !isDamaged(doc) && (of === undefined || doc.of === of));
-    return [...sound.sort((a, b) => b.no - a.no).map(rowOf), ...rows].filter(({ no }) => no < before).slice(0, limit);
+    return [...sound.sort((a, b) => b.no - a.no).map(rowOf), ...rows]
+      .filter(({ no }) => no < before)
+      .slice(0, limit);
   }
 
   /** Counts the documents of a kind by the names of their files. No file is read. */
@@ -138,7 +171,8 @@ export class DocFiles {
 
   #pinsOf(line: string): Pin[] {
     const pins = new Map(this.#pins.of(line));
-    for (const { kind, id } of this.#pending()) pins.set(this.#path(kind, id), byLine(this.get(kind, id)).get(line) ?? []);
+    for (const { kind, id } of this.#pending())
+      pins.set(this.#path(kind, id), byLine(this.get(kind, id)).get(line) ?? []);
     return [...pins.values()].flat();
   }
 
@@ -148,7 +182,11 @@ export class DocFiles {
     const exchanged = new Set(this.#pending().map(({ kind, id }) => this.#path(kind, id)));
     for (const path of this.#damaged)
       if (!exchanged.has(path))
-        throw new HoldfastError("CORRUPT", `${quote(path)} is damaged. Restore it, or delete it to do without what it says.`, { path });
+        throw new HoldfastError(
+          "CORRUPT",
+          `${quote(path)} is damaged. Restore it, or delete it to do without what it says.`,
+          { path },
+        );
   }
 
   /** What is damaged, in words. */
@@ -159,7 +197,10 @@ export class DocFiles {
 
   /** No document ever had a higher number. */
   get last(): number {
-    return this.#pending().reduce((last, step) => Math.max(last, "put" in step ? step.put.no : 0), this.#numbers.last);
+    return this.#pending().reduce(
+      (last, step) => Math.max(last, "put" in step ? step.put.no : 0),
+      this.#numbers.last,
+    );
   }
 
   /** DOCNO-3. Numbers above those that are known can only be those of damaged ones. */
@@ -186,7 +227,8 @@ export class DocFiles {
         makeDirectory(join(this.#root, nameOf(step.kind)));
         this.#numbers.keep(step.put.no);
         putFile(path, sealedText(step.put));
-        // Known without being read again: from here on it is made, and nothing may make it seem otherwise.
+        // Known without being read again: from here on it is made, and nothing may make it seem
+        // otherwise.
         this.#note(path, { file: undefined, doc: step.put });
       }
     } else if (found === undefined || found.no === step.ends) {
@@ -212,7 +254,8 @@ export class DocFiles {
   /** DOCS-1 */
   #lookForPins(): void {
     if (this.#writes && this.#knowsPins) return;
-    for (const name of new Set([...this.#names(), ...this.#kinds.keys()])) if (mayPin(name)) this.#look(name);
+    for (const name of new Set([...this.#names(), ...this.#kinds.keys()]))
+      if (mayPin(name)) this.#look(name);
     this.#knowsPins = this.#writes;
   }
 
@@ -234,13 +277,17 @@ export class DocFiles {
   #names(): string[] {
     if (!checkDirectory(this.#root)) return [];
     // A draft is what one who was killed here has left.
-    return namesIn(this.#root).filter((name) => name !== LAST && !isDraft(name) && checkDirectory(join(this.#root, name)));
+    return namesIn(this.#root).filter(
+      (name) => name !== LAST && !isDraft(name) && checkDirectory(join(this.#root, name)),
+    );
   }
 
   #paths(name: string): string[] {
     const directory = join(this.#root, name);
     if (!checkDirectory(this.#root) || !checkDirectory(directory)) return [];
-    return namesIn(directory).flatMap((file) => (file.endsWith(".json") ? join(directory, file) : []));
+    return namesIn(directory).flatMap((file) =>
+      file.endsWith(".json") ? join(directory, file) : [],
+    );
   }
 
   /** What stands at a path, if it is not what was there before. */
@@ -287,10 +334,13 @@ function readDoc(path: string): FiledDoc | undefined {
     const text = readFile(path)?.toString();
     if (text === undefined) return undefined;
     const found = unsealed<FiledDoc>(text);
-    return found !== undefined && `${nameOf(found.id)}.json` === basename(path) ? found : damagedDoc(path, text);
+    return found !== undefined && `${nameOf(found.id)}.json` === basename(path)
+      ? found
+      : damagedDoc(path, text);
   } catch (error) {
     // Something else stands in its place.
-    if (error instanceof HoldfastError && error.code === "CORRUPT") return damagedDoc(path, undefined);
+    if (error instanceof HoldfastError && error.code === "CORRUPT")
+      return damagedDoc(path, undefined);
     throw error;
   }
 }
@@ -307,7 +357,10 @@ const damagedDoc = (path: string, text = DAMAGED): FiledDoc => ({
   pins: [],
 });
 
-/** The id that the remains still tell, where the file has its name; where they do not, the name itself, which is the id of most. */
+/**
+ * The id that the remains still tell, where the file has its name; where they do not, the name
+ * itself, which is the id of most.
+ */
 function idIn(text: string, name: string): string {
   const [, told] = /^ {2}"id": ("(?:[^"\\\n]|\\.)*"),?$/m.exec(text) ?? [];
   try {
@@ -318,7 +371,12 @@ function idIn(text: string, name: string): string {
   }
 }
 
-export const filedDoc = (kind: string, id: string, no: number, put: Omit<Doc, "kind" | "id">): FiledDoc => ({
+export const filedDoc = (
+  kind: string,
+  id: string,
+  no: number,
+  put: Omit<Doc, "kind" | "id">,
+): FiledDoc => ({
   kind,
   id,
   no,
@@ -329,4 +387,11 @@ export const filedDoc = (kind: string, id: string, no: number, put: Omit<Doc, "k
   pins: put.pins.map(({ line, seq }) => placeId(line, seq)),
 });
 
-export const rowOf = ({ no, kind, id, of, version, text }: FiledDoc): DocRow => ({ no, kind, id, of, version, text });
+export const rowOf = ({ no, kind, id, of, version, text }: FiledDoc): DocRow => ({
+  no,
+  kind,
+  id,
+  of,
+  version,
+  text,
+});

@@ -1,11 +1,13 @@
 /**
  * The numbers of documents. They rise in the order of making, and none is used twice.
  *
- * DOCNO-1  documents/last.json holds a number that no document is above. It is written before a document gets a higher one, some numbers
- *          ahead, so that few documents pay for it. So the next number is known without a look at any document.
- * DOCNO-2  a process that takes the lock over goes on behind that number, and does not ask how many of those before it were used: there may
- *          be gaps.
- * DOCNO-3  where the file does not say so (it is damaged or gone), all documents are looked at, once.
+ * DOCNO-1  documents/last.json holds a number that no document is above. It is written before a
+ *          document gets a higher one, some numbers ahead, so that few documents pay for it. So the
+ *          next number is known without a look at any document.
+ * DOCNO-2  a process that takes the lock over goes on behind that number, and does not ask how many
+ *          of those before it were used: there may be gaps.
+ * DOCNO-3  where the file does not say so (it is damaged or gone), all documents are looked at,
+ *          once.
  */
 import { join } from "node:path";
 import { putFile, readFile } from "../files/files.js";
@@ -55,7 +57,8 @@ export class DocNumbers {
     if (this.#known !== undefined) return this.#known;
     const text = readFile(this.#path)?.toString();
     const told = text === undefined ? undefined : unsealed<Told>(text);
-    this.#known = told === undefined ? { last: this.#highest(), told: -1 } : { last: told.no, told: told.no };
+    this.#known =
+      told === undefined ? { last: this.#highest(), told: -1 } : { last: told.no, told: told.no };
     return this.#known;
   }
 }

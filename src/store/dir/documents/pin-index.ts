@@ -1,4 +1,7 @@
-/** Which places documents pin, by line: an agent's snapshots pin a place of each of its sessions, and those are asked for one by one. */
+/**
+ * Which places documents pin, by line: an agent's snapshots pin a place of each of its sessions,
+ * and those are asked for one by one.
+ */
 import { parsePlace } from "../../../core/values/ids.js";
 import type { Pin } from "../../port/documents.js";
 import type { FiledDoc } from "./doc-files.js";

@@ -1,15 +1,25 @@
 /**
  * Bodies kept under their digest, a file each.
  *
- * BLOB-1  a process that writes a save marks the blobs it refers to: their times rise, before the save is written and under the same lock. A
- *         sweep notes how blobs stood, waits until what was being written then is in its journal, and looks through all journals without the
- *         lock. Then, under the lock, it removes those that no save refers to and that stand as they did.
+ * BLOB-1  a process that writes a save marks the blobs it refers to: their times rise, before the
+ *         save is written and under the same lock. A sweep notes how blobs stood, waits until what
+ *         was being written then is in its journal, and looks through all journals without the
+ *         lock. Then, under the lock, it removes those that no save refers to and that stand as
+ *         they did.
  */
 import { lstatSync, type Stats, utimesSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Blob } from "../../../core/messages/message.js";
 import { type Digest, isDigest } from "../../../core/values/digest.js";
-import { checkDirectory, makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
+import {
+  checkDirectory,
+  makeDirectory,
+  namesIn,
+  putFile,
+  readFile,
+  remove,
+  syncDirectory,
+} from "./files.js";
 import { blobPath, digestOfBlobName } from "./names.js";
 
 export interface KeptBlob {
@@ -58,18 +68,26 @@ export class Blobs {
   }
 
   /** Keeps what saves bring, and what they refer to. */
-  keepAll(saves: readonly { readonly refs: readonly Digest[]; readonly blobs?: readonly Blob[] }[]): void {
+  keepAll(
+    saves: readonly { readonly refs: readonly Digest[]; readonly blobs?: readonly Blob[] }[],
+  ): void {
     for (const { refs, blobs = [] } of saves) {
       for (const blob of blobs) this.add(blob);
-      for (const digest of refs) if (!blobs.some((blob) => blob.digest === digest)) this.keep(digest);
+      for (const digest of refs)
+        if (!blobs.some((blob) => blob.digest === digest)) this.keep(digest);
     }
   }
 
-  /** BLOB-1. Answers whether it is there. The time rises also where the clock was set back, and where times are coarse. */
+  /**
+   * BLOB-1. Answers whether it is there. The time rises also where the clock was set back, and
+   * where times are coarse.
+   */
   #keep(path: string): boolean {
     const before = lstatSync(path, { throwIfNoEntry: false });
     if (!before?.isFile()) return false;
-    for (const more of [1, COARSE_MS]) if (isMarked(path, before, Math.max(Date.now(), Math.ceil(before.mtimeMs) + more))) return true;
+    for (const more of [1, COARSE_MS])
+      if (isMarked(path, before, Math.max(Date.now(), Math.ceil(before.mtimeMs) + more)))
+        return true;
     // Its time cannot be set: it becomes another file.
     const bytes = readFile(path);
     if (bytes !== undefined) putFile(path, bytes);
@@ -94,8 +112,13 @@ export class Blobs {
         .sort()
         .flatMap((name) => {
           const digest = digestOfBlobName(name);
-          const found = digest === undefined ? undefined : lstatSync(join(this.#root, blobPath(digest)), { throwIfNoEntry: false });
-          return found?.isFile() ? [{ digest: digest as Digest, bytes: found.size, mark: markOf(found) }] : [];
+          const found =
+            digest === undefined
+              ? undefined
+              : lstatSync(join(this.#root, blobPath(digest)), { throwIfNoEntry: false });
+          return found?.isFile()
+            ? [{ digest: digest as Digest, bytes: found.size, mark: markOf(found) }]
+            : [];
         });
     }
   }

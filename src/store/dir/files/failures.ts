@@ -5,8 +5,9 @@ import { HoldfastError, quote } from "../../../core/values/errors.js";
 import { exhausted, isExhausted, unreadable } from "../../refusals.js";
 
 /**
- * Something may have been written, or not: a sync failed, or what was half done could not be taken back. Nothing more is written
- * after it: the system may have forgotten the pages it could not write, and a second sync would report success.
+ * Something may have been written, or not: a sync failed, or what was half done could not be taken
+ * back. Nothing more is written after it: the system may have forgotten the pages it could not
+ * write, and a second sync would report success.
  */
 export class Unsure extends Error {
   constructor(cause: unknown) {
@@ -23,7 +24,8 @@ export function takeBack(undo: readonly (() => void)[]): void {
   }
 }
 
-export const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;
+export const codeOf = (error: unknown): string | undefined =>
+  (error as NodeJS.ErrnoException | undefined)?.code;
 
 const FULL: readonly unknown[] = ["ENOSPC", "EDQUOT", "EFBIG"];
 const NOT_A_FILE: readonly unknown[] = ["ELOOP", "ENXIO", "EISDIR", "ENOTDIR"];
@@ -31,7 +33,10 @@ const READ_ONLY: readonly unknown[] = ["EROFS", "EACCES", "EPERM"];
 
 const READS: readonly unknown[] = ["read", "open", "lstat", "stat", "fstat", "scandir"];
 
-/** Whether the disk failed to read. Such a failure changes nothing: it is neither damage nor a write of unknown outcome. */
+/**
+ * Whether the disk failed to read. Such a failure changes nothing: it is neither damage nor a write
+ * of unknown outcome.
+ */
 function isUnreadable(error: unknown): boolean {
   return codeOf(error) === "EIO" && READS.includes((error as NodeJS.ErrnoException).syscall);
 }
@@ -73,19 +78,31 @@ export function translate(error: unknown): HoldfastError {
       error,
     );
   if (NOT_A_FILE.includes(code))
-    return new HoldfastError("CORRUPT", `Something else stands in the place of one of the store's files (${said}).`, {}, error);
+    return new HoldfastError(
+      "CORRUPT",
+      `Something else stands in the place of one of the store's files (${said}).`,
+      {},
+      error,
+    );
   return new HoldfastError("IO", `A file of the store could not be used (${said}).`, {}, error);
 }
 
 /** The directory or file of the store that a call did not find. */
 export function missingPath(error: unknown): string | undefined {
-  const { code, path } = ((error instanceof Unsure ? error.cause : error) ?? {}) as NodeJS.ErrnoException;
+  const { code, path } = ((error instanceof Unsure ? error.cause : error) ??
+    {}) as NodeJS.ErrnoException;
   if (code !== "ENOENT" || path === undefined) return undefined;
   return existsSync(dirname(path)) ? path : dirname(path);
 }
 
-/** Whether a file could not be looked at: the disk failed, or the system had no descriptor or memory. That says nothing of the file. */
+/**
+ * Whether a file could not be looked at: the disk failed, or the system had no descriptor or
+ * memory. That says nothing of the file.
+ */
 export const isUnseen = (error: unknown): boolean => isUnreadable(error) || isExhausted(error);
 
-/** Whether nothing more may be written after this failure. A call that failed in any other way has changed nothing (W5). */
+/**
+ * Whether nothing more may be written after this failure. A call that failed in any other way has
+ * changed nothing (W5).
+ */
 export const isLasting = (error: unknown): boolean => error instanceof Unsure;

@@ -1,14 +1,17 @@
 /**
  * Reading and writing files so that they survive, and so that nothing else is taken for one.
  *
- * W1  a file is replaced whole: a draft beside it, synced, then renamed. Whoever reads it finds the old one or the new one.
- * W2  a rename, a link or a new file is there for good once its directory was synced: alone it can vanish in a power cut.
+ * W1  a file is replaced whole: a draft beside it, synced, then renamed. Whoever reads it finds the
+ *     old one or the new one.
+ * W2  a rename, a link or a new file is there for good once its directory was synced: alone it can
+ *     vanish in a power cut.
  * W3  links are not followed, and nothing but a plain file is read or waited at.
  * W4  files are for their owner alone.
- * W5  a call that failed has changed nothing, or the store learns that it did. So only a failed sync leaves doubt, and what was begun can be
- *     taken back after any other failure.
+ * W5  a call that failed has changed nothing, or the store learns that it did. So only a failed
+ *     sync leaves doubt, and what was begun can be taken back after any other failure.
  *
- * All calls block. A save is one small write and one sync: through the thread pool each would cost several times as much.
+ * All calls block. A save is one small write and one sync: through the thread pool each would cost
+ * several times as much.
  */
 import { randomBytes } from "node:crypto";
 import {
@@ -123,7 +126,12 @@ export function readRange(fd: number, from: number, to: number): Buffer {
 const MOST_AT_ONCE = 2 ** 30;
 
 /** The same bytes, some at a time: for stretches that may be longer than memory. */
-export function* readPieces(fd: number, from: number, to: number, atOnce = PIECE_BYTES): Generator<Buffer> {
+export function* readPieces(
+  fd: number,
+  from: number,
+  to: number,
+  atOnce = PIECE_BYTES,
+): Generator<Buffer> {
   for (let at = from; at < to; ) {
     const piece = readRange(fd, at, Math.min(to, at + atOnce));
     if (piece.length === 0) return;
@@ -134,7 +142,10 @@ export function* readPieces(fd: number, from: number, to: number, atOnce = PIECE
 
 const PIECE_BYTES = 1024 * 1024;
 
-/** As {@link readRange}, into memory that is used again: gone at the next call. New pages for each load cost more than reading them. */
+/**
+ * As {@link readRange}, into memory that is used again: gone at the next call. New pages for each
+ * load cost more than reading them.
+ */
 export function glance(fd: number, from: number, to: number): Buffer {
   if (to - from > GLANCE_BYTES) return readRange(fd, from, to);
   scratch ??= Buffer.allocUnsafeSlow(GLANCE_BYTES);
@@ -151,7 +162,8 @@ const GLANCE_BYTES = 512 * 1024;
 let scratch: Buffer | undefined;
 
 export function writeAll(fd: number, bytes: Uint8Array, at: number): void {
-  for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done, bytes.length - done, at + done);
+  for (let done = 0; done < bytes.length; )
+    done += writeSync(fd, bytes, done, bytes.length - done, at + done);
 }
 
 export function syncFile(fd: number): void {
@@ -162,7 +174,10 @@ export function syncFile(fd: number): void {
   }
 }
 
-/** A directory, open to be synced. It is opened before anything is changed in it: where that fails, nothing was changed. */
+/**
+ * A directory, open to be synced. It is opened before anything is changed in it: where that fails,
+ * nothing was changed.
+ */
 export class OpenDirectory {
   readonly #fd: number | undefined;
 
@@ -185,7 +200,10 @@ export class OpenDirectory {
   }
 }
 
-/** Closes a file that was synced, or only read: nothing more can be lost by it, and no change may seem to have failed. */
+/**
+ * Closes a file that was synced, or only read: nothing more can be lost by it, and no change may
+ * seem to have failed.
+ */
 function closeSafely(fd: number): void {
   try {
     closeSync(fd);
@@ -193,8 +211,8 @@ function closeSafely(fd: number): void {
 }
 
 /**
- * W5: makes a change of names. Where the disk failed, `isMade` looks whether it was made all the same. Then it counts, and the sync of its
- * directory says whether it lasts.
+ * W5: makes a change of names. Where the disk failed, `isMade` looks whether it was made all the
+ * same. Then it counts, and the sync of its directory says whether it lasts.
  */
 function changeNames(change: () => void, isMade: () => boolean): void {
   try {
@@ -213,7 +231,8 @@ function seen(isMade: () => boolean, failed: unknown): boolean {
 }
 
 /** Whether the file that is open stands at a path. */
-const isAt = (fd: number, path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.ino === fstatSync(fd).ino;
+const isAt = (fd: number, path: string): boolean =>
+  lstatSync(path, { throwIfNoEntry: false })?.ino === fstatSync(fd).ino;
 
 /** Puts an open draft in the place of a file. W5 */
 export const renameDraft = (fd: number, draft: string, path: string): void =>
@@ -222,7 +241,9 @@ export const renameDraft = (fd: number, draft: string, path: string): void =>
     () => isAt(fd, path),
   );
 
-/** Makes a change in a directory, and makes it last (W2). False as an answer: nothing was changed. */
+/**
+ * Makes a change in a directory, and makes it last (W2). False as an answer: nothing was changed.
+ */
 export function changeDirectory<T>(path: string, change: () => T): T {
   const directory = new OpenDirectory(path);
   try {
@@ -234,11 +255,18 @@ export function changeDirectory<T>(path: string, change: () => T): T {
   }
 }
 
-/** Makes last what stands in a directory already. A change of one's own goes through {@link changeDirectory}. */
+/**
+ * Makes last what stands in a directory already. A change of one's own goes through {@link
+ * changeDirectory}.
+ */
 export const syncDirectory = (path: string): void => changeDirectory(path, () => {});
 
-/** Drafts have names of their own: what a killed process left behind is nobody's draft, and no file of the store. */
-export const draftName = (path: string): string => `${path}.${randomBytes(6).toString("hex")}.draft`;
+/**
+ * Drafts have names of their own: what a killed process left behind is nobody's draft, and no file
+ * of the store.
+ */
+export const draftName = (path: string): string =>
+  `${path}.${randomBytes(6).toString("hex")}.draft`;
 export const isDraft = (name: string): boolean => /\.[0-9a-f]{12}\.draft$/.test(name);
 
 interface PutOptions {
@@ -252,10 +280,22 @@ interface PutOptions {
 export type Content = string | Uint8Array | Iterable<Uint8Array>;
 
 const piecesOf = (content: Content): Iterable<Uint8Array> =>
-  typeof content === "string" ? [Buffer.from(content)] : content instanceof Uint8Array ? [content] : content;
+  typeof content === "string"
+    ? [Buffer.from(content)]
+    : content instanceof Uint8Array
+      ? [content]
+      : content;
 
-/** Writes and syncs a draft, and calls `place` with its path. Answers its descriptor; the caller closes it. */
-function putDraft(path: string, content: Content, drafted: PutOptions["drafted"], place: (draft: string, fd: number) => void): number {
+/**
+ * Writes and syncs a draft, and calls `place` with its path. Answers its descriptor; the caller
+ * closes it.
+ */
+function putDraft(
+  path: string,
+  content: Content,
+  drafted: PutOptions["drafted"],
+  place: (draft: string, fd: number) => void,
+): number {
   const draft = draftName(path);
   const fd = openSync(draft, O_RDWR | O_CREAT | O_EXCL, 0o600);
   try {
@@ -264,7 +304,8 @@ function putDraft(path: string, content: Content, drafted: PutOptions["drafted"]
       writeAll(fd, bytes, at);
       at += bytes.length;
     }
-    // A draft that could not be synced is thrown away, and nothing is lost by it: this is a failure, and no doubt.
+    // A draft that could not be synced is thrown away, and nothing is lost by it: this is a
+    // failure, and no doubt.
     fsyncSync(fd);
     drafted?.(fd);
     place(draft, fd);
@@ -283,15 +324,23 @@ function discard(draft: string): void {
   } catch {}
 }
 
-const within = <T>(path: string, lasting: boolean, change: () => T): T => (lasting ? changeDirectory(dirname(path), change) : change());
+const within = <T>(path: string, lasting: boolean, change: () => T): T =>
+  lasting ? changeDirectory(dirname(path), change) : change();
 
 /** W1 */
 export function putFile(path: string, content: Content, options: PutOptions = {}): void {
   closeSafely(putOpenFile(path, content, options));
 }
 
-/** The same. Answers the new file's descriptor: it cannot fail to be opened after it was put in place. */
-export function putOpenFile(path: string, content: Content, { lasting = true, drafted }: PutOptions = {}): number {
+/**
+ * The same. Answers the new file's descriptor: it cannot fail to be opened after it was put in
+ * place.
+ */
+export function putOpenFile(
+  path: string,
+  content: Content,
+  { lasting = true, drafted }: PutOptions = {},
+): number {
   let fd: number | undefined;
   try {
     within(path, lasting, () => {
@@ -305,7 +354,11 @@ export function putOpenFile(path: string, content: Content, { lasting = true, dr
 }
 
 /** Puts a new file in place; false where there is one already, which stays. */
-export function addFile(path: string, content: Content, { lasting = true, drafted }: PutOptions = {}): boolean {
+export function addFile(
+  path: string,
+  content: Content,
+  { lasting = true, drafted }: PutOptions = {},
+): boolean {
   return within(path, lasting, () => {
     try {
       const fd = putDraft(path, content, drafted, (draft, made) => {
@@ -348,7 +401,11 @@ export function makeDirectory(path: string): void {
 export function checkDirectory(path: string): boolean {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found !== undefined && !found.isDirectory())
-    throw new HoldfastError("CORRUPT", `${quote(path)} is a link, or no directory: it is not followed.`, { path });
+    throw new HoldfastError(
+      "CORRUPT",
+      `${quote(path)} is a link, or no directory: it is not followed.`,
+      { path },
+    );
   return found !== undefined;
 }
 

@@ -1,8 +1,10 @@
 /**
  * Names of files and directories, made from ids that may be any text.
  *
- * N1  two ids never have one name, nor two names that differ only by case: not every file system tells those apart.
- * N2  a name is one component of a path and nothing else: no separator, no dot at its ends, no device of Windows.
+ * N1  two ids never have one name, nor two names that differ only by case: not every file system
+ *     tells those apart.
+ * N2  a name is one component of a path and nothing else: no separator, no dot at its ends, no
+ *     device of Windows.
  * N3  an id that is a good name already is its own, so that people find what they look for.
  */
 import { hash } from "node:crypto";
@@ -30,11 +32,15 @@ const slugOf = (id: string): string =>
     .replace(/[^a-z0-9_-]+/g, "-")
     .slice(0, SLUG_CHARS);
 
-/** Where a session's directory stands, below the store's: spread over 256, because some systems are slow with very many in one. */
+/**
+ * Where a session's directory stands, below the store's: spread over 256, because some systems are
+ * slow with very many in one.
+ */
 export const sessionPath = (id: string): string => pathOfName(nameOf(id));
 
 /** The same for its name, which is the id, or ends with what its hash begins with. */
-export const pathOfName = (name: string): string => `sessions/${(name.split("~")[1] ?? hash("sha256", name, "hex")).slice(0, 2)}/${name}`;
+export const pathOfName = (name: string): string =>
+  `sessions/${(name.split("~")[1] ?? hash("sha256", name, "hex")).slice(0, 2)}/${name}`;
 
 /** A blob's place. Hex, because digests in base64url may differ only by case. */
 export function blobPath(digest: string): string {

@@ -1,10 +1,12 @@
 /**
- * Journals whose sync failed. The system may have forgotten what it could not write, and report success for the next sync of the same file.
+ * Journals whose sync failed. The system may have forgotten what it could not write, and report
+ * success for the next sync of the same file.
  *
- * So such a journal is never synced again (K4, journal-file.ts). A marker beside it tells the next writer, which writes the journal anew
- * before it writes to it.
+ * So such a journal is never synced again (K4, journal-file.ts). A marker beside it tells the next
+ * writer, which writes the journal anew before it writes to it.
  *
- * A marker need not outlive a power cut: after that, the journal holds what the disk does. A kill before the marker is there leaves none.
+ * A marker need not outlive a power cut: after that, the journal holds what the disk does. A kill
+ * before the marker is there leaves none.
  */
 import { closeSync, lstatSync } from "node:fs";
 import { codeOf } from "./failures.js";
@@ -39,7 +41,8 @@ export class Unsynced {
   }
 }
 
-export const isUnsynced = (path: string): boolean => lstatSync(markerOf(path), { throwIfNoEntry: false }) !== undefined;
+export const isUnsynced = (path: string): boolean =>
+  lstatSync(markerOf(path), { throwIfNoEntry: false }) !== undefined;
 
 /** The journal was written anew. */
 export const forgetUnsynced = (path: string): void => remove(markerOf(path));

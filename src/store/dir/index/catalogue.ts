@@ -1,4 +1,7 @@
-/** What there is in a store, without its texts: enough to list and find. It follows the index, and the index follows the sessions' files. */
+/**
+ * What there is in a store, without its texts: enough to list and find. It follows the index, and
+ * the index follows the sessions' files.
+ */
 import type { LineId, Place } from "../../../core/values/ids.js";
 import type { SessionQuery } from "../../port/queries.js";
 import type { SessionDoc } from "../sessions/session-file.js";
@@ -63,13 +66,19 @@ const noLines: ReadonlySet<string> = new Set();
 export class Catalogue {
   readonly #entries = new Map<string, Entry>();
   readonly #lines = new Map<string, Standing>();
-  /** Lines by the line they begin on, and by the session they belong to where they stand in another's directory. */
+  /**
+   * Lines by the line they begin on, and by the session they belong to where they stand in
+   * another's directory.
+   */
   readonly #forks = new Map<string, Set<string>>();
   readonly #away = new Map<string, Set<string>>();
   readonly #cut = new Set<string>();
   /** Sessions that are, or will be, due, by their agent. */
   readonly #due = new Map<string, Set<string>>();
-  /** Sessions by rising number, each number once while `#sorted`. One that was made anew is skipped where it stood before. */
+  /**
+   * Sessions by rising number, each number once while `#sorted`. One that was made anew is skipped
+   * where it stood before.
+   */
   #order: { readonly no: number; readonly id: string }[] = [];
   #sorted = true;
   lastSession = 0;
@@ -119,7 +128,8 @@ export class Catalogue {
     this.lastSession = Math.max(this.lastSession, entry.no);
     this.lastLine = Math.max(this.lastLine, entry.lastLine);
     if (entry.status === null || (before?.status != null && before.no === entry.no)) return;
-    // X4: a number that is not above all others may be in the order already. Then the order is made again before it is read.
+    // X4: a number that is not above all others may be in the order already. Then the order is made
+    // again before it is read.
     if (entry.no <= (this.#order.at(-1)?.no ?? Number.NEGATIVE_INFINITY)) this.#sorted = false;
     this.#order.push(entry);
   }
@@ -174,12 +184,17 @@ export class Catalogue {
   }
 
   #sort(): void {
-    this.#order = [...this.#entries.values()].filter(({ status }) => status !== null).sort((a, b) => a.no - b.no);
+    this.#order = [...this.#entries.values()]
+      .filter(({ status }) => status !== null)
+      .sort((a, b) => a.no - b.no);
     this.#sorted = true;
   }
 }
 
-export function fits(entry: Pick<Entry, "agent" | "status" | "tags" | "archived">, query: SessionQuery): boolean {
+export function fits(
+  entry: Pick<Entry, "agent" | "status" | "tags" | "archived">,
+  query: SessionQuery,
+): boolean {
   const { agent, status, tag, archived } = query;
   if (agent !== undefined && entry.agent !== agent) return false;
   if (status !== undefined && entry.status !== status) return false;

@@ -1,20 +1,30 @@
 /**
- * The index: a file that says what there is, so that a store is opened without reading every session. All of it can be made again.
+ * The index: a file that says what there is, so that a store is opened without reading every
+ * session. All of it can be made again.
  *
- * X1  a row is appended before the change it speaks of is made, and is not synced. So only the last row may speak of what never was:
- *     of the sessions it names, the files are asked. A row that takes back what never was is written after that, and is believed.
- * X2  after a power cut rows may be missing: an index that was not closed, of another boot than this, is made again. So is one with a
- *     row that is not whole.
+ * X1  a row is appended before the change it speaks of is made, and is not synced. So only the last
+ *     row may speak of what never was: of the sessions it names, the files are asked. A row that
+ *     takes back what never was is written after that, and is believed.
+ * X2  after a power cut rows may be missing: an index that was not closed, of another boot than
+ *     this, is made again. So is one with a row that is not whole.
  * X3  readers follow it as it grows, and begin again when it was exchanged.
  * X4  a session is listed once, however often rows announce it, take it back and announce it again.
- * X5  no row is overlooked. A reader believes the file's times only where they tell (STAMP-1). A process that has taken the lock looks into
- *     the file: it appends behind the last row, and would write over one that it does not know.
+ * X5  no row is overlooked. A reader believes the file's times only where they tell (STAMP-1). A
+ *     process that has taken the lock looks into the file: it appends behind the last row, and
+ *     would write over one that it does not know.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, fstatSync, ftruncateSync, lstatSync } from "node:fs";
 import { bootId } from "../../machine.js";
 import { Unsure } from "../files/failures.js";
-import { openFile, putOpenFile, readPieces, readRange, syncFile, writeAll } from "../files/files.js";
+import {
+  openFile,
+  putOpenFile,
+  readPieces,
+  readRange,
+  syncFile,
+  writeAll,
+} from "../files/files.js";
 import { stampOf } from "../files/stamps.js";
 import type { SessionDoc } from "../sessions/session-file.js";
 import { Catalogue, type Entry, entryOf, isSameEntry } from "./catalogue.js";
@@ -31,11 +41,16 @@ interface Read {
   last: readonly Entry[];
   inode: number;
   size: number;
-  /** How the file stood when it was last looked into, where that tells; and its first and last rows. */
+  /**
+   * How the file stood when it was last looked into, where that tells; and its first and last rows.
+   */
   stamp: string | undefined;
   first: Buffer;
   end: Buffer;
-  /** How many entries were read, older ones of the same sessions too; and rows that say something else. */
+  /**
+   * How many entries were read, older ones of the same sessions too; and rows that say something
+   * else.
+   */
   rows: number;
   boot: string;
   closed: boolean;
@@ -76,7 +91,10 @@ export class IndexFile {
 
   // ---- reading
 
-  /** Reads it from the beginning. False: it is not there, or cannot be relied on (X2); then what was known before stands. */
+  /**
+   * Reads it from the beginning. False: it is not there, or cannot be relied on (X2); then what was
+   * known before stands.
+   */
   load(): boolean {
     const opened = openFile(this.#path);
     if (opened === undefined) return false;
@@ -107,7 +125,8 @@ export class IndexFile {
   follow(): boolean {
     const found = lstatSync(this.#path, { throwIfNoEntry: false, bigint: true });
     if (found === undefined || Number(found.ino) !== this.#read.inode) return false;
-    // Inodes are used again, and what was announced is taken back: the same file and as long is not the same.
+    // Inodes are used again, and what was announced is taken back: the same file and as long is not
+    // the same.
     const stamp = stampOf(found);
     if (stamp === undefined || stamp !== this.#read.stamp) {
       if (!this.#grow()) return false;
@@ -131,7 +150,8 @@ export class IndexFile {
     if (opened === undefined) return false;
     try {
       if (opened.stat.ino !== inode || opened.stat.size < size) return false;
-      const isSame = (bytes: Buffer, at: number) => readRange(opened.fd, at, at + bytes.length).equals(bytes);
+      const isSame = (bytes: Buffer, at: number) =>
+        readRange(opened.fd, at, at + bytes.length).equals(bytes);
       if (!isSame(first, 0) || !isSame(end, size - end.length)) return false;
       return opened.stat.size === size || this.#take(opened.fd, opened.stat.size);
     } finally {
@@ -139,7 +159,10 @@ export class IndexFile {
     }
   }
 
-  /** Takes in what stands behind what was read, up to `to`, some rows at a time. False where a row is not whole. */
+  /**
+   * Takes in what stands behind what was read, up to `to`, some rows at a time. False where a row
+   * is not whole.
+   */
   #take(fd: number, to: number): boolean {
     let rest: Buffer = Buffer.alloc(0);
     for (const piece of readPieces(fd, this.#read.size, to)) {
@@ -151,7 +174,10 @@ export class IndexFile {
     return rest.length === 0 && this.#read.size > 0;
   }
 
-  /** Takes in rows up to the last line break, and answers where that is. Undefined where one is damaged. */
+  /**
+   * Takes in rows up to the last line break, and answers where that is. Undefined where one is
+   * damaged.
+   */
   #takeRows(bytes: Buffer): number | undefined {
     const read = this.#read;
     let at = 0;
@@ -291,12 +317,27 @@ export class IndexFile {
   rewrite(): number {
     const { catalogue, size } = this.#read;
     const made = randomBytes(6).toString("hex");
-    const rows = [indexRow({ index: FORMAT, store: this.#store, made }), indexRow({ boot: bootId() })];
+    const rows = [
+      indexRow({ index: FORMAT, store: this.#store, made }),
+      indexRow({ boot: bootId() }),
+    ];
     for (const entry of catalogue.entries()) rows.push(indexRow([entry]));
     const bytes = Buffer.from(rows.join(""));
     const { fd, inode } = this.#exchange(bytes);
-    const [first, end] = [rows[0], rows.at(-1)].map((row) => Buffer.from(row as string)) as [Buffer, Buffer];
-    this.#read = { ...nothingRead(), catalogue, inode, size: bytes.length, first, end, rows: rows.length, boot: bootId() };
+    const [first, end] = [rows[0], rows.at(-1)].map((row) => Buffer.from(row as string)) as [
+      Buffer,
+      Buffer,
+    ];
+    this.#read = {
+      ...nothingRead(),
+      catalogue,
+      inode,
+      size: bytes.length,
+      first,
+      end,
+      rows: rows.length,
+      boot: bootId(),
+    };
     this.#close();
     this.#fd = fd;
     return Math.max(0, size - bytes.length);
@@ -311,7 +352,8 @@ export class IndexFile {
     try {
       return { fd: putOpenFile(this.#path, bytes, { drafted }), inode };
     } catch (error) {
-      // It stands there, and perhaps not for good. The file that is open here has no name any more: nothing may be written to it.
+      // It stands there, and perhaps not for good. The file that is open here has no name any more:
+      // nothing may be written to it.
       if (error instanceof Unsure) this.#close();
       throw error;
     }
@@ -319,8 +361,11 @@ export class IndexFile {
 
   /** For `compact`: rewrites where that frees something. */
   compact(): number {
-    // One that was just written has two rows before its entries, and one that says which boot goes on.
-    return this.#fd === undefined || this.#read.rows <= this.#read.catalogue.size + 3 ? 0 : this.rewrite();
+    // One that was just written has two rows before its entries, and one that says which boot goes
+    // on.
+    return this.#fd === undefined || this.#read.rows <= this.#read.catalogue.size + 3
+      ? 0
+      : this.rewrite();
   }
 
   /** Says that all that was announced is in it, for good. */
@@ -343,7 +388,10 @@ export class IndexFile {
     this.#close();
   }
 
-  /** The same, where it is unknown whether the last change was made: who reads on here reads all of it again. */
+  /**
+   * The same, where it is unknown whether the last change was made: who reads on here reads all of
+   * it again.
+   */
   forsake(): void {
     this.#close();
     this.#read.inode = 0;
@@ -363,5 +411,8 @@ const retracted = (id: string): Entry => ({
   cut: [],
 });
 
-/** Whether an entry says that the session was announced and never made. A session that was deleted keeps its number. */
+/**
+ * Whether an entry says that the session was announced and never made. A session that was deleted
+ * keeps its number.
+ */
 const isRetracted = ({ no }: Entry): boolean => no === 0;

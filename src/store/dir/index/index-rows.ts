@@ -1,10 +1,21 @@
-/** The rows of the index: small JSON, each with a sum of its own, so that a changed bit is not taken for another session. */
+/**
+ * The rows of the index: small JSON, each with a sum of its own, so that a changed bit is not taken
+ * for another session.
+ */
 import { crc32 } from "node:zlib";
 import type { LineId } from "../../../core/values/ids.js";
 import type { Entry, LineEntry } from "./catalogue.js";
 
-/** A line as an array: number, id, owner where it is not the session itself (0: nobody), and origin. */
-type PackedLine = readonly [no: number, id: string, owner?: string | 0 | 1, originLine?: string, originSeq?: number];
+/**
+ * A line as an array: number, id, owner where it is not the session itself (0: nobody), and origin.
+ */
+type PackedLine = readonly [
+  no: number,
+  id: string,
+  owner?: string | 0 | 1,
+  originLine?: string,
+  originSeq?: number,
+];
 
 interface PackedEntry {
   readonly no: number;
@@ -20,7 +31,10 @@ interface PackedEntry {
   readonly cut?: readonly string[];
 }
 
-/** What changed together stands in one row; the others say which store it is, which boot wrote what follows, and that it was closed. */
+/**
+ * What changed together stands in one row; the others say which store it is, which boot wrote what
+ * follows, and that it was closed.
+ */
 export type IndexRow =
   | readonly Entry[]
   /** `made`: a word of its own for each file, so that another in its place is told from it. */
@@ -39,9 +53,12 @@ export function indexRow(row: IndexRow): string {
 /** The row, or undefined where it is damaged. Without its line break. */
 export function parseIndexRow(bytes: Buffer): IndexRow | undefined {
   const end = bytes.length - 1;
-  if (end < HEAD || bytes.toString("latin1", 0, HEAD) !== `["${sumOf(bytes.subarray(HEAD, end))}",`) return undefined;
+  if (end < HEAD || bytes.toString("latin1", 0, HEAD) !== `["${sumOf(bytes.subarray(HEAD, end))}",`)
+    return undefined;
   try {
-    const row = JSON.parse(bytes.toString("utf8", HEAD, end)) as readonly PackedEntry[] | Exclude<IndexRow, readonly Entry[]>;
+    const row = JSON.parse(bytes.toString("utf8", HEAD, end)) as
+      | readonly PackedEntry[]
+      | Exclude<IndexRow, readonly Entry[]>;
     return Array.isArray(row) ? (row as readonly PackedEntry[]).map(unpack) : (row as IndexRow);
   } catch {
     return undefined;
@@ -50,9 +67,21 @@ export function parseIndexRow(bytes: Buffer): IndexRow | undefined {
 
 export const isEntries = (row: IndexRow): row is readonly Entry[] => Array.isArray(row);
 
-const sumOf = (text: string | Uint8Array): string => crc32(text).toString(16).padStart(SUM_CHARS, "0");
+const sumOf = (text: string | Uint8Array): string =>
+  crc32(text).toString(16).padStart(SUM_CHARS, "0");
 
-function pack({ no, id, status, agent, due, archived, tags, lines, lastLine, cut }: Entry): PackedEntry {
+function pack({
+  no,
+  id,
+  status,
+  agent,
+  due,
+  archived,
+  tags,
+  lines,
+  lastLine,
+  cut,
+}: Entry): PackedEntry {
   return {
     no,
     id,
@@ -76,12 +105,34 @@ function packLine({ no, id, origin, owner }: LineEntry, home: string): PackedLin
 const none: readonly never[] = [];
 
 function unpack(packed: PackedEntry): Entry {
-  const { no, id, status = null, agent = null, due = null, archived, tags = none, lines: given = none, cut = none } = packed;
+  const {
+    no,
+    id,
+    status = null,
+    agent = null,
+    due = null,
+    archived,
+    tags = none,
+    lines: given = none,
+    cut = none,
+  } = packed;
   const lines = given.map(([lineNo, line, whose = 1, originLine, originSeq]) => ({
     no: lineNo,
     id: line as LineId,
-    origin: originLine === undefined ? null : { line: originLine as LineId, seq: originSeq as number },
+    origin:
+      originLine === undefined ? null : { line: originLine as LineId, seq: originSeq as number },
     owner: whose === 1 ? id : whose === 0 ? null : whose,
   }));
-  return { no, id, status, agent, due, archived: archived === 1, tags, lines, lastLine: packed.lastLine ?? lines.at(-1)?.no ?? 0, cut };
+  return {
+    no,
+    id,
+    status,
+    agent,
+    due,
+    archived: archived === 1,
+    tags,
+    lines,
+    lastLine: packed.lastLine ?? lines.at(-1)?.no ?? 0,
+    cut,
+  };
 }

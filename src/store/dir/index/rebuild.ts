@@ -18,10 +18,16 @@ export function sessionDirectories(root: string): string[] {
   const sessions = join(root, "sessions");
   return namesIn(sessions)
     .filter((name) => /^[0-9a-f]{2}$/.test(name))
-    .flatMap((bucket) => namesIn(join(sessions, bucket)).map((name) => join(sessions, bucket, name)));
+    .flatMap((bucket) =>
+      namesIn(join(sessions, bucket)).map((name) => join(sessions, bucket, name)),
+    );
 }
 
-export async function readAllEntries(root: string, sessions: SessionFiles, onProgress: Progress | undefined): Promise<Entry[]> {
+export async function readAllEntries(
+  root: string,
+  sessions: SessionFiles,
+  onProgress: Progress | undefined,
+): Promise<Entry[]> {
   const entries: Entry[] = [];
   // S2: in this order. What is put in its place in between is found there.
   const directories = [...new Set([...sessions.unfinished, ...sessionDirectories(root)])];
@@ -33,15 +39,29 @@ export async function readAllEntries(root: string, sessions: SessionFiles, onPro
     }
     const found = sessions.at(directory);
     if (found === undefined) continue;
-    // One that cannot be read, or stands where it does not belong, is listed all the same: somebody has to be told.
-    if (found !== "damaged" && directory === join(root, sessionPath(found.id))) entries.push(entryOf(found));
-    else entries.push(damagedEntry(root, directory) ?? { ...nothing, id: basename(directory), no: --unnumbered });
+    // One that cannot be read, or stands where it does not belong, is listed all the same: somebody
+    // has to be told.
+    if (found !== "damaged" && directory === join(root, sessionPath(found.id)))
+      entries.push(entryOf(found));
+    else
+      entries.push(
+        damagedEntry(root, directory) ?? { ...nothing, id: basename(directory), no: --unnumbered },
+      );
   }
   onProgress?.(directories.length, directories.length);
   return entries;
 }
 
-const nothing = { status: "damaged", agent: null, due: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] } as const;
+const nothing = {
+  status: "damaged",
+  agent: null,
+  due: null,
+  archived: false,
+  tags: [],
+  lines: [],
+  lastLine: 0,
+  cut: [],
+} as const;
 
 interface Header {
   readonly line: LineId;
@@ -57,12 +77,20 @@ function damagedEntry(root: string, directory: string): Entry | undefined {
     .filter((name) => name.endsWith(".jsonl"))
     .flatMap((name) => headerOf(join(directory, name)) ?? [])
     .filter(
-      ({ line, session }) => typeof line === "string" && typeof session === "string" && join(root, sessionPath(session)) === directory,
+      ({ line, session }) =>
+        typeof line === "string" &&
+        typeof session === "string" &&
+        join(root, sessionPath(session)) === directory,
     )
     .sort((a, b) => a.no - b.no);
   const last = headers.at(-1);
   if (last === undefined) return undefined;
-  const lines = headers.map(({ line, no, origin, session }) => ({ no, id: line, origin, owner: session }));
+  const lines = headers.map(({ line, no, origin, session }) => ({
+    no,
+    id: line,
+    origin,
+    owner: session,
+  }));
   return { ...nothing, id: last.session, no: last.number, lines, lastLine: last.no };
 }
 
@@ -71,7 +99,9 @@ function headerOf(path: string): Header | undefined {
     const opened = openFile(path);
     if (opened === undefined) return undefined;
     try {
-      const [row = ""] = readRange(opened.fd, 0, Math.min(opened.stat.size, 4096)).toString().split("\n", 1);
+      const [row = ""] = readRange(opened.fd, 0, Math.min(opened.stat.size, 4096))
+        .toString()
+        .split("\n", 1);
       return JSON.parse(row) as Header;
     } finally {
       closeSync(opened.fd);

@@ -1,4 +1,7 @@
-/** Tells when files change. The system's own notices come at once where they come; a look now and then finds the rest. */
+/**
+ * Tells when files change. The system's own notices come at once where they come; a look now and
+ * then finds the rest.
+ */
 import { closeSync, type FSWatcher, lstatSync, watch } from "node:fs";
 import { join } from "node:path";
 import { namesIn, openFile, readRange } from "../files/files.js";
@@ -8,9 +11,13 @@ import { isEntries, parseIndexRow } from "./index-rows.js";
 const EVERY_MS = 200;
 
 /** The files of a session. */
-export const watchSession = (directory: string, wake: () => void): (() => void) => watchBy(directory, sessionSignature, wake);
+export const watchSession = (directory: string, wake: () => void): (() => void) =>
+  watchBy(directory, sessionSignature, wake);
 
-/** The directory of markers, which is touched whenever mail comes (waiting.ts); and the index, where other processes say what is due. */
+/**
+ * The directory of markers, which is touched whenever mail comes (waiting.ts); and the index, where
+ * other processes say what is due.
+ */
 export function watchDue(waiting: string, index: string, wake: () => void): () => void {
   const entries = entrySignature(index);
   return watchBy(waiting, () => `${fileSignature(waiting)}\n${entries()}`, wake);
@@ -20,8 +27,9 @@ export function watchDue(waiting: string, index: string, wake: () => void): () =
 const MOST_BYTES = 64 * 1024;
 
 /**
- * Answers another text once the index may say more of sessions. Rows that only tell of the lock being taken and released change nothing:
- * processes that wait would wake each other by them, take the lock, and never rest.
+ * Answers another text once the index may say more of sessions. Rows that only tell of the lock
+ * being taken and released change nothing: processes that wait would wake each other by them, take
+ * the lock, and never rest.
  */
 export function entrySignature(path: string): () => string {
   let [inode, at, changes] = [-1, 0, 0];
@@ -40,8 +48,15 @@ export function entrySignature(path: string): () => string {
   };
 }
 
-/** How many bytes of whole rows stand there, and whether one of them speaks of sessions, or cannot be read. */
-function newRows(path: string, from: number, to: number): { readonly bytes: number; readonly isNews: boolean } {
+/**
+ * How many bytes of whole rows stand there, and whether one of them speaks of sessions, or cannot
+ * be read.
+ */
+function newRows(
+  path: string,
+  from: number,
+  to: number,
+): { readonly bytes: number; readonly isNews: boolean } {
   const opened = openFile(path);
   if (opened === undefined) return { bytes: 0, isNews: false };
   try {
@@ -58,7 +73,11 @@ function newRows(path: string, from: number, to: number): { readonly bytes: numb
   }
 }
 
-function watchBy(directory: string, signature: (directory: string) => string, wake: () => void): () => void {
+function watchBy(
+  directory: string,
+  signature: (directory: string) => string,
+  wake: () => void,
+): () => void {
   let seen = attempt(signature, directory);
   let watcher: FSWatcher | undefined;
   const follow = (): void => {
@@ -93,7 +112,11 @@ function attempt(signature: (directory: string) => string, directory: string): s
 }
 
 function sessionSignature(directory: string): string {
-  const names = [...namesIn(directory).filter((name) => name.endsWith(".jsonl")), "session.json", "inbox"];
+  const names = [
+    ...namesIn(directory).filter((name) => name.endsWith(".jsonl")),
+    "session.json",
+    "inbox",
+  ];
   return names.map((name) => `${name} ${fileSignature(join(directory, name))}`).join("\n");
 }
 

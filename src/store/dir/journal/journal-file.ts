@@ -1,8 +1,10 @@
 /**
  * The file of one line as it is written (journal-view.ts reads it).
  *
- * K3       a file changes in place only at its end. To change what stands before, it is written anew and exchanged.
- * K4       a file whose sync failed is not synced again, but written anew by the next writer (unsynced.ts).
+ * K3       a file changes in place only at its end. To change what stands before, it is written
+ *          anew and exchanged.
+ * K4       a file whose sync failed is not synced again, but written anew by the next writer
+ *          (unsynced.ts).
  */
 import { fstatSync, ftruncateSync } from "node:fs";
 import { dirname } from "node:path";
@@ -49,7 +51,11 @@ export class JournalFile extends JournalView {
   /** The directory of a file that is new, until both were synced. */
   #directory: OpenDirectory | undefined;
 
-  constructor(line: LineId, path: string, { writes, unsynced }: { readonly writes: boolean; readonly unsynced: Unsynced }) {
+  constructor(
+    line: LineId,
+    path: string,
+    { writes, unsynced }: { readonly writes: boolean; readonly unsynced: Unsynced },
+  ) {
     super(line, path, writes);
     this.#unsynced = unsynced;
   }
@@ -72,14 +78,21 @@ export class JournalFile extends JournalView {
     return `${path}.tail-${n}`;
   }
 
-  /** Appends saves in one write; `sync` makes them last. Where that fails nothing is left of them. */
+  /**
+   * Appends saves in one write; `sync` makes them last. Where that fails nothing is left of them.
+   */
   append(saves: readonly Sealed[], version: number | undefined, header: () => string): void {
     const last = saves.length - 1;
     // Where its session's file says when they count, it says so for all of them.
-    const waits = (i: number) => (version !== undefined ? { with: version } : i < last ? MORE : undefined);
+    const waits = (i: number) =>
+      version !== undefined ? { with: version } : i < last ? MORE : undefined;
     const texts = saves.map(({ save, refs }, i) => saveText(save, refs, waits(i)));
     const before = this.lastEnd === 0 ? `${header()}\n` : "";
-    const body = Buffer.from(texts.length === 1 ? before + texts[0]?.text : before + texts.map(({ text }) => text).join(""));
+    const body = Buffer.from(
+      texts.length === 1
+        ? before + texts[0]?.text
+        : before + texts.map(({ text }) => text).join(""),
+    );
     if (this.fd === undefined) this.#create();
     const from = this.lastEnd;
     try {
@@ -95,7 +108,14 @@ export class JournalFile extends JournalView {
       const { items, state, mark } = bytesBefore(seal);
       const end = start + bytes;
       const sealAt = start + items + state + mark;
-      this.spans.push({ seq: (saves[i] as Sealed).save.seq, start, state: start + items, mark: start + items + state, seal: sealAt, end });
+      this.spans.push({
+        seq: (saves[i] as Sealed).save.seq,
+        start,
+        state: start + items,
+        mark: start + items + state,
+        seal: sealAt,
+        end,
+      });
       start = end;
     }
     this.lastEnd = this.whole = this.size = from + body.length;
@@ -127,7 +147,9 @@ export class JournalFile extends JournalView {
     this.#sync();
   }
 
-  /** The file to be synced, or undefined where its directory must be as well: then `sync` does both. */
+  /**
+   * The file to be synced, or undefined where its directory must be as well: then `sync` does both.
+   */
   get fdToSync(): number | undefined {
     return this.#directory === undefined ? this.fd : undefined;
   }
@@ -178,8 +200,9 @@ export class JournalFile extends JournalView {
   }
 
   /**
-   * Makes the save before the last `count` one that counts by itself, where it counts only with those behind it (K2): they are to go.
-   * Answers whether the file was exchanged for that, and has to be looked at again.
+   * Makes the save before the last `count` one that counts by itself, where it counts only with
+   * those behind it (K2): they are to go. Answers whether the file was exchanged for that, and has
+   * to be looked at again.
    */
   endGroupBefore(count: number): boolean {
     this.reach(() => this.spans.length <= count);
@@ -199,7 +222,9 @@ export class JournalFile extends JournalView {
     this.toBeginning = true;
   }
 
-  /** What a killed process wrote last may be in memory only: whoever builds on it syncs it first. */
+  /**
+   * What a killed process wrote last may be in memory only: whoever builds on it syncs it first.
+   */
   syncOnce(): void {
     if (this.fd === undefined || this.#directory !== undefined) return;
     this.#sync();
@@ -218,8 +243,8 @@ export class JournalFile extends JournalView {
   }
 
   /**
-   * K3: saves in the place of others. What stands between and beside them is copied as it is, damage too. False where what is there is not
-   * what was read: then nothing is changed.
+   * K3: saves in the place of others. What stands between and beside them is copied as it is,
+   * damage too. False where what is there is not what was read: then nothing is changed.
    */
   rewrite(replacements: readonly Replacement[]): boolean {
     const redraft = this.redraft(replacements);
@@ -232,7 +257,10 @@ export class JournalFile extends JournalView {
     }
   }
 
-  /** The same in two parts: others, and other processes, may append in between. `isUnmoved` tells whether they did nothing else. */
+  /**
+   * The same in two parts: others, and other processes, may append in between. `isUnmoved` tells
+   * whether they did nothing else.
+   */
   redraft(replacements: readonly Replacement[]): DraftOf | undefined {
     const pieces: Piece[] = [];
     let copied = 0;
@@ -245,12 +273,16 @@ export class JournalFile extends JournalView {
           const found = sealOf(readRange(fd, seal, end - 1));
           return found !== undefined && isAsRead(found, was[i] as Save);
         });
-      pieces.push({ from: copied, to: first.start }, { text: (fd) => (isThere(fd) ? saveText(save, refs).text : undefined) });
+      pieces.push(
+        { from: copied, to: first.start },
+        { text: (fd) => (isThere(fd) ? saveText(save, refs).text : undefined) },
+      );
       copied = (gone.at(-1) as Span).end;
     }
     pieces.push({ from: copied, to: this.lastEnd });
     const last = this.spans.last();
-    const seal = last === undefined ? Buffer.alloc(0) : readRange(this.fd as number, last.seal, last.end);
+    const seal =
+      last === undefined ? Buffer.alloc(0) : readRange(this.fd as number, last.seal, last.end);
     return Object.assign(new Redraft(this.path, pieces), { of: { end: this.lastEnd, seal } });
   }
 
@@ -268,12 +300,14 @@ export class JournalFile extends JournalView {
   }
 
   /**
-   * Whether the file was only appended to since it was drafted, by any process, and the draft is still there. It is the same file, which the
-   * draft has open, so its inode cannot be another's. Such a file changes at its end alone (K3): where the same seal stands at the same place,
-   * all before it is the same, because each seal names the digest of the save before it.
+   * Whether the file was only appended to since it was drafted, by any process, and the draft is
+   * still there. It is the same file, which the draft has open, so its inode cannot be another's.
+   * Such a file changes at its end alone (K3): where the same seal stands at the same place, all
+   * before it is the same, because each seal names the digest of the save before it.
    */
   isUnmoved({ inode, isThere, of: { end, seal } }: DraftOf): boolean {
-    if (this.fd === undefined || this.inode !== inode || this.lastEnd < end || !isThere) return false;
+    if (this.fd === undefined || this.inode !== inode || this.lastEnd < end || !isThere)
+      return false;
     return readRange(this.fd, end - seal.length, end).equals(seal);
   }
 

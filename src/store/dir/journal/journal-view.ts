@@ -1,9 +1,12 @@
 /**
- * The file of one line as it is read: its saves one after another, each closed by its seal (save-rows.ts).
+ * The file of one line as it is read: its saves one after another, each closed by its seal
+ * (save-rows.ts).
  *
- * K1 (D2)  what stands behind the last whole seal is no save. Readers stop before it; the writer sets it aside before it writes.
- * K2       a save whose seal says `with` counts once its session's file has reached that version, one that says `more` with the save
- *          that follows it; until then nothing else stands behind them.
+ * K1 (D2) what stands behind the last whole seal is no save. Readers stop before it; the writer
+ * sets it aside before it writes.
+ * K2       a save whose seal says `with` counts once its session's file has reached that version,
+ *          one that says `more` with the save that follows it; until then nothing else stands
+ *          behind them.
  */
 import { closeSync, lstatSync, type Stats } from "node:fs";
 import { firstSeq, type Save } from "../../../core/journal/save.js";
@@ -43,7 +46,13 @@ export abstract class JournalView {
     const found = lstatSync(this.path, { throwIfNoEntry: false });
     if (found === undefined) return this.close();
     try {
-      if (this.fd === undefined || found.ino !== this.inode || found.size < this.size || this.#wasRewritten(found)) this.#open();
+      if (
+        this.fd === undefined ||
+        found.ino !== this.inode ||
+        found.size < this.size ||
+        this.#wasRewritten(found)
+      )
+        this.#open();
       else if (found.size === this.size && this.whole === this.lastEnd) return;
       else this.size = found.size;
       this.#findEnd(version);
@@ -80,7 +89,8 @@ export abstract class JournalView {
     const toBeginning = walkBack(fd, this.size, this.lastEnd, (seal, span) => {
       if (whole === undefined && isTorn(fd, span)) return true;
       whole ??= span.end;
-      if (found.length === 0 && (seal.more || (seal.with !== undefined && seal.with > version))) return true;
+      if (found.length === 0 && (seal.more || (seal.with !== undefined && seal.with > version)))
+        return true;
       found.push(span);
       return !isFirst;
     });
@@ -101,7 +111,10 @@ export abstract class JournalView {
     });
   }
 
-  /** Comes nearer to the save with this number, by so many at once. Answers whether it is there: then no read has to go far for it. */
+  /**
+   * Comes nearer to the save with this number, by so many at once. Answers whether it is there:
+   * then no read has to go far for it.
+   */
   approach(seq: number, most: number): boolean {
     let left = most;
     this.reach((oldest) => oldest >= seq && left-- > 0);
@@ -154,8 +167,9 @@ export abstract class JournalView {
   }
 
   /**
-   * The saves that hold any of the records asked for. Where some are missing, the one behind them is given too: its numbers tell. `begins`
-   * is the number of the line's first record: nothing is missing before that.
+   * The saves that hold any of the records asked for. Where some are missing, the one behind them
+   * is given too: its numbers tell. `begins` is the number of the line's first record: nothing is
+   * missing before that.
    */
   read({ from, to, limit, newestFirst, items, state }: SaveQuery, begins: number): Save[] {
     const spans = newestFirst ? this.downFrom(to, from, limit) : this.upFrom(from, to, limit);
@@ -193,10 +207,16 @@ export abstract class JournalView {
 
   /** The seals of the saves that end at this number or higher ones, oldest first. */
   seals(from: number, limit: number): readonly Seal[] {
-    return this.readSpans(this.upFrom(from, Number.MAX_SAFE_INTEGER, limit), { items: false, state: false }).map(({ seal }) => seal);
+    return this.readSpans(this.upFrom(from, Number.MAX_SAFE_INTEGER, limit), {
+      items: false,
+      state: false,
+    }).map(({ seal }) => seal);
   }
 
-  protected readSpans(spans: readonly Span[], wants: Wants): { readonly save: Save; readonly seal: Seal }[] {
+  protected readSpans(
+    spans: readonly Span[],
+    wants: Wants,
+  ): { readonly save: Save; readonly seal: Seal }[] {
     return spans.length === 0 ? [] : readSaves(this.fd as number, this.line, spans, wants);
   }
 
@@ -227,13 +247,19 @@ export abstract class JournalView {
 
   /** The newest saves behind a number, at most `limit`, newest first. */
   newest(after: number, limit: number): Seal[] {
-    return this.downFrom(Number.MAX_SAFE_INTEGER, after + 1, limit).map((span) => this.sealIn(span));
+    return this.downFrom(Number.MAX_SAFE_INTEGER, after + 1, limit).map((span) =>
+      this.sealIn(span),
+    );
   }
 
   /** Whether the save before the last `count` counts only with those behind it (K2). */
   isInGroup(count: number): boolean {
     this.reach(() => this.spans.length <= count);
-    return count > 0 && count < this.spans.length && this.sealIn(this.spans.at(this.spans.length - count - 1)).more === true;
+    return (
+      count > 0 &&
+      count < this.spans.length &&
+      this.sealIn(this.spans.at(this.spans.length - count - 1)).more === true
+    );
   }
 
   get end(): number {
@@ -250,8 +276,9 @@ export abstract class JournalView {
 }
 
 /**
- * Whether a save at the very end was written in part: after a power cut, a page that was never written reads as zeros, which no text
- * holds. Two of them, because one changed bit can make one of a space.
+ * Whether a save at the very end was written in part: after a power cut, a page that was never
+ * written reads as zeros, which no text holds. Two of them, because one changed bit can make one of
+ * a space.
  */
 function isTorn(fd: number, { start, seal }: Span): boolean {
   let endsWithZero = false;

@@ -1,4 +1,7 @@
-/** The journals that were used last, open; so many that they are found open, and not so many that descriptors run out. */
+/**
+ * The journals that were used last, open; so many that they are found open, and not so many that
+ * descriptors run out.
+ */
 import { join } from "node:path";
 import { nameOf } from "../files/names.js";
 import { forgetUnsynced, isUnsynced, Unsynced } from "../files/unsynced.js";
@@ -27,11 +30,16 @@ export class Journals {
     return join(this.#directory(home), `${nameOf(id)}.jsonl`);
   }
 
-  /** The journal of a line, as it is now. `version`: that of the file of the session it stands with. */
+  /**
+   * The journal of a line, as it is now. `version`: that of the file of the session it stands with.
+   */
   of(line: Pick<Standing, "id" | "home">, version: number): JournalFile {
     let file = this.#files.get(line.id);
     if (file === undefined) {
-      file = new JournalFile(line.id, this.path(line), { writes: this.#writes, unsynced: this.unsynced });
+      file = new JournalFile(line.id, this.path(line), {
+        writes: this.#writes,
+        unsynced: this.unsynced,
+      });
       this.#makeRoom();
     } else this.#files.delete(line.id);
     this.#files.set(line.id, file);

@@ -1,4 +1,7 @@
-/** Reads saves from their places in a journal's file, in few large reads, and only the sections that are wanted. */
+/**
+ * Reads saves from their places in a journal's file, in few large reads, and only the sections that
+ * are wanted.
+ */
 import { constants } from "node:buffer";
 import type { Save } from "../../../core/journal/save.js";
 import { HoldfastError } from "../../../core/values/errors.js";
@@ -23,20 +26,45 @@ interface Stretch {
   to: number;
 }
 
-export function readSaves(fd: number, line: LineId, spans: readonly Span[], wants: Wants): { readonly save: Save; readonly seal: Seal }[] {
+export function readSaves(
+  fd: number,
+  line: LineId,
+  spans: readonly Span[],
+  wants: Wants,
+): { readonly save: Save; readonly seal: Seal }[] {
   const bytes = new Stretches(fd, spans, wants);
   return spans.map((span) => {
     if ((wants.items || wants.state) && span.seal - span.start > MOST_BYTES)
-      throw damaged(line, span, `says that it has ${span.seal - span.start} bytes, which is more than any can have`);
+      throw damaged(
+        line,
+        span,
+        `says that it has ${span.seal - span.start} bytes, which is more than any can have`,
+      );
     const seal = knownSeal(bytes.text(span.seal, span.end - 1));
     if (seal?.seq !== span.seq) throw damaged(line, span, "was changed while it was read");
-    const ends = { items: [span.start, span.state], state: [span.state, span.mark], mark: [span.mark, span.seal] } as const;
-    return { seal, save: saveOf(line, seal, (section) => bytes.text(ends[section][0], ends[section][1] - 1), wants) };
+    const ends = {
+      items: [span.start, span.state],
+      state: [span.state, span.mark],
+      mark: [span.mark, span.seal],
+    } as const;
+    return {
+      seal,
+      save: saveOf(
+        line,
+        seal,
+        (section) => bytes.text(ends[section][0], ends[section][1] - 1),
+        wants,
+      ),
+    };
   });
 }
 
 const damaged = (line: LineId, { seq }: Span, why: string): HoldfastError =>
-  new HoldfastError("CORRUPT", `The save at ${line}-${seq} ${why}. Run verify to see what else is damaged.`, { line, seq });
+  new HoldfastError(
+    "CORRUPT",
+    `The save at ${line}-${seq} ${why}. Run verify to see what else is damaged.`,
+    { line, seq },
+  );
 
 /** The parts of a file that are wanted, each read when it is first asked for. */
 class Stretches {
@@ -66,7 +94,10 @@ class Stretches {
   }
 }
 
-/** What is wanted, put together where little lies between. Saves are given by rising or by falling place. */
+/**
+ * What is wanted, put together where little lies between. Saves are given by rising or by falling
+ * place.
+ */
 function stretches(spans: readonly Span[], { items, state }: Wants): Stretch[] {
   const all: Stretch[] = [];
   const add = (from: number, to: number): void => {
@@ -75,7 +106,8 @@ function stretches(spans: readonly Span[], { items, state }: Wants): Stretch[] {
     if (isFurther && from - last.to < SKIP_FROM && to - last.from < READ_AT_ONCE) last.to = to;
     else all.push({ from, to });
   };
-  const rising = (spans[0] as Span).start <= (spans.at(-1) as Span).start ? spans : spans.toReversed();
+  const rising =
+    (spans[0] as Span).start <= (spans.at(-1) as Span).start ? spans : spans.toReversed();
   for (const span of rising) {
     if (items && !state) add(span.start, span.state);
     add(items && state ? span.start : state ? span.state : span.mark, span.end);

@@ -1,17 +1,28 @@
 /**
- * A journal that is written anew while others, and other processes, go on appending to it (K3). What it holds up to now is copied a little at a
- * time into a draft, with other saves in the place of some; at the end, and at once, what was appended meanwhile follows, and the files are
+ * A journal that is written anew while others, and other processes, go on appending to it (K3).
+ * What it holds up to now is copied a little at a time into a draft, with other saves in the place
+ * of some; at the end, and at once, what was appended meanwhile follows, and the files are
  * exchanged. Only the beginning and the end need the lock.
  */
 import { closeSync, fdatasync, fdatasyncSync, fstatSync, lstatSync } from "node:fs";
 import { setImmediate as breathe } from "node:timers/promises";
-import { createFile, draftName, openToRead, readPieces, remove, renameDraft, writeAll } from "../files/files.js";
+import {
+  createFile,
+  draftName,
+  openToRead,
+  readPieces,
+  remove,
+  renameDraft,
+  writeAll,
+} from "../files/files.js";
 
 /**
- * A stretch of the file as it stands, damage too; or what stands there from now on, asked for when its turn comes, and undefined where what
- * it takes the place of is not what it should be.
+ * A stretch of the file as it stands, damage too; or what stands there from now on, asked for when
+ * its turn comes, and undefined where what it takes the place of is not what it should be.
  */
-export type Piece = { readonly from: number; readonly to: number } | { readonly text: (fd: number) => string | undefined };
+export type Piece =
+  | { readonly from: number; readonly to: number }
+  | { readonly text: (fd: number) => string | undefined };
 
 /** So long at once, and then others have their turn. */
 const AT_ONCE_MS = 1;
@@ -49,7 +60,10 @@ export class Redraft {
     return fstatSync(this.#fd).ino;
   }
 
-  /** Whether the draft stands where it was made: a process that scrubs the store removes it (scrub.ts). */
+  /**
+   * Whether the draft stands where it was made: a process that scrubs the store removes it
+   * (scrub.ts).
+   */
   get isThere(): boolean {
     return lstatSync(this.#draft, { throwIfNoEntry: false })?.ino === fstatSync(this.#made).ino;
   }
@@ -67,7 +81,9 @@ export class Redraft {
         }
         if (this.#at - this.#synced < SYNCED_AT_ONCE) continue;
         this.#synced = this.#at;
-        await new Promise<void>((resolve, reject) => fdatasync(this.#made, (error) => (error === null ? resolve() : reject(error))));
+        await new Promise<void>((resolve, reject) =>
+          fdatasync(this.#made, (error) => (error === null ? resolve() : reject(error))),
+        );
       }
     }
     return true;
@@ -84,7 +100,10 @@ export class Redraft {
     return true;
   }
 
-  /** Puts the draft in the place of the journal, with what stands behind `from` and before `to` of it by now. */
+  /**
+   * Puts the draft in the place of the journal, with what stands behind `from` and before `to` of
+   * it by now.
+   */
   exchange(from: number, to: number): void {
     for (const bytes of readPieces(this.#fd, from, to, COPIED_AT_ONCE)) this.#put(bytes);
     // As any draft: one that could not be synced is thrown away, and nothing is lost by it.

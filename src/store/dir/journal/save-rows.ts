@@ -6,10 +6,12 @@
  *     {"checkpoint":{…}}                           the mark
  *     {"seal":{…},"sum":"…"}
  *
- * R1  a section's text and its rows say the same, byte for byte: `[a,\nb,\n"salt"]` stands as the rows a and b, its salt in the seal.
- * R2  a save is there if and only if its seal is whole. The seal says how many bytes stand before it, so that a reader finds the
- *     sections without parsing them, and the save before.
- * R3  digests cover what a save says; the sum covers the rest of the seal, above all which blobs it needs.
+ * R1  a section's text and its rows say the same, byte for byte: `[a,\nb,\n"salt"]` stands as the
+ *     rows a and b, its salt in the seal.
+ * R2  a save is there if and only if its seal is whole. The seal says how many bytes stand before
+ *     it, so that a reader finds the sections without parsing them, and the save before.
+ * R3  digests cover what a save says; the sum covers the rest of the seal, above all which blobs it
+ *     needs.
  */
 import { crc32 } from "node:zlib";
 import type { Save } from "../../../core/journal/save.js";
@@ -53,13 +55,18 @@ export interface SectionRows {
 
 export function rowsOf(text: string): SectionRows {
   const at = text.lastIndexOf(`${BETWEEN}"`);
-  if (at < 0 || !text.startsWith("[") || !text.endsWith('"]')) throw new TypeError("a section is an array of records and a salt");
+  if (at < 0 || !text.startsWith("[") || !text.endsWith('"]'))
+    throw new TypeError("a section is an array of records and a salt");
   return { rows: text.slice(1, at).replaceAll(BETWEEN, "\n"), salt: text.slice(at + 3, -2) };
 }
 
-export const sectionText = ({ rows, salt }: SectionRows): string => `[${rows.replaceAll("\n", BETWEEN)}${BETWEEN}"${salt}"]`;
+export const sectionText = ({ rows, salt }: SectionRows): string =>
+  `[${rows.replaceAll("\n", BETWEEN)}${BETWEEN}"${salt}"]`;
 
-/** The bytes of a section's text, from those of its rows: a comma for each record, the salt, and five characters around them. */
+/**
+ * The bytes of a section's text, from those of its rows: a comma for each record, the salt, and
+ * five characters around them.
+ */
 const textBytesOf = (section: Section | undefined, records: number): number =>
   section === undefined || section[0] === 0 ? 0 : section[0] + records + section[1].length + 5;
 
@@ -70,7 +77,8 @@ const SUM = ',"sum":"';
 const SUM_CHARS = 8;
 const END_CHARS = SUM.length + SUM_CHARS + 2;
 
-const sumOf = (bytes: string | Uint8Array): string => crc32(bytes).toString(16).padStart(SUM_CHARS, "0");
+const sumOf = (bytes: string | Uint8Array): string =>
+  crc32(bytes).toString(16).padStart(SUM_CHARS, "0");
 
 export interface SaveText {
   readonly seal: Seal;
@@ -78,8 +86,27 @@ export interface SaveText {
   readonly text: string;
 }
 
-export function saveText(save: Save, refs: readonly Digest[], waits: Pick<Seal, "more" | "with"> = {}): SaveText {
-  const { seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note } = save;
+export function saveText(
+  save: Save,
+  refs: readonly Digest[],
+  waits: Pick<Seal, "more" | "with"> = {},
+): SaveText {
+  const {
+    seq,
+    at,
+    nItems,
+    nState,
+    nMark,
+    nMessages,
+    prior,
+    base,
+    prev,
+    check,
+    itemsDigest,
+    stateDigest,
+    mark,
+    note,
+  } = save;
   let text = "";
   const section = (content: string | null, digest: Digest | null): Section | undefined => {
     if (content === null) return digest === null ? undefined : [0, "", digest];
@@ -90,7 +117,15 @@ export function saveText(save: Save, refs: readonly Digest[], waits: Pick<Seal, 
   const items = section(save.items, itemsDigest);
   const state = section(save.state, stateDigest);
   if (mark !== null) text += `${mark}\n`;
-  const seal: { -readonly [K in keyof Seal]: Seal[K] } = { seq, at, n: [nItems, nState, nMark, nMessages], prior, base, prev, check };
+  const seal: { -readonly [K in keyof Seal]: Seal[K] } = {
+    seq,
+    at,
+    n: [nItems, nState, nMark, nMessages],
+    prior,
+    base,
+    prev,
+    check,
+  };
   if (items !== undefined) seal.items = items;
   if (state !== undefined) seal.state = state;
   if (mark !== null) seal.mark = Buffer.byteLength(mark);
@@ -117,7 +152,10 @@ export function sealOf(row: Buffer): Seal | undefined {
   }
 }
 
-/** The seal in a row that was found to be one before. What it says of its save is covered by digests, which are checked by who reads it. */
+/**
+ * The seal in a row that was found to be one before. What it says of its save is covered by
+ * digests, which are checked by who reads it.
+ */
 export function knownSeal(row: string): Seal | undefined {
   try {
     const end = row.length - END_CHARS;
@@ -128,15 +166,24 @@ export function knownSeal(row: string): Seal | undefined {
 }
 
 /** Bytes that its sections take up before the seal, with their line breaks. */
-export function bytesBefore({ items, state, mark }: Seal): { readonly items: number; readonly state: number; readonly mark: number } {
-  const rows = (bytes: number | undefined): number => (bytes === undefined || bytes === 0 ? 0 : bytes + 1);
+export function bytesBefore({ items, state, mark }: Seal): {
+  readonly items: number;
+  readonly state: number;
+  readonly mark: number;
+} {
+  const rows = (bytes: number | undefined): number =>
+    bytes === undefined || bytes === 0 ? 0 : bytes + 1;
   return { items: rows(items?.[0]), state: rows(state?.[0]), mark: rows(mark) };
 }
 
 /** What the texts of a save's sections take up. */
-export const textBytes = ({ items, state, mark = 0, n }: Seal): number => textBytesOf(items, n[0]) + textBytesOf(state, n[1]) + mark;
+export const textBytes = ({ items, state, mark = 0, n }: Seal): number =>
+  textBytesOf(items, n[0]) + textBytesOf(state, n[1]) + mark;
 
-/** A save from its seal. `rows` gives the text of a section's rows: called only for those that are there and wanted. */
+/**
+ * A save from its seal. `rows` gives the text of a section's rows: called only for those that are
+ * there and wanted.
+ */
 export function saveOf(
   line: LineId,
   seal: Seal,
@@ -145,7 +192,9 @@ export function saveOf(
 ): Save {
   const { seq, at, n, prior, base, prev, check, items, state, mark, note } = seal;
   const text = (name: "items" | "state", section: Section | undefined): string | null =>
-    !wants[name] || section === undefined || section[0] === 0 ? null : sectionText({ rows: rows(name), salt: section[1] });
+    !wants[name] || section === undefined || section[0] === 0
+      ? null
+      : sectionText({ rows: rows(name), salt: section[1] });
   return {
     line,
     seq,

@@ -1,4 +1,7 @@
-/** Where the saves of a line stand in its file: numbers alone, and those of the saves that were looked for. */
+/**
+ * Where the saves of a line stand in its file: numbers alone, and those of the saves that were
+ * looked for.
+ */
 
 export interface Span {
   readonly seq: number;
@@ -13,7 +16,10 @@ export interface Span {
 const FIELDS = ["seq", "start", "state", "mark", "seal", "end"] as const;
 const WIDTH = FIELDS.length;
 
-/** By rising place in the file. Grows at both ends: newer saves are appended, older ones are found by walking back. */
+/**
+ * By rising place in the file. Grows at both ends: newer saves are appended, older ones are found
+ * by walking back.
+ */
 export class Spans {
   #numbers = new Float64Array(16 * WIDTH);
   #first = 8;
@@ -26,14 +32,14 @@ export class Spans {
   at(i: number): Span {
     const at = (this.#first + i) * WIDTH;
     const n = this.#numbers as unknown as readonly number[];
-    const [seq, start, state, mark, seal, end] = [n[at], n[at + 1], n[at + 2], n[at + 3], n[at + 4], n[at + 5]] as [
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-    ];
+    const [seq, start, state, mark, seal, end] = [
+      n[at],
+      n[at + 1],
+      n[at + 2],
+      n[at + 3],
+      n[at + 4],
+      n[at + 5],
+    ] as [number, number, number, number, number, number];
     return { seq, start, state, mark, seal, end };
   }
 

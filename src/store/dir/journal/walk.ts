@@ -1,9 +1,10 @@
 /**
- * Walking through a journal from its end, save by save: each seal says where the save before it ends.
+ * Walking through a journal from its end, save by save: each seal says where the save before it
+ * ends.
  *
- * Damage does not hide what stands before or behind it: rows that are no whole seal are passed over, up to the next that is. The
- * numbers of the saves tell the reader that something is missing. A row may be of any length, and is never in memory whole
- * unless it can be a seal.
+ * Damage does not hide what stands before or behind it: rows that are no whole seal are passed
+ * over, up to the next that is. The numbers of the saves tell the reader that something is missing.
+ * A row may be of any length, and is never in memory whole unless it can be a seal.
  */
 import { readRange } from "../files/files.js";
 import { bytesBefore, mayBeSeal, type Seal, sealOf } from "./save-rows.js";
@@ -15,8 +16,16 @@ const MOST_BYTES = 1024 * 1024;
 /** Far more than the names of all blobs that one save can refer to. */
 const MOST_SEAL_BYTES = 64 * 1024 * 1024;
 
-/** Calls `visit` with every whole save before `from`, newest first, until it answers false. Answers whether it came to the beginning. */
-export function walkBack(fd: number, from: number, floor: number, visit: (seal: Seal, span: Span) => boolean): boolean {
+/**
+ * Calls `visit` with every whole save before `from`, newest first, until it answers false. Answers
+ * whether it came to the beginning.
+ */
+export function walkBack(
+  fd: number,
+  from: number,
+  floor: number,
+  visit: (seal: Seal, span: Span) => boolean,
+): boolean {
   const bytes = new Behind(fd);
   for (let end = from; end > floor; ) {
     const sealAt = rowStart(bytes, end, floor);
@@ -26,7 +35,8 @@ export function walkBack(fd: number, from: number, floor: number, visit: (seal: 
       continue;
     }
     const before = bytesBefore(seal);
-    // Where rows are missing its lengths lead too far: what is read as its sections does not match their digests.
+    // Where rows are missing its lengths lead too far: what is read as its sections does not match
+    // their digests.
     const mark = Math.max(floor, sealAt - before.mark);
     const state = Math.max(floor, mark - before.state);
     const start = Math.max(floor, state - before.items);
@@ -37,7 +47,11 @@ export function walkBack(fd: number, from: number, floor: number, visit: (seal: 
 }
 
 function sealIn(bytes: Behind, from: number, to: number): Seal | undefined {
-  if (to - from > MOST_SEAL_BYTES || !mayBeSeal(bytes.range(from, Math.min(to, from + FIRST_BYTES)))) return undefined;
+  if (
+    to - from > MOST_SEAL_BYTES ||
+    !mayBeSeal(bytes.range(from, Math.min(to, from + FIRST_BYTES)))
+  )
+    return undefined;
   const row = bytes.range(from, to);
   return row.at(-1) === LINE_BREAK ? sealOf(row.subarray(0, -1)) : undefined;
 }

@@ -1,17 +1,22 @@
 /**
  * Who writes: one process at a time. It keeps the lock for as long as it needs it (tenure.ts).
  *
- * O1  a lock is a file lock-<n>.json. It is taken by linking a draft to the next number: the system lets one be first.
- * O2  a number is never used again. The holder releases its lock by a second name for its file, lock-<n>.free.json, which needs neither room
- *     nor a descriptor. Only a later holder removes the two.
- * O3  a lock is free if its holder released it, or is proven dead: on this machine, and of another boot, or a process that has ended.
- *     Another machine, another container, or doubt: it is not.
- * O4  a process that waits for the lock says so (lock-queue.ts). The holder looks whether one waits, and releases the lock.
- * O5  of those who wait the first takes the lock, and a process that has released it waits behind them.
- * O6  a call that fails while the lock is taken leaves it held here, or free. A living process that does not know that it holds the lock
- *     would lock out all others, and itself.
+ * O1  a lock is a file lock-<n>.json. It is taken by linking a draft to the next number: the system
+ *     lets one be first.
+ * O2  a number is never used again. The holder releases its lock by a second name for its file,
+ *     lock-<n>.free.json, which needs neither room nor a descriptor. Only a later holder removes
+ *     the two.
+ * O3  a lock is free if its holder released it, or is proven dead: on this machine, and of another
+ *     boot, or a process that has ended. Another machine, another container, or doubt: it is not.
+ * O4  a process that waits for the lock says so (lock-queue.ts). The holder looks whether one
+ *     waits, and releases the lock.
+ * O5  of those who wait the first takes the lock, and a process that has released it waits behind
+ *     them.
+ * O6  a call that fails while the lock is taken leaves it held here, or free. A living process that
+ *     does not know that it holds the lock would lock out all others, and itself.
  *
- * The names need not outlive a power cut, which ends every holder. The content does: a lock that says nothing is not free.
+ * The names need not outlive a power cut, which ends every holder. The content does: a lock that
+ * says nothing is not free.
  */
 import { linkSync, lstatSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
@@ -39,7 +44,9 @@ interface Newest {
 }
 
 const NAME = /^lock-([1-9][0-9]{0,14})(\.free)?\.json$/;
-/** How long a free lock is left to those who have waited longer: many times as long as they sleep. */
+/**
+ * How long a free lock is left to those who have waited longer: many times as long as they sleep.
+ */
 const YIELD_MS = 200;
 
 export class Lock {
@@ -81,7 +88,11 @@ export class Lock {
     const holder = number === 0 ? undefined : this.#read(number);
     // O6: one that was linked here, and could be neither taken nor removed.
     const isLeft = this.#number === undefined && this.#isOwn(holder);
-    return { number, isFree: number === 0 || isReleased || isLeft || isFree(holder, this.#machine.isDead), holder };
+    return {
+      number,
+      isFree: number === 0 || isReleased || isLeft || isFree(holder, this.#machine.isDead),
+      holder,
+    };
   }
 
   #isOwn(holder: Holder | undefined): boolean {
@@ -118,7 +129,8 @@ export class Lock {
           const isPassed = now - free.since >= YIELD_MS;
           if (isPassed) place.pass(ahead);
           if ((ahead.length === 0 || isPassed || isLate) && this.#tryTake(newest)) return;
-          if (!checkDirectory(this.#root)) throw new HoldfastError("IO", `${quote(this.#root)} is gone.`);
+          if (!checkDirectory(this.#root))
+            throw new HoldfastError("IO", `${quote(this.#root)} is gone.`);
         }
         if (isLate) throw this.#busy(newest);
         place.take();
@@ -144,7 +156,10 @@ export class Lock {
     return true;
   }
 
-  /** The identity of the lock that was just linked here. Undefined where it does not count: then it is gone. */
+  /**
+   * The identity of the lock that was just linked here. Undefined where it does not count: then it
+   * is gone.
+   */
   #confirm(number: number): string | undefined {
     let identity = "";
     try {
@@ -159,7 +174,8 @@ export class Lock {
   #clearAway(number: number): void {
     for (const name of namesIn(this.#root)) {
       const older = Number(NAME.exec(name)?.[1] ?? number) < number;
-      // Drafts of those who were killed, and perhaps of one who is just trying: it will find that it has to wait.
+      // Drafts of those who were killed, and perhaps of one who is just trying: it will find that
+      // it has to wait.
       if (older || (isDraft(name) && name.startsWith("lock-"))) remove(join(this.#root, name));
     }
   }
@@ -178,7 +194,10 @@ export class Lock {
     }
   }
 
-  /** The path of the lock that is held here, where it is no longer our file: then others may be writing. */
+  /**
+   * The path of the lock that is held here, where it is no longer our file: then others may be
+   * writing.
+   */
   findMoved(): string | undefined {
     const path = this.#number === undefined ? undefined : this.#path(this.#number);
     return path !== undefined && isMoved(path, this.#identity) ? path : undefined;
@@ -205,7 +224,9 @@ export class Lock {
     return lstatSync(this.#path(number, ".free"), { throwIfNoEntry: false }) !== undefined;
   }
 
-  /** For the end of the store, also where the lock could not be released: its holder writes no more. */
+  /**
+   * For the end of the store, also where the lock could not be released: its holder writes no more.
+   */
   leave(): void {
     this.#machine.leave();
   }
@@ -220,7 +241,10 @@ export class Lock {
   }
 
   #busy({ number, holder }: Newest): HoldfastError {
-    const who = holder?.owner === undefined ? "an unknown process" : `${describeOwner(holder.owner)} on ${quote(String(holder.host))}`;
+    const who =
+      holder?.owner === undefined
+        ? "an unknown process"
+        : `${describeOwner(holder.owner)} on ${quote(String(holder.host))}`;
     return new HoldfastError(
       "BUSY",
       `The store is being written by ${who}, which has not released the lock in time. Try again, or end that process. If it is gone for good, remove ${quote(this.#path(number))}.`,
@@ -234,9 +258,17 @@ export class Lock {
 }
 
 /** O3 */
-function isFree(holder: Holder | undefined, isDead: (owner: Owner, oneMachine: boolean) => boolean): boolean {
+function isFree(
+  holder: Holder | undefined,
+  isDead: (owner: Owner, oneMachine: boolean) => boolean,
+): boolean {
   if (holder === undefined || typeof holder !== "object") return false;
-  return holder.host === hostname() && holder.machine === machineId() && typeof holder.owner === "object" && isDead(holder.owner, true);
+  return (
+    holder.host === hostname() &&
+    holder.machine === machineId() &&
+    typeof holder.owner === "object" &&
+    isDead(holder.owner, true)
+  );
 }
 
 /** Does what is no harm where it fails. */

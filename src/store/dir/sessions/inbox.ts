@@ -2,14 +2,31 @@
  * Mail, a file each, in the directory of its session: anybody may post, without the lock.
  *
  * M1  the system lets one file of a name be first, so an id is posted once.
- * M2  mail is taken in when its session's file says so; moving it to done/ only clears up, and may come later.
- * M3  mail belongs to a session's number: that of an older session of the same name is not there for a later one.
+ * M2  mail is taken in when its session's file says so; moving it to done/ only clears up, and may
+ *     come later.
+ * M3  mail belongs to a session's number: that of an older session of the same name is not there
+ *     for a later one.
  */
 import { lstatSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { highest } from "../../../core/values/highest.js";
-import { drainedText, type InboxQuery, isDrained, type Mail, type Posted } from "../../port/inbox.js";
-import { addFile, checkDirectory, isDraft, makeDirectory, namesIn, putFile, remove, syncDirectory } from "../files/files.js";
+import {
+  drainedText,
+  type InboxQuery,
+  isDrained,
+  type Mail,
+  type Posted,
+} from "../../port/inbox.js";
+import {
+  addFile,
+  checkDirectory,
+  isDraft,
+  makeDirectory,
+  namesIn,
+  putFile,
+  remove,
+  syncDirectory,
+} from "../files/files.js";
 import { DAMAGED, sealedText } from "../files/sealed.js";
 import { glimpseMail, type MailFile, type MailHead, mailName, readMail } from "./mail-file.js";
 
@@ -42,7 +59,13 @@ export class Inbox {
     makeDirectory(join(this.#path, "done"));
     const numbers = this.#all().map((known) => known.n);
     const n = 1 + highest(0, numbers);
-    const text = sealedText({ n, session: this.#session, id: mail.id, due: mail.due, text: mail.text } satisfies MailFile);
+    const text = sealedText({
+      n,
+      session: this.#session,
+      id: mail.id,
+      due: mail.due,
+      text: mail.text,
+    } satisfies MailFile);
     if (!addFile(path, text, { drafted: mark })) {
       const other = this.#known(mail.id);
       if (other !== undefined) return isKnown(other, mail) ? "known" : "conflict";
@@ -75,19 +98,30 @@ export class Inbox {
     );
   }
 
-  /** From when on something waits that counts, which may be never; undefined where nothing waits. */
-  firstDue(drained: readonly string[], counts: (mail: MailHead) => boolean = () => true): number | undefined {
+  /**
+   * From when on something waits that counts, which may be never; undefined where nothing waits.
+   */
+  firstDue(
+    drained: readonly string[],
+    counts: (mail: MailHead) => boolean = () => true,
+  ): number | undefined {
     const taken = new Set(drained);
     const waiting = this.#all().filter(({ id }) => !taken.has(id));
     if (waiting.length === 0) return undefined;
-    return waiting.filter(counts).reduce((first, { due }) => Math.min(first, due), Number.POSITIVE_INFINITY);
+    return waiting
+      .filter(counts)
+      .reduce((first, { due }) => Math.min(first, due), Number.POSITIVE_INFINITY);
   }
 
-  /** Whether somebody may be posting just now. What a killed process has left is no draft for ever. */
+  /**
+   * Whether somebody may be posting just now. What a killed process has left is no draft for ever.
+   */
   hasDraft(): boolean {
     const oldest = Date.now() - DRAFT_MS;
     return namesIn(this.#path).some(
-      (name) => isDraft(name) && (lstatSync(join(this.#path, name), { throwIfNoEntry: false })?.mtimeMs ?? 0) > oldest,
+      (name) =>
+        isDraft(name) &&
+        (lstatSync(join(this.#path, name), { throwIfNoEntry: false })?.mtimeMs ?? 0) > oldest,
     );
   }
 
@@ -101,7 +135,9 @@ export class Inbox {
     return names
       .flatMap((name) => {
         const mail = glimpseMail(join(this.#path, name), this.#session);
-        return mail !== undefined && this.#read(join(this.#path, "done", name)) === undefined ? [{ mail, name }] : [];
+        return mail !== undefined && this.#read(join(this.#path, "done", name)) === undefined
+          ? [{ mail, name }]
+          : [];
       })
       .sort((a, b) => a.mail.n - b.mail.n || (a.name < b.name ? -1 : 1))
       .map(({ mail }) => mail);
@@ -109,7 +145,9 @@ export class Inbox {
 
   /** One that is damaged does not say what its id is: it is the one that was asked for. */
   #named(ids: readonly string[]): MailHead[] {
-    return [...new Set(ids)].flatMap((id) => this.#in([mailName(id)]).map((mail) => ({ ...mail, id }))).sort((a, b) => a.n - b.n);
+    return [...new Set(ids)]
+      .flatMap((id) => this.#in([mailName(id)]).map((mail) => ({ ...mail, id })))
+      .sort((a, b) => a.n - b.n);
   }
 
   /** Those of these ids that wait. */
@@ -117,7 +155,10 @@ export class Inbox {
     return ids.filter((id) => glimpseMail(this.#file(id), this.#session) !== undefined);
   }
 
-  /** M2: nothing is left of what was taken in but a digest, in a file that is there before the other goes. */
+  /**
+   * M2: nothing is left of what was taken in but a digest, in a file that is there before the other
+   * goes.
+   */
   clear(drained: readonly string[]): void {
     const cleared = drained.flatMap((id) => {
       const mail = this.#read(this.#file(id));
@@ -131,16 +172,21 @@ export class Inbox {
   }
 
   /** Other words for mail that waits. */
-  reword(drained: readonly string[], { id, text }: { readonly id: string; readonly text: string }): void {
+  reword(
+    drained: readonly string[],
+    { id, text }: { readonly id: string; readonly text: string },
+  ): void {
     const mail = this.#read(this.#file(id));
-    if (mail !== undefined && !drained.includes(id)) putFile(this.#file(id), sealedText({ ...mail, text } satisfies MailFile));
+    if (mail !== undefined && !drained.includes(id))
+      putFile(this.#file(id), sealedText({ ...mail, text } satisfies MailFile));
   }
 
   /** Forgets what mail said that was taken in. */
   forget(): void {
     for (const name of namesIn(join(this.#path, "done"))) {
       const mail = isDraft(name) ? undefined : this.#read(join(this.#path, "done", name));
-      if (mail !== undefined && mail.text !== "" && mail.text !== DAMAGED) this.#done({ ...mail, text: "" });
+      if (mail !== undefined && mail.text !== "" && mail.text !== DAMAGED)
+        this.#done({ ...mail, text: "" });
     }
     if (checkDirectory(join(this.#path, "done"))) syncDirectory(join(this.#path, "done"));
   }

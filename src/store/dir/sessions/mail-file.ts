@@ -1,6 +1,7 @@
 /**
- * A file of mail. Its head says when it is due and what it comes behind, and is read without the rest where that is large. A head alone is
- * not checked: it says when to look, and what is looked at is read whole, and checked.
+ * A file of mail. Its head says when it is due and what it comes behind, and is read without the
+ * rest where that is large. A head alone is not checked: it says when to look, and what is looked
+ * at is read whole, and checked.
  */
 import { closeSync } from "node:fs";
 import { basename } from "node:path";
@@ -28,12 +29,23 @@ const HEAD =
 
 export const mailName = (id: string): string => `${nameOf(id)}.json`;
 
-/** What the file holds, if it is for this session. One that is damaged may be: its text says that it is. */
+/**
+ * What the file holds, if it is for this session. One that is damaged may be: its text says that it
+ * is.
+ */
 export function readMail(path: string, session: number): MailFile | undefined {
   const text = readFile(path)?.toString();
   if (text === undefined) return undefined;
-  // Where its head can be read, it waits for its time, as if it were sound: others need not look at it before.
-  const mail = unsealed<MailFile>(text) ?? { n: 0, id: path, due: 0, ...headIn(text, path), session, text: DAMAGED };
+  // Where its head can be read, it waits for its time, as if it were sound: others need not look at
+  // it before.
+  const mail = unsealed<MailFile>(text) ?? {
+    n: 0,
+    id: path,
+    due: 0,
+    ...headIn(text, path),
+    session,
+    text: DAMAGED,
+  };
   // Before there was mail for later, its files did not say that it is due.
   return mail.session === session ? { ...mail, due: mail.due ?? 0 } : undefined;
 }
@@ -48,7 +60,9 @@ function largeHead(path: string): MailHead | undefined {
   const opened = openFile(path);
   if (opened === undefined) return undefined;
   try {
-    return opened.stat.size <= LARGE_BYTES ? undefined : headIn(readRange(opened.fd, 0, HEAD_BYTES).toString(), path);
+    return opened.stat.size <= LARGE_BYTES
+      ? undefined
+      : headIn(readRange(opened.fd, 0, HEAD_BYTES).toString(), path);
   } finally {
     closeSync(opened.fd);
   }
@@ -57,7 +71,10 @@ function largeHead(path: string): MailHead | undefined {
 function headIn(text: string, path: string): MailHead | undefined {
   const [, n, session, named = "", due] = HEAD.exec(text.slice(0, HEAD_BYTES)) ?? [];
   const head = { n: Number(n), session: Number(session), id: idIn(named), due: Number(due) };
-  const isSound = Number.isSafeInteger(head.n) && Number.isSafeInteger(head.due) && mailName(head.id) === basename(path);
+  const isSound =
+    Number.isSafeInteger(head.n) &&
+    Number.isSafeInteger(head.due) &&
+    mailName(head.id) === basename(path);
   return isSound ? head : undefined;
 }
 

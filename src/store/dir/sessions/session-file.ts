@@ -1,4 +1,7 @@
-/** A session's row and its lines, as they stand in its session.json; and of a deleted one, what must be remembered. */
+/**
+ * A session's row and its lines, as they stand in its session.json; and of a deleted one, what must
+ * be remembered.
+ */
 import type { LineId, Place } from "../../../core/values/ids.js";
 import type { Head, Label, LeaseRow, LineRow, SessionRow } from "../../port/rows.js";
 import { sealedText, unsealed } from "../files/sealed.js";
@@ -7,7 +10,10 @@ export interface LineDoc {
   readonly no: number;
   readonly id: LineId;
   readonly origin: Place | null;
-  /** The session it belongs to, or null. Its journal stays in the directory it was begun in, whoever owns it. */
+  /**
+   * The session it belongs to, or null. Its journal stays in the directory it was begun in, whoever
+   * owns it.
+   */
   readonly owner: string | null;
   readonly text: string;
 }
@@ -18,7 +24,10 @@ export interface SessionDoc {
   readonly id: string;
   /** The number of the session, or of the last one that had this id; 0 where there was none yet. */
   readonly no: number;
-  /** These three are null where there is no such session: then only its lines are left, or were brought in before it. */
+  /**
+   * These three are null where there is no such session: then only its lines are left, or were
+   * brought in before it.
+   */
   readonly head: Head | null;
   readonly label: Label | null;
   readonly lease: LeaseRow | null;
@@ -57,10 +66,14 @@ export function docOf(text: string, id: string | undefined): SessionDoc | undefi
 
 /** A session as it is written now: files of the first format do not say when it is due. */
 export const upToDate = (doc: SessionDoc): SessionDoc =>
-  doc.head === null || doc.head.due !== undefined ? doc : { ...doc, head: { ...(doc.head as Head), due: null } };
+  doc.head === null || doc.head.due !== undefined
+    ? doc
+    : { ...doc, head: { ...(doc.head as Head), due: null } };
 
 export function sessionRow({ no, id, head, label, lease }: SessionDoc): SessionRow | undefined {
-  return head === null || label === null || lease === null ? undefined : { no, id, head, label, lease };
+  return head === null || label === null || lease === null
+    ? undefined
+    : { no, id, head, label, lease };
 }
 
 export const lineRow = ({ no, id, origin, owner, text }: LineDoc): LineRow => ({

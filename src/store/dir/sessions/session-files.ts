@@ -2,8 +2,9 @@
  * The sessions' files, and how they change.
  *
  * S1  a change of one session is made when its session.json is exchanged (W1).
- * S2  a change of several, or of documents beside them, is made when commit.json is there, with what they will be. Then each is put in its
- *     place, and commit.json goes. Whoever reads looks at both: the higher version counts.
+ * S2  a change of several, or of documents beside them, is made when commit.json is there, with
+ *     what they will be. Then each is put in its place, and commit.json goes. Whoever reads looks
+ *     at both: the higher version counts.
  * S3  the writer knows what it wrote; everybody else reads again at every call.
  */
 import { lstatSync } from "node:fs";
@@ -11,7 +12,15 @@ import { dirname, join } from "node:path";
 import { HoldfastError, quote } from "../../../core/values/errors.js";
 import { DocFiles, type DocStep } from "../documents/doc-files.js";
 import { Unsure } from "../files/failures.js";
-import { changeDirectory, checkDirectory, makeDirectory, putFile, readFile, remove, syncDirectory } from "../files/files.js";
+import {
+  changeDirectory,
+  checkDirectory,
+  makeDirectory,
+  putFile,
+  readFile,
+  remove,
+  syncDirectory,
+} from "../files/files.js";
 import { sessionPath } from "../files/names.js";
 import { sealedText, unsealed } from "../files/sealed.js";
 import { docOf, docText, type SessionDoc, upToDate } from "./session-file.js";
@@ -53,13 +62,18 @@ export class SessionFiles {
     return doc;
   }
 
-  /** What stands in a session's directory, whosever it is, or will once a change that is made is put in place (S2). */
+  /**
+   * What stands in a session's directory, whosever it is, or will once a change that is made is put
+   * in place (S2).
+   */
   at(directory: string): Found {
     const pending = this.#pending()?.sessions.find(({ id }) => this.directory(id) === directory);
     return later(readDoc(directory, undefined), pending);
   }
 
-  /** The directories of a change that is made, and not yet put in place: they may not be there yet. */
+  /**
+   * The directories of a change that is made, and not yet put in place: they may not be there yet.
+   */
   get unfinished(): readonly string[] {
     return this.#pending()?.sessions.map(({ id }) => this.directory(id)) ?? [];
   }
@@ -75,7 +89,10 @@ export class SessionFiles {
     );
   }
 
-  /** From here on no other process writes. Finishes what a killed writer left half done. `isUnchanged`: since this process wrote last. */
+  /**
+   * From here on no other process writes. Finishes what a killed writer left half done.
+   * `isUnchanged`: since this process wrote last.
+   */
   beginWriting({ isUnchanged }: { readonly isUnchanged: boolean }): void {
     // Before anything is finished: what is remembered of documents may be of another time.
     this.documents.beginWriting({ isUnchanged });
@@ -90,21 +107,30 @@ export class SessionFiles {
   }
 
   /** Puts what changes in place. `lasting` is false where it need not outlive a power cut. */
-  put(docs: readonly SessionDoc[], { lasting }: { readonly lasting: boolean }, documents: readonly DocStep[] = []): void {
+  put(
+    docs: readonly SessionDoc[],
+    { lasting }: { readonly lasting: boolean },
+    documents: readonly DocStep[] = [],
+  ): void {
     const [only] = docs;
     const [step] = documents;
     if (docs.length === 1 && only !== undefined && step === undefined) this.#place(only, lasting);
     else {
-      // Else what stands unfinished would later be put in the place of a newer document: one that has ended has no version to tell by.
+      // Else what stands unfinished would later be put in the place of a newer document: one that
+      // has ended has no version to tell by.
       this.finish();
-      if (docs.length === 0 && documents.length === 1 && step !== undefined) this.documents.place(step);
+      if (docs.length === 0 && documents.length === 1 && step !== undefined)
+        this.documents.place(step);
       else this.#putTogether(docs, documents);
     }
     for (const doc of docs) this.#remember(doc);
   }
 
   #putTogether(sessions: readonly SessionDoc[], documents: readonly DocStep[]): void {
-    putFile(this.#commit, sealedText({ sessions, ...(documents.length === 0 ? undefined : { documents }) }));
+    putFile(
+      this.#commit,
+      sealedText({ sessions, ...(documents.length === 0 ? undefined : { documents }) }),
+    );
     // S2: made. Where one cannot be put in its place now, commit.json stays, and says what it is.
     try {
       this.finish();
@@ -122,8 +148,8 @@ export class SessionFiles {
       else syncDirectory(this.directory(doc.id));
     }
     for (const step of pending?.documents ?? []) this.documents.place(step);
-    // If it comes back after a power cut it does no harm to sessions: what it says is no newer than what is there. A document that was
-    // ended since would come back with it.
+    // If it comes back after a power cut it does no harm to sessions: what it says is no newer than
+    // what is there. A document that was ended since would come back with it.
     if (pending?.documents !== undefined) changeDirectory(this.#root, () => remove(this.#commit));
     else if (pending !== undefined) remove(this.#commit);
   }
@@ -158,7 +184,10 @@ export class SessionFiles {
 
 /** S2: the higher version counts. */
 const later = (found: Found, pending: SessionDoc | undefined): Found =>
-  pending !== undefined && (found === undefined || found === "damaged" || found.version < pending.version) ? pending : found;
+  pending !== undefined &&
+  (found === undefined || found === "damaged" || found.version < pending.version)
+    ? pending
+    : found;
 
 /** What stands in a session's directory. `id` undefined: whatever it is. */
 function readDoc(directory: string, id: string | undefined): Found {

@@ -1,9 +1,11 @@
 /**
- * Saves on their way to Postgres. A few at a time go by themselves and at once; those that come meanwhile wait, and go together in one
- * transaction and one round trip: on one machine that was measured twice as fast as a connection for each.
+ * Saves on their way to Postgres. A few at a time go by themselves and at once; those that come
+ * meanwhile wait, and go together in one transaction and one round trip: on one machine that was
+ * measured twice as fast as a connection for each.
  *
  * S1  saves of one session go in the order in which they came.
- * S2  saves that go together fail apart (P4): a refusal is an answer like others, and after an exception each goes alone.
+ * S2  saves that go together fail apart (P4): a refusal is an answer like others, and after an
+ *     exception each goes alone.
  */
 import type { HoldfastError } from "../../../core/values/errors.js";
 import type { Applied, Refusal } from "../../port/changes.js";
@@ -93,7 +95,8 @@ export class Appends {
     const free = Math.min(MOST_FLYING, this.#connections.size) - this.#flying;
     if (free <= 0 || this.#ready.length === 0) return;
     const together = Math.min(MOST_TOGETHER, Math.ceil(this.#ready.length / free));
-    for (let i = 0; i < free && this.#ready.length > 0; i++) void this.#fly(this.#ready.splice(0, together));
+    for (let i = 0; i < free && this.#ready.length > 0; i++)
+      void this.#fly(this.#ready.splice(0, together));
   }
 
   async #fly(runs: readonly Run[]): Promise<void> {
@@ -104,7 +107,11 @@ export class Appends {
       if (this.#open.get(session) === run) this.#open.delete(session);
     }
     const inOrder =
-      runs.length === 1 ? runs : runs.toSorted((a, b) => ((a.saves[0] as Waiting).lock < (b.saves[0] as Waiting).lock ? -1 : 1));
+      runs.length === 1
+        ? runs
+        : runs.toSorted((a, b) =>
+            (a.saves[0] as Waiting).lock < (b.saves[0] as Waiting).lock ? -1 : 1,
+          );
     await this.#send(inOrder.flatMap(({ saves }) => saves));
     this.#flying -= 1;
     for (const { saves } of runs) this.#waiting -= saves.length;
@@ -117,7 +124,8 @@ export class Appends {
     const sessions = [...new Set(saves.map(({ session }) => session))];
     try {
       const answers = await this.#connections.use(
-        (connection, again) => connection.send([...before, ...saves.map(({ call }) => call(again)), ...after]),
+        (connection, again) =>
+          connection.send([...before, ...saves.map(({ call }) => call(again)), ...after]),
         // One that others keep waiting must not keep those waiting that go with it.
         { withinMs: answerMs, retriesConflicts: sessions.length === 1 },
       );
@@ -129,10 +137,13 @@ export class Appends {
     } catch (error) {
       const { code } = error as HoldfastError;
       // S2. What was tried for as long as it may be would only be tried again.
-      const isFinal = code === "UNREACHABLE" || code === "CLOSED" || (code === "BUSY" && sessions.length === 1);
+      const isFinal =
+        code === "UNREACHABLE" || code === "CLOSED" || (code === "BUSY" && sessions.length === 1);
       if (saves.length === 1 || isFinal) for (const { reject } of saves) reject(error);
       else if (sessions.length > 1)
-        await Promise.all(sessions.map((session) => this.#send(saves.filter((save) => save.session === session))));
+        await Promise.all(
+          sessions.map((session) => this.#send(saves.filter((save) => save.session === session))),
+        );
       else for (const save of saves) await this.#send([save]);
     }
   }
@@ -140,5 +151,7 @@ export class Appends {
 
 /** What the function says. */
 function appliedOf(said: unknown): Applied {
-  return said === "ok" || said === "known" ? { ok: true } : { ok: false, change: 0, why: said as Refusal };
+  return said === "ok" || said === "known"
+    ? { ok: true }
+    : { ok: false, change: 0, why: said as Refusal };
 }

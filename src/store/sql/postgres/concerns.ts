@@ -1,4 +1,7 @@
-/** What an operator should know of a Postgres server and of the way to it, and what to do about it. Pure. */
+/**
+ * What an operator should know of a Postgres server and of the way to it, and what to do about it.
+ * Pure.
+ */
 import { quote } from "../../../core/values/errors.js";
 import type { Concern } from "../../port/info.js";
 
@@ -22,7 +25,13 @@ export interface ServerFacts {
 
 const LOOPBACK = /^(?:::ffff:)?127\.|^::1$/i;
 
-export function concernsOf({ off, role, bypasses, unforced, link }: ServerFacts): readonly Concern[] {
+export function concernsOf({
+  off,
+  role,
+  bypasses,
+  unforced,
+  link,
+}: ServerFacts): readonly Concern[] {
   const concerns: Concern[] = [];
   if (off.length > 0)
     concerns.push({
@@ -40,7 +49,9 @@ export function concernsOf({ off, role, bypasses, unforced, link }: ServerFacts)
     concerns.push({
       code: "RLS_OFF",
       message: `Row level security is off, or not forced on the owner, for ${unforced.join(", ")}: only the statements themselves keep tenants apart.`,
-      fix: unforced.map((table) => `ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;`).join(" "),
+      fix: unforced
+        .map((table) => `ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;`)
+        .join(" "),
     });
   if (link?.address !== undefined && !link.encrypted && !LOOPBACK.test(link.address))
     concerns.push({

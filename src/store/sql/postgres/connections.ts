@@ -1,8 +1,9 @@
 /**
  * Connections to Postgres: a pool of a stated size, and a bounded queue in front of it.
  *
- * Failures are tried again with a pause that grows and differs, until `busyMs` have passed since the first of them. Whether a commit
- * whose answer was lost was made is not known: whoever tries again is told so.
+ * Failures are tried again with a pause that grows and differs, until `busyMs` have passed since
+ * the first of them. Whether a commit whose answer was lost was made is not known: whoever tries
+ * again is told so.
  *
  * The pool is our own: of `pg`'s, each use was measured to cost a tenth of a save on one machine.
  */
@@ -11,7 +12,14 @@ import { HoldfastError } from "../../../core/values/errors.js";
 import type { Link } from "./concerns.js";
 import { failureOf, isRefused, translate } from "./failures.js";
 import { refuseCut } from "./names.js";
-import { type Answer, Batch, type Client, type ConnectOptions, loadPg, type Statement } from "./wire.js";
+import {
+  type Answer,
+  Batch,
+  type Client,
+  type ConnectOptions,
+  loadPg,
+  type Statement,
+} from "./wire.js";
 
 export interface ConnectionSettings {
   readonly url: string;
@@ -22,12 +30,15 @@ export interface ConnectionSettings {
 }
 
 /**
- * A connection that is one caller's for now. `withinMs` says how long an answer may take; after that the connection is given up: a network
- * can fall silent without a word.
+ * A connection that is one caller's for now. `withinMs` says how long an answer may take; after
+ * that the connection is given up: a network can fall silent without a word.
  */
 export interface Connection {
   /** `each` is told every answer as soon as it has come. */
-  send(statements: readonly Statement[], each?: (answer: Answer, index: number) => void): Promise<readonly Answer[]>;
+  send(
+    statements: readonly Statement[],
+    each?: (answer: Answer, index: number) => void,
+  ): Promise<readonly Answer[]>;
 }
 
 export interface UseOptions {
@@ -60,7 +71,10 @@ export class Connections {
   #free: number;
   /** Calls that have not ended, also those that wait to try again. */
   #using = 0;
-  /** Whether a server has ever answered. Before that, a refused connection is a wrong address, and nothing to wait for. */
+  /**
+   * Whether a server has ever answered. Before that, a refused connection is a wrong address, and
+   * nothing to wait for.
+   */
   #reached = false;
   #closed = false;
   #link: Link | undefined;
@@ -79,7 +93,8 @@ export class Connections {
       try {
         await client.connect();
       } catch (error) {
-        // The driver leaves the socket open, and its timer would destroy it with an error that no listener hears: the process would end.
+        // The driver leaves the socket open, and its timer would destroy it with an error that no
+        // listener hears: the process would end.
         client.connection.stream.destroy();
         throw error;
       }
@@ -104,8 +119,14 @@ export class Connections {
     return this.#connect();
   }
 
-  /** Runs `work` on a connection, again while that can help. `again` says that an earlier try may have been done. */
-  async use<T>(work: (connection: Connection, again: boolean) => Promise<T>, options: UseOptions = {}): Promise<T> {
+  /**
+   * Runs `work` on a connection, again while that can help. `again` says that an earlier try may
+   * have been done.
+   */
+  async use<T>(
+    work: (connection: Connection, again: boolean) => Promise<T>,
+    options: UseOptions = {},
+  ): Promise<T> {
     this.#using += 1;
     try {
       return await this.#patiently(work, options);
@@ -133,11 +154,16 @@ export class Connections {
         if (performance.now() > deadline) throw translate(error);
       }
       await sleep(pauseMs * (0.5 + Math.random()));
-      if (this.#closed) throw new HoldfastError("CLOSED", "The store was closed before this could be tried again.");
+      if (this.#closed)
+        throw new HoldfastError("CLOSED", "The store was closed before this could be tried again.");
     }
   }
 
-  async #once<T>(work: (connection: Connection, again: boolean) => Promise<T>, again: boolean, withinMs: number): Promise<T> {
+  async #once<T>(
+    work: (connection: Connection, again: boolean) => Promise<T>,
+    again: boolean,
+    withinMs: number,
+  ): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
     else await this.#wait();
     let client = this.#idle.pop()?.client;
@@ -148,13 +174,17 @@ export class Connections {
         this.#reached = true;
       } else client.ref();
       const own = client;
-      const done = await work({ send: (statements, each) => this.#send(own, statements, withinMs, each) }, again);
+      const done = await work(
+        { send: (statements, each) => this.#send(own, statements, withinMs, each) },
+        again,
+      );
       usable = true;
       return done;
     } catch (error) {
-      // What the server itself refused leaves the connection as it was, once a transaction is taken back; but of statements that were
-      // prepared on the way nobody knows.
-      if (client !== undefined && failureOf(error) !== "lost" && !this.#settings.prepare) usable = await takenBack(client);
+      // What the server itself refused leaves the connection as it was, once a transaction is taken
+      // back; but of statements that were prepared on the way nobody knows.
+      if (client !== undefined && failureOf(error) !== "lost" && !this.#settings.prepare)
+        usable = await takenBack(client);
       throw error;
     } finally {
       if (client !== undefined) this.#giveBack(client, usable);
@@ -193,7 +223,8 @@ export class Connections {
 
   #reap(): void {
     const oldest = performance.now() - IDLE_MS;
-    while (this.#idle.length > 0 && (this.#idle[0] as Idle).since < oldest) void end((this.#idle.shift() as Idle).client);
+    while (this.#idle.length > 0 && (this.#idle[0] as Idle).since < oldest)
+      void end((this.#idle.shift() as Idle).client);
   }
 
   async #wait(): Promise<void> {

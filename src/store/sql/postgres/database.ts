@@ -1,9 +1,12 @@
 /**
- * Postgres as a database of the SQL store: a save is one call of a function, everything else a transaction of a few round trips.
+ * Postgres as a database of the SQL store: a save is one call of a function, everything else a
+ * transaction of a few round trips.
  *
- * G1 (D5)  what is written to a session is written under its lock: a save finds the epoch that a grant left, and a grant what was saved.
- * G2 (D4)  a commit whose answer was lost is settled by looking for its work, not by doing it again.
- * G3       a transaction names its tenant, and leaves nothing behind on its connection: a pooler may stand in between.
+ * G1 (D5) what is written to a session is written under its lock: a save finds the epoch that a
+ * grant left, and a grant what was saved. G2 (D4) a commit whose answer was lost is settled by
+ * looking for its work, not by doing it again.
+ * G3       a transaction names its tenant, and leaves nothing behind on its connection: a pooler
+ *          may stand in between.
  */
 import { firstSeq } from "../../../core/journal/save.js";
 import type { LineId } from "../../../core/values/ids.js";
@@ -94,7 +97,11 @@ export class PostgresDatabase implements Database {
   }
 
   /** A fresh save has no note: nothing was dropped of it. */
-  #saveCall({ session, when }: Change, { save, refs, blobs }: NewSave, lock: string): (again: boolean) => Statement {
+  #saveCall(
+    { session, when }: Change,
+    { save, refs, blobs }: NewSave,
+    lock: string,
+  ): (again: boolean) => Statement {
     const params: Param[] = [
       this.#tenant,
       lock,
@@ -109,11 +116,24 @@ export class PostgresDatabase implements Database {
       asBytes(save.state),
       this.#lockMs,
     ];
-    if (refs.length === 0) return (again) => ({ text: this.#save, params: [...params, String(again)], says: "text" });
+    if (refs.length === 0)
+      return (again) => ({ text: this.#save, params: [...params, String(again)], says: "text" });
     const list = (values: readonly string[]) => `{${values.join(",")}}`;
-    const bodies = blobs.map(({ bytes }) => `"\\\\x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex")}"`);
-    const blobParams = [this.#locks.blobs, list(refs), list(blobs.map(({ digest }) => digest)), list(bodies)];
-    return (again) => ({ text: this.#saveWithBlobs, params: [...params, String(again), ...blobParams], says: "text" });
+    const bodies = blobs.map(
+      ({ bytes }) =>
+        `"\\\\x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex")}"`,
+    );
+    const blobParams = [
+      this.#locks.blobs,
+      list(refs),
+      list(blobs.map(({ digest }) => digest)),
+      list(bodies),
+    ];
+    return (again) => ({
+      text: this.#saveWithBlobs,
+      params: [...params, String(again), ...blobParams],
+      says: "text",
+    });
   }
 
   write<T>(job: Job<T>): Promise<T> {
@@ -124,10 +144,17 @@ export class PostgresDatabase implements Database {
       job.committed?.(answer);
       return answer;
     };
-    return this.#turns.take(sessions, () => this.#connections.use(run, { withinMs: this.#answerMs }));
+    return this.#turns.take(sessions, () =>
+      this.#connections.use(run, { withinMs: this.#answerMs }),
+    );
   }
 
-  async #transaction<T>(connection: Connection, job: Job<T>, locks: readonly Statement[], again: boolean): Promise<T> {
+  async #transaction<T>(
+    connection: Connection,
+    job: Job<T>,
+    locks: readonly Statement[],
+    again: boolean,
+  ): Promise<T> {
     let opening: readonly Statement[] = [BEGIN, this.#beginAs, ...locks];
     const send = async (asks: readonly Ask[]): Promise<readonly (readonly Row[])[]> => {
       const answers = await connection.send([...opening, ...asks.map(statementOf)]);
@@ -138,7 +165,8 @@ export class PostgresDatabase implements Database {
     // G2: an earlier try may have been done. Then there is nothing to change, and only to tell.
     const settled = again && job.settle ? await drive(job.settle(), send) : undefined;
     const answer = settled ?? (await drive(job.steps(), send));
-    if (opening.length === 0) await connection.send([settled !== undefined || job.refused(answer) ? ROLLBACK : COMMIT]);
+    if (opening.length === 0)
+      await connection.send([settled !== undefined || job.refused(answer) ? ROLLBACK : COMMIT]);
     return answer;
   }
 
@@ -165,11 +193,19 @@ export class PostgresDatabase implements Database {
 
   async now(): Promise<number> {
     const ask = { text: `SELECT ${NOW}`, params: [] };
-    return this.#connections.use(async (connection) => (await connection.send([ask]))[0]?.rows[0]?.[0] as number);
+    return this.#connections.use(
+      async (connection) => (await connection.send([ask]))[0]?.rows[0]?.[0] as number,
+    );
   }
 }
 
-const statementOf = ({ text, params }: { readonly text: string; readonly params: readonly Param[] }): Statement => ({
+const statementOf = ({
+  text,
+  params,
+}: {
+  readonly text: string;
+  readonly params: readonly Param[];
+}): Statement => ({
   text: numbered(text),
   params,
 });
@@ -177,9 +213,13 @@ const statementOf = ({ text, params }: { readonly text: string; readonly params:
 /** The number comes as text, like all else. */
 const savesRow = ([seq, ...rest]: Row): Row => [Number(seq), ...rest];
 
-const rowsOf = ({ rows, count }: Answer, changes: boolean): readonly Row[] => (changes ? [[count]] : rows);
+const rowsOf = ({ rows, count }: Answer, changes: boolean): readonly Row[] =>
+  changes ? [[count]] : rows;
 
-async function drive<T>(work: Steps<T>, send: (asks: readonly Ask[]) => Promise<readonly (readonly Row[])[]>): Promise<T> {
+async function drive<T>(
+  work: Steps<T>,
+  send: (asks: readonly Ask[]) => Promise<readonly (readonly Row[])[]>,
+): Promise<T> {
   for (let step = work.next(); ; ) {
     if (step.done) return step.value;
     step = work.next(await send(step.value));

@@ -10,15 +10,17 @@ export function asBytes(text: string | null): Buffer | null {
 /** Leases run by the server's clock. */
 export const NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)";
 
-const LAST_SAVE = "LEFT JOIN LATERAL (SELECT * FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1) v ON true";
+const LAST_SAVE =
+  "LEFT JOIN LATERAL (SELECT * FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1) v ON true";
 
 export const postgresDialect: Dialect = {
   fresh: () => "DEFAULT",
   spend: () => undefined,
   section: asBytes,
   text: (column) => `convert_from(${column}, 'UTF8')`,
-  // Sections as they are: texts and bytes look the same where no column is described, and numbers are made texts. Two ends of one range:
-  // below a policy, an index is not searched by what another query answers, and the rest of the line would be read with each page.
+  // Sections as they are: texts and bytes look the same where no column is described, and numbers
+  // are made texts. Two ends of one range: below a policy, an index is not searched by what another
+  // query answers, and the rest of the line would be read with each page.
   savesWithin: (columns, order, limit) => `SELECT CAST(seq AS text), ${columns} FROM (
       (SELECT * FROM save WHERE line = ? AND seq >= ? AND seq < ? ORDER BY seq ${order})
       UNION ALL (SELECT * FROM save WHERE line = ? AND seq >= ? ORDER BY seq LIMIT 1)) s ORDER BY s.seq ${order} LIMIT ${limit}`,
@@ -32,8 +34,8 @@ export const postgresDialect: Dialect = {
   lastOfEach: LAST_SAVE,
   tagsOfTenant: " AND t.tenant = s.tenant",
   clock: { column: NOW, params: () => [] },
-  // Nobody can tell whether a holder on another machine is dead: its lease has to run out. One that lasts longer than any can is of a time
-  // when the clock was wrong.
+  // Nobody can tell whether a holder on another machine is dead: its lease has to run out. One that
+  // lasts longer than any can is of a time when the clock was wrong.
   claimable: ` AND (s.until <= ${NOW} OR s.until > ${NOW} + ${MAX_LEASE_MS})`,
   // Whoever has locked the row by other means is not waited for either.
   claiming: " FOR UPDATE SKIP LOCKED",

@@ -1,17 +1,31 @@
-/** What a failure of Postgres means for what comes next, and what it is called to those who use the store. */
+/**
+ * What a failure of Postgres means for what comes next, and what it is called to those who use the
+ * store.
+ */
 import { HoldfastError, quote } from "../../../core/values/errors.js";
 
 /**
- * `lost`: the connection is gone, and whether the last statement was done is unknown. `conflict`: the server gave it up, and it can be
- * tried again. `away`: it takes no writes, or no connections, now. `other`: trying again does not help.
+ * `lost`: the connection is gone, and whether the last statement was done is unknown. `conflict`:
+ * the server gave it up, and it can be tried again. `away`: it takes no writes, or no connections,
+ * now. `other`: trying again does not help.
  */
 export type Failure = "lost" | "conflict" | "away" | "other";
 
-const SOCKET = new Set(["ECONNRESET", "EPIPE", "ETIMEDOUT", "ECONNABORTED", "EHOSTUNREACH", "ENETUNREACH", "ENETDOWN"]);
+const SOCKET = new Set([
+  "ECONNRESET",
+  "EPIPE",
+  "ETIMEDOUT",
+  "ECONNABORTED",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENETDOWN",
+]);
 const CONFLICT = new Set(["40001", "40P01", "55P03"]);
-// Cannot connect now, too many connections, read-only: a server that starts, is full, or is (still, or by now) a standby.
+// Cannot connect now, too many connections, read-only: a server that starts, is full, or is (still,
+// or by now) a standby.
 const AWAY = new Set(["57P03", "53300", "53400", "25006", "ECONNREFUSED", "EAI_AGAIN"]);
-// Shut down by an administrator, by a crash of another backend, because the database was dropped, or after idling in a transaction.
+// Shut down by an administrator, by a crash of another backend, because the database was dropped,
+// or after idling in a transaction.
 const GONE = new Set(["57P01", "57P02", "57P04", "57P05", "25P03", "25P04"]);
 
 const codeOf = (error: unknown): string => {
@@ -27,16 +41,27 @@ export function failureOf(error: unknown): Failure {
   if (CONFLICT.has(code)) return "conflict";
   if (AWAY.has(code)) return "away";
   if (SOCKET.has(code) || GONE.has(code) || code.startsWith("08")) return "lost";
-  // The driver has no codes for its own: a connection that ended, or that could not be made in time.
-  return code === "" && /terminat|not queryable|timeout|was closed/i.test(saidBy(error)) ? "lost" : "other";
+  // The driver has no codes for its own: a connection that ended, or that could not be made in
+  // time.
+  return code === "" && /terminat|not queryable|timeout|was closed/i.test(saidBy(error))
+    ? "lost"
+    : "other";
 }
 
-/** Nobody listens there. Where a name has several addresses, the driver's exception holds one for each. */
+/**
+ * Nobody listens there. Where a name has several addresses, the driver's exception holds one for
+ * each.
+ */
 export const isRefused = (error: unknown): boolean =>
   codeOf(error) === "ECONNREFUSED" ||
-  ((error as { errors?: unknown[] } | undefined)?.errors ?? []).some((one) => codeOf(one) === "ECONNREFUSED");
+  ((error as { errors?: unknown[] } | undefined)?.errors ?? []).some(
+    (one) => codeOf(one) === "ECONNREFUSED",
+  );
 
-/** A driver's exception as ours. Never shown raw, and never with the address: a password may be in it. */
+/**
+ * A driver's exception as ours. Never shown raw, and never with the address: a password may be in
+ * it.
+ */
 export function translate(error: unknown): HoldfastError {
   if (error instanceof HoldfastError) return error;
   const code = codeOf(error);
@@ -102,18 +127,39 @@ export function translate(error: unknown): HoldfastError {
         error,
       );
     case "25006":
-      return new HoldfastError("UNREACHABLE", "This server is a standby: it takes no writes. Connect to the primary.", {}, error);
+      return new HoldfastError(
+        "UNREACHABLE",
+        "This server is a standby: it takes no writes. Connect to the primary.",
+        {},
+        error,
+      );
     case "ENOTFOUND":
     case "ECONNREFUSED":
-      return new HoldfastError("UNREACHABLE", `No Postgres answers there (${said}). Start it, or correct the address.`, {}, error);
+      return new HoldfastError(
+        "UNREACHABLE",
+        `No Postgres answers there (${said}). Start it, or correct the address.`,
+        {},
+        error,
+      );
     case "ERR_SOCKET_BAD_PORT":
-      return new HoldfastError("INVALID_OPTION", "The port of Postgres must be a number from 1 to 65535. Correct PGPORT.", {}, error);
+      return new HoldfastError(
+        "INVALID_OPTION",
+        "The port of Postgres must be a number from 1 to 65535. Correct PGPORT.",
+        {},
+        error,
+      );
     case "XX001":
     case "XX002":
     case "22021":
-      return new HoldfastError("CORRUPT", `The database is damaged (${said}). Restore a backup.`, {}, error);
+      return new HoldfastError(
+        "CORRUPT",
+        `The database is damaged (${said}). Restore a backup.`,
+        {},
+        error,
+      );
   }
-  if (failureOf(error) === "conflict") return new HoldfastError("BUSY", "Others kept changing the same rows. Try again.", {}, error);
+  if (failureOf(error) === "conflict")
+    return new HoldfastError("BUSY", "Others kept changing the same rows. Try again.", {}, error);
   if (failureOf(error) !== "other") {
     return new HoldfastError(
       "UNREACHABLE",
@@ -122,5 +168,10 @@ export function translate(error: unknown): HoldfastError {
       error,
     );
   }
-  return new HoldfastError("IO", `Postgres failed (${said}${code === "" ? "" : `, ${code}`}).`, {}, error);
+  return new HoldfastError(
+    "IO",
+    `Postgres failed (${said}${code === "" ? "" : `, ${code}`}).`,
+    {},
+    error,
+  );
 }

@@ -21,18 +21,25 @@ export class Locks {
     return this.#key("session", id);
   }
 
-  /** Always in one order, also with those of `lockAll`, which come later: so jobs never wait for each other in a circle. */
+  /**
+   * Always in one order, also with those of `lockAll`, which come later: so jobs never wait for
+   * each other in a circle.
+   */
   take(locks: readonly Lock[]): readonly Statement[] {
     const keys = new Map<string, { readonly order: string; readonly shared: boolean }>();
     for (const lock of locks) {
       const [kind, name] = namesOf(lock);
       const key = this.#key(kind.slice(2), name);
-      const shared = ("blobs" in lock && lock.blobs === "use") || ("pins" in lock && lock.pins === "take");
+      const shared =
+        ("blobs" in lock && lock.blobs === "use") || ("pins" in lock && lock.pins === "take");
       keys.set(key, { order: `${kind} ${key}`, shared });
     }
     return [...keys]
       .sort(([, a], [, b]) => (a.order < b.order ? -1 : 1))
-      .map(([key, { shared }]) => ({ text: `SELECT pg_advisory_xact_lock${shared ? "_shared" : ""}($1)`, params: [key] }));
+      .map(([key, { shared }]) => ({
+        text: `SELECT pg_advisory_xact_lock${shared ? "_shared" : ""}($1)`,
+        params: [key],
+      }));
   }
 
   /** As `Database.tryLock`. G1 also holds for claims, which do not wait. */
@@ -60,7 +67,10 @@ export class Locks {
   }
 }
 
-/** What a lock is called, behind its place in the order that all take them in: a capture has that of pins before it knows its sessions. */
+/**
+ * What a lock is called, behind its place in the order that all take them in: a capture has that of
+ * pins before it knows its sessions.
+ */
 function namesOf(lock: Lock): readonly [kind: string, name: string] {
   if ("session" in lock) return ["2 session", lock.session];
   if ("line" in lock) return ["3 line", lock.line];

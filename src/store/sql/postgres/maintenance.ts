@@ -37,19 +37,14 @@ export class PostgresMaintenance implements Maintenance {
       array_to_json(array_agg(format('%I.%I', n.nspname, c.relname) ORDER BY c.relname)
         FILTER (WHERE c.relname <> 'meta' AND NOT (c.relrowsecurity AND c.relforcerowsecurity)))::text
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'`;
-    const [version, fsync, whole, database, schema, bytes, role, bypasses, unforced] = (await this.#db.read(text, []))[0] as [
-      string,
-      string,
-      string,
-      string,
-      string,
-      number,
-      string,
-      number,
-      string | null,
-    ];
+    const [version, fsync, whole, database, schema, bytes, role, bypasses, unforced] = (
+      await this.#db.read(text, [])
+    )[0] as [string, string, string, string, string, number, string, number, string | null];
     const concerns = concernsOf({
-      off: [...(fsync === "off" ? ["fsync"] : []), ...(whole === "off" ? ["full_page_writes"] : [])],
+      off: [
+        ...(fsync === "off" ? ["fsync"] : []),
+        ...(whole === "off" ? ["full_page_writes"] : []),
+      ],
       role,
       bypasses: bypasses === 1,
       unforced: JSON.parse(unforced ?? "[]"),
@@ -67,15 +62,23 @@ export class PostgresMaintenance implements Maintenance {
   }
 
   async backup(): Promise<Backup> {
-    throw noBackup("Use pg_dump, and, after pg_restore, `holdfast restored` before anything is run; or hold.export.");
+    throw noBackup(
+      "Use pg_dump, and, after pg_restore, `holdfast restored` before anything is run; or hold.export.",
+    );
   }
 
-  /** The server vacuums by itself: what was freed is used again, and the end of a table is given back. */
+  /**
+   * The server vacuums by itself: what was freed is used again, and the end of a table is given
+   * back.
+   */
   async compact(): Promise<Freed> {
     return { count: 0, bytes: 0 };
   }
 
-  /** What was there is the server's now: it keeps versions of rows until it clears them away, and a log of its own. */
+  /**
+   * What was there is the server's now: it keeps versions of rows until it clears them away, and a
+   * log of its own.
+   */
   async scrub(): Promise<Scrubbed> {
     return {
       left: [

@@ -1,10 +1,12 @@
 /**
- * Tells other processes that sessions have changed, and hears it from them. A hint only: saves do not wait for it, and what is lost
- * with a process or a connection is made good by looking now and then.
+ * Tells other processes that sessions have changed, and hears it from them. A hint only: saves do
+ * not wait for it, and what is lost with a process or a connection is made good by looking now and
+ * then.
  *
- * What is sent is a digest, and so is the channel: every role of the database may listen, and shall not learn names. They are digests with
- * the store's own id (M5), so that a name cannot be checked by guessing it. A NOTIFY inside every save would make all commits of the
- * database wait for each other; many changes are told in one, apart from them.
+ * What is sent is a digest, and so is the channel: every role of the database may listen, and shall
+ * not learn names. They are digests with the store's own id (M5), so that a name cannot be checked
+ * by guessing it. A NOTIFY inside every save would make all commits of the database wait for each
+ * other; many changes are told in one, apart from them.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { digest } from "../../../core/values/digest.js";
@@ -86,14 +88,20 @@ export class Notices implements Watching {
     this.#changed = new Set();
     for (let i = 0; i < names.length; i += AT_ONCE) {
       const params = [this.#channel, [this.#tenantName, ...names.slice(i, i + AT_ONCE)].join("")];
-      await this.#connections.use((connection) => connection.send([{ text: "SELECT pg_notify($1, $2)", params }])).catch(() => {});
+      await this.#connections
+        .use((connection) => connection.send([{ text: "SELECT pg_notify($1, $2)", params }]))
+        .catch(() => {});
     }
   }
 
   /** Listens as long as anybody follows anything. */
   async #listen(): Promise<void> {
     this.#running = true;
-    for (let pauseMs = RECONNECT_MS; this.#wakes.size > 0 && !this.#closed; pauseMs = Math.min(2 * pauseMs, LONGEST_MS)) {
+    for (
+      let pauseMs = RECONNECT_MS;
+      this.#wakes.size > 0 && !this.#closed;
+      pauseMs = Math.min(2 * pauseMs, LONGEST_MS)
+    ) {
       let client: Client | undefined;
       try {
         client = await this.#connections.apart();
@@ -115,7 +123,8 @@ export class Notices implements Watching {
       }
       if (client) await end(client);
       this.#listening = undefined;
-      if (this.#wakes.size > 0 && !this.#closed) await sleep(pauseMs * (0.5 + Math.random()), undefined, { ref: false });
+      if (this.#wakes.size > 0 && !this.#closed)
+        await sleep(pauseMs * (0.5 + Math.random()), undefined, { ref: false });
     }
     this.#running = false;
   }

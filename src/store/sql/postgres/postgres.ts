@@ -1,12 +1,14 @@
 /**
  * A store in a Postgres schema: how it is opened and brought up to date.
  *
- * M1  the process that comes first migrates, and others wait for it; a process that finds everything in place needs no right to make
- *     anything. They wait for what only the store's roles can make or lock: the schema, and the table `meta`. An advisory lock would be any
+ * M1  the process that comes first migrates, and others wait for it; a process that finds
+ *     everything in place needs no right to make anything. They wait for what only the store's
+ *     roles can make or lock: the schema, and the table `meta`. An advisory lock would be any
  *     role's to take.
  * M2  a schema made by a newer version is refused before anything is read from it.
  * M3  what is sent to the server of names is quoted; what is shown of an address has no password.
- * M5  advisory locks and notices are named by the store's own id, which is drawn and which only its roles can read: others can guess neither.
+ * M5  advisory locks and notices are named by the store's own id, which is drawn and which only its
+ *     roles can read: others can guess neither.
  */
 import { randomBytes } from "node:crypto";
 import { HoldfastError, quote } from "../../../core/values/errors.js";
@@ -30,7 +32,10 @@ export interface PostgresOptions {
   readonly connections?: number;
   /** How many callers wait for one at most. */
   readonly queue?: number;
-  /** Prepare statements by name: faster, and not behind a pooler that moves transactions between connections. */
+  /**
+   * Prepare statements by name: faster, and not behind a pooler that moves transactions between
+   * connections.
+   */
   readonly prepare?: boolean;
 }
 
@@ -59,8 +64,10 @@ export async function openPostgres(
   const key = `=${tenant}`;
   try {
     const { format, isolation } = await connections.use((connection) => look(connection, schema));
-    // It may wait for another who does the same, and takes as long as there is much to bring up to date.
-    if (format === 0) await connections.use((connection) => make(connection, schema), { withinMs: MAKE_MS });
+    // It may wait for another who does the same, and takes as long as there is much to bring up to
+    // date.
+    if (format === 0)
+      await connections.use((connection) => make(connection, schema), { withinMs: MAKE_MS });
     const quoted = identifier(schema);
     const { id, isIndexed } = await connections.use((connection) => known(connection, schema, key));
     const space = `${id}\0${quoted}`;
@@ -75,8 +82,16 @@ export async function openPostgres(
       answerMs: 2 * busyMs + 1_000,
     });
     const cursorKey = tenant === "" ? undefined : `${space}\0${key}`;
-    const parts = { db, watching: notices, maintenance: new PostgresMaintenance(db, connections, notices) };
-    return new SqlStore(parts, { tenant: key, cursorKey, index: new PostgresIndex(db, key, isIndexed) });
+    const parts = {
+      db,
+      watching: notices,
+      maintenance: new PostgresMaintenance(db, connections, notices),
+    };
+    return new SqlStore(parts, {
+      tenant: key,
+      cursorKey,
+      index: new PostgresIndex(db, key, isIndexed),
+    });
   } catch (error) {
     await connections.close();
     throw error;
@@ -94,13 +109,13 @@ interface Server {
 async function look(connection: Connection, schema: string): Promise<Server> {
   const text = `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
     current_setting('default_transaction_isolation'), to_regclass($1) IS NOT NULL`;
-  const [version, encoding, isolation, made] = only(await connection.send([{ text, params: [`${identifier(schema)}.meta`] }])) as [
-    number,
-    string,
-    string,
-    number,
-  ];
-  if (version < OLDEST) throw new HoldfastError("UNSUPPORTED", "This Postgres is too old: 13 or newer is needed.", { found: version });
+  const [version, encoding, isolation, made] = only(
+    await connection.send([{ text, params: [`${identifier(schema)}.meta`] }]),
+  ) as [number, string, string, number];
+  if (version < OLDEST)
+    throw new HoldfastError("UNSUPPORTED", "This Postgres is too old: 13 or newer is needed.", {
+      found: version,
+    });
   if (encoding !== "UTF8")
     throw new HoldfastError(
       "UNSUPPORTED",
@@ -116,7 +131,10 @@ async function formatOf(connection: Connection, schema: string): Promise<number>
   const text = `SELECT value FROM ${identifier(schema)}.meta WHERE key = 'format'`;
   const found = Number((only(await connection.send([{ text, params: [] }])) ?? [])[0] ?? 0);
   if (!Number.isInteger(found))
-    throw new HoldfastError("NOT_A_STORE", `The schema ${quote(schema)} holds tables of another program. It was left untouched.`);
+    throw new HoldfastError(
+      "NOT_A_STORE",
+      `The schema ${quote(schema)} holds tables of another program. It was left untouched.`,
+    );
   if (found > FORMAT) {
     throw new HoldfastError(
       "NEWER_FORMAT",
@@ -135,32 +153,51 @@ async function known(
 ): Promise<{ readonly id: string; readonly isIndexed: boolean }> {
   const meta = `${identifier(schema)}.meta`;
   const text = `SELECT (SELECT value FROM ${meta} WHERE key = 'store'), EXISTS (SELECT 1 FROM ${meta} WHERE key = $1)`;
-  const [id, isIndexed] = only(await connection.send([{ text, params: [indexKey(tenant)] }])) as [string | null, number];
+  const [id, isIndexed] = only(await connection.send([{ text, params: [indexKey(tenant)] }])) as [
+    string | null,
+    number,
+  ];
   if (id === null)
-    throw new HoldfastError("CORRUPT", `The table meta in the schema ${quote(schema)} has lost the store's id. Restore a backup.`);
+    throw new HoldfastError(
+      "CORRUPT",
+      `The table meta in the schema ${quote(schema)} has lost the store's id. Restore a backup.`,
+    );
   return { id, isIndexed: isIndexed === 1 };
 }
 
-/** Tried again for each that was quicker: once to make the schema, once to make its first table, and for those that took these back. */
+/**
+ * Tried again for each that was quicker: once to make the schema, once to make its first table, and
+ * for those that took these back.
+ */
 const MOST_TRIES = 10;
 
 async function make(connection: Connection, schema: string): Promise<void> {
   for (let tries = 1; !(await makeFirst(connection, schema)); tries++) {
     await connection.send([{ text: "ROLLBACK", params: [] }]);
     if (tries === MOST_TRIES)
-      throw new HoldfastError("BUSY", `Others keep making the schema ${quote(schema)}. Try again when they are done.`);
+      throw new HoldfastError(
+        "BUSY",
+        `Others keep making the schema ${quote(schema)}. Try again when they are done.`,
+      );
   }
 }
 
-/** Makes the schema; or answers false, if another process has made what this one was about to make. */
+/**
+ * Makes the schema; or answers false, if another process has made what this one was about to make.
+ */
 async function makeFirst(connection: Connection, schema: string): Promise<boolean> {
   const name = identifier(schema);
   const run = (text: string, ...params: string[]) => connection.send([{ text, params }]);
   await connection.send([
     { text: "BEGIN ISOLATION LEVEL READ COMMITTED", params: [] },
-    { text: "SELECT set_config('search_path', $1, true), set_config('holdfast.tenant', '', true)", params: [`${name}, pg_temp`] },
+    {
+      text: "SELECT set_config('search_path', $1, true), set_config('holdfast.tenant', '', true)",
+      params: [`${name}, pg_temp`],
+    },
   ]);
-  const [there] = only(await run("SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema)) as [number];
+  const [there] = only(
+    await run("SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema),
+  ) as [number];
   if (there === 0 && !(await isFirst(allowed(run(`CREATE SCHEMA ${name}`), schema)))) return false;
   const [made, others] = only(
     await run(
@@ -176,20 +213,34 @@ async function makeFirst(connection: Connection, schema: string): Promise<boolea
         "NOT_A_STORE",
         `The schema ${quote(schema)} holds tables of another program. It was left untouched; choose another with the option schema.`,
       );
-    if (!(await isFirst(allowed(run("CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL)"), schema)))) return false;
-    await run("INSERT INTO meta (key, value) VALUES ('store', $1), ('format', '0')", randomBytes(12).toString("base64url"));
+    if (
+      !(await isFirst(
+        allowed(run("CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL)"), schema),
+      ))
+    )
+      return false;
+    await run(
+      "INSERT INTO meta (key, value) VALUES ('store', $1), ('format', '0')",
+      randomBytes(12).toString("base64url"),
+    );
   }
   await allowed(run("LOCK TABLE meta IN SHARE ROW EXCLUSIVE MODE"), schema);
   // Looked at again under the lock: another process may have done it all.
   if ((await formatOf(connection, schema)) === 0) {
-    await allowed(connection.send(statementsOf(schemaText(name)).map((text) => ({ text, params: [] }))), schema);
+    await allowed(
+      connection.send(statementsOf(schemaText(name)).map((text) => ({ text, params: [] }))),
+      schema,
+    );
     await run("UPDATE meta SET value = $1 WHERE key = 'format'", String(FORMAT));
   }
   await run("COMMIT");
   return true;
 }
 
-/** Two that make the same name: the second waits until the first has committed, and is then told that the name is there. */
+/**
+ * Two that make the same name: the second waits until the first has committed, and is then told
+ * that the name is there.
+ */
 const TAKEN: readonly unknown[] = ["23505", "42P06", "42P07"];
 
 async function isFirst(made: Promise<void>): Promise<boolean> {
@@ -202,7 +253,10 @@ async function isFirst(made: Promise<void>): Promise<boolean> {
   }
 }
 
-/** The protocol takes one statement at a time. They end with a semicolon at the end of a row, outside of function bodies. */
+/**
+ * The protocol takes one statement at a time. They end with a semicolon at the end of a row,
+ * outside of function bodies.
+ */
 function statementsOf(migration: string): readonly string[] {
   const found: string[] = [];
   let text = "";

@@ -1,17 +1,32 @@
 import { CHECK_CHARS } from "../../../core/journal/save-digest.js";
 
 /**
- * The tables and functions of format 1. ARCHITECTURE.md, "Format versions", says how a format changes once it is released.
+ * The tables and functions of format 1. ARCHITECTURE.md, "Format versions", says how a format
+ * changes once it is released.
  *
- * Every transaction sets its own search path and its tenant, both until it ends: nothing stays behind on a connection.
+ * Every transaction sets its own search path and its tenant, both until it ends: nothing stays
+ * behind on a connection.
  *
- * Row level security is on for all tables, and forced: it holds for their owner too. A transaction says whose rows it means; one that
- * does not say sees none. (Superusers are beyond it. The statements name the tenant besides, so that they see their own as well.)
+ * Row level security is on for all tables, and forced: it holds for their owner too. A transaction
+ * says whose rows it means; one that does not say sees none. (Superusers are beyond it. The
+ * statements name the tenant besides, so that they see their own as well.)
  *
- * Sections of a save, and blobs, are bytes to the database. They are not compressed, and stay in the row as far as a page allows: what
- * one save writes is then one row.
+ * Sections of a save, and blobs, are bytes to the database. They are not compressed, and stay in
+ * the row as far as a page allows: what one save writes is then one row.
  */
-const SECURED = ["session", "tag", "buried", "line", "cut_line", "save", "blob", "ref", "mail", "doc", "pin"] as const;
+const SECURED = [
+  "session",
+  "tag",
+  "buried",
+  "line",
+  "cut_line",
+  "save",
+  "blob",
+  "ref",
+  "mail",
+  "doc",
+  "pin",
+] as const;
 
 const secure = (table: string): string => `
   ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY;

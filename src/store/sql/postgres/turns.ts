@@ -1,4 +1,7 @@
-/** Keeps what is done to one session in the order in which it was asked for. Sessions do not wait for each other. */
+/**
+ * Keeps what is done to one session in the order in which it was asked for. Sessions do not wait
+ * for each other.
+ */
 export class Turns {
   readonly #last = new Map<string, Promise<void>>();
 
@@ -24,6 +27,7 @@ export class Turns {
   }
 
   #forget(sessions: readonly string[], ended: Promise<void>): void {
-    for (const session of sessions) if (this.#last.get(session) === ended) this.#last.delete(session);
+    for (const session of sessions)
+      if (this.#last.get(session) === ended) this.#last.delete(session);
   }
 }

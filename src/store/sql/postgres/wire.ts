@@ -1,7 +1,8 @@
 /**
- * The thin layer over `pg`: all that knows it. Statements are sent in batches: what stands before one Sync of the protocol is one
- * transaction and one round trip, so that a read can be told its tenant without a second one, and without anything that stays behind on
- * the connection (a pooler may give the next statement to another).
+ * The thin layer over `pg`: all that knows it. Statements are sent in batches: what stands before
+ * one Sync of the protocol is one transaction and one round trip, so that a read can be told its
+ * tenant without a second one, and without anything that stays behind on the connection (a pooler
+ * may give the next statement to another).
  */
 import { createRequire } from "node:module";
 import { missingPackage } from "../../../core/values/errors.js";
@@ -10,7 +11,10 @@ import type { Param, Row } from "../database.js";
 export interface Statement {
   readonly text: string;
   readonly params: readonly Param[];
-  /** What it answers need not be described: it is text, or texts and bytes that are UTF-8, and come as they are. */
+  /**
+   * What it answers need not be described: it is text, or texts and bytes that are UTF-8, and come
+   * as they are.
+   */
   readonly says?: "text" | "bytes";
 }
 
@@ -25,7 +29,11 @@ interface Wire {
   readonly stream: { cork?(): void; uncork?(): void };
   readonly parsedStatements: Record<string, string>;
   parse(message: { readonly text: string; readonly name: string }): void;
-  bind(message: { readonly statement: string; readonly values: readonly (string | Buffer | null)[]; readonly binary: boolean }): void;
+  bind(message: {
+    readonly statement: string;
+    readonly values: readonly (string | Buffer | null)[];
+    readonly binary: boolean;
+  }): void;
   describe(message: { readonly type: "P"; readonly name: "" }): void;
   execute(message: { readonly portal: "" }): void;
   sync(): void;
@@ -44,7 +52,11 @@ export interface Client {
   unref(): void;
   /** A socket; once it is connected with TLS, one of that kind. */
   readonly connection: {
-    readonly stream: { destroy(error?: Error): void; readonly remoteAddress?: string; readonly encrypted?: boolean };
+    readonly stream: {
+      destroy(error?: Error): void;
+      readonly remoteAddress?: string;
+      readonly encrypted?: boolean;
+    };
   };
 }
 
@@ -75,7 +87,9 @@ const textOf = (value: Param): string | Buffer | null => {
   if (value === null || typeof value === "string") return value;
   if (typeof value === "number") return String(value);
   // The driver sends as bytes only what is a Buffer.
-  return Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  return Buffer.isBuffer(value)
+    ? value
+    : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 };
 
 type Decode = (text: string) => unknown;
@@ -89,7 +103,10 @@ const decoders: Readonly<Record<number, Decode>> = {
   1700: Number,
 };
 
-/** Statements sent together. It is what `pg` calls a submittable: it writes its messages itself, and is handed what comes back. */
+/**
+ * Statements sent together. It is what `pg` calls a submittable: it writes its messages itself, and
+ * is handed what comes back.
+ */
 export class Batch {
   readonly answers: Promise<readonly Answer[]>;
   readonly #statements: readonly Statement[];
@@ -103,10 +120,15 @@ export class Batch {
   #reject!: (error: unknown) => void;
 
   /**
-   * `named`: statements are prepared once for each connection. Not behind a pooler that moves sessions between connections. `each` is
-   * told the answer to every statement as soon as it has come, while others are still on their way.
+   * `named`: statements are prepared once for each connection. Not behind a pooler that moves
+   * sessions between connections. `each` is told the answer to every statement as soon as it has
+   * come, while others are still on their way.
    */
-  constructor(statements: readonly Statement[], named: boolean, each?: (answer: Answer, index: number) => void) {
+  constructor(
+    statements: readonly Statement[],
+    named: boolean,
+    each?: (answer: Answer, index: number) => void,
+  ) {
     this.#statements = statements;
     this.#named = named;
     this.#each = each;
@@ -123,7 +145,10 @@ export class Batch {
       for (const { text, params, says } of this.#statements) {
         const name = this.#named ? nameOf(text) : "";
         // The same again needs no second look: the statement without a name stays until the next.
-        const isKnown = name === "" ? text === last : wire.parsedStatements[name] !== undefined || this.#parsed.has(name);
+        const isKnown =
+          name === ""
+            ? text === last
+            : wire.parsedStatements[name] !== undefined || this.#parsed.has(name);
         if (!isKnown) wire.parse({ text, name });
         if (name !== "") this.#parsed.add(name);
         last = text;
@@ -140,7 +165,11 @@ export class Batch {
 
   #wire: Wire | undefined;
 
-  handleRowDescription({ fields }: { readonly fields: readonly { readonly dataTypeID: number }[] }): void {
+  handleRowDescription({
+    fields,
+  }: {
+    readonly fields: readonly { readonly dataTypeID: number }[];
+  }): void {
     this.#decoders = fields.map(({ dataTypeID }) => decoders[dataTypeID]);
   }
 

@@ -1,4 +1,7 @@
-/** The quick way for a save that comes alone: one statement, which is its own transaction, conditional on the epoch. */
+/**
+ * The quick way for a save that comes alone: one statement, which is its own transaction,
+ * conditional on the epoch.
+ */
 import { firstSeq, type Save } from "../../../core/journal/save.js";
 import type { Applied, Change, Refusal } from "../../port/changes.js";
 import { checkOf, saveParams } from "../rows.js";
@@ -41,31 +44,47 @@ export class Appender {
         const last = this.#lines.of(save.line);
         session = last?.end?.session;
         if (last !== undefined && this.#appendNext(last, change, save)) return done;
-        // Looked up anew: a line that was cut, and brought in again by another process, has another number.
+        // Looked up anew: a line that was cut, and brought in again by another process, has another
+        // number.
         this.#lines.forget(save.line);
         const key = this.#lines.of(save.line);
         // Looked up before the save is made: nothing may fail after it.
         const [no, epoch] = this.#statements.of(epochOf).get(this.#tenant, change.session) ?? [];
         session = no as number | undefined;
-        const why: Refusal | undefined = no === undefined ? "absent" : epoch === change.when.epoch ? undefined : "epoch";
-        if (why === undefined && key !== undefined && this.#appendIf(key, change, save)) return done;
+        const why: Refusal | undefined =
+          no === undefined ? "absent" : epoch === change.when.epoch ? undefined : "epoch";
+        if (why === undefined && key !== undefined && this.#appendIf(key, change, save))
+          return done;
         if (why === undefined && key !== undefined && this.#isThere(key, save)) return known;
         return { ok: false, change: 0, why: why ?? "tail" };
       },
-      // Once it is committed, and not before: what was taken back is no end to go on from. Nor is a save that was there already.
+      // Once it is committed, and not before: what was taken back is no end to go on from. Nor is a
+      // save that was there already.
       committed: (applied) => {
         if (applied.ok) this.#saved(save);
         const { session: id, when } = change;
         const isNew = applied === done && session !== undefined;
-        this.#lines.endsAt(save.line, isNew ? { id, session: session as number, epoch: when.epoch as number, seq: save.seq } : undefined);
+        this.#lines.endsAt(
+          save.line,
+          isNew
+            ? { id, session: session as number, epoch: when.epoch as number, seq: save.seq }
+            : undefined,
+        );
       },
     };
   }
 
-  /** Where this process knows the end of the line. False: it does not, or another holder has come. */
+  /**
+   * Where this process knows the end of the line. False: it does not, or another holder has come.
+   */
   #appendNext(key: LineKey, change: Change, save: Save): boolean {
     const { end } = key;
-    if (end?.id !== change.session || end.seq !== firstSeq(save) - 1 || end.epoch !== change.when.epoch) return false;
+    if (
+      end?.id !== change.session ||
+      end.seq !== firstSeq(save) - 1 ||
+      end.epoch !== change.when.epoch
+    )
+      return false;
     const params = saveParams(key.no, save, asText);
     params.push(end.session, end.epoch);
     return this.#statements.of(appendNext).run(...params) > 0;
@@ -73,7 +92,14 @@ export class Appender {
 
   #appendIf(key: LineKey, { session, when }: Change, save: Save): boolean {
     const params = saveParams(key.no, save, asText);
-    params.push(this.#tenant, session, when.epoch as number, key.no, key.originSeq, firstSeq(save) - 1);
+    params.push(
+      this.#tenant,
+      session,
+      when.epoch as number,
+      key.no,
+      key.originSeq,
+      firstSeq(save) - 1,
+    );
     return this.#statements.of(appendIf).run(...params) > 0;
   }
 

@@ -1,4 +1,7 @@
-/** SQLite as a database of the SQL store: one connection, answers in the same tick, commits of one tick together. */
+/**
+ * SQLite as a database of the SQL store: one connection, answers in the same tick, commits of one
+ * tick together.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Save } from "../../../core/journal/save.js";
 import type { LineId } from "../../../core/values/ids.js";
@@ -36,7 +39,12 @@ export class SqliteDatabase implements Database {
   readonly #appender: Appender;
   readonly #busyMs: number;
 
-  constructor(driver: Driver, committer: Committer, writes: Writes, { tenant, busyMs, gone, saved }: SqliteSettings) {
+  constructor(
+    driver: Driver,
+    committer: Committer,
+    writes: Writes,
+    { tenant, busyMs, gone, saved }: SqliteSettings,
+  ) {
     this.gone = gone;
     this.#saved = saved;
     this.#committer = committer;
@@ -107,7 +115,8 @@ export class SqliteDatabase implements Database {
         return look();
       } catch (error) {
         const failure = failureOf(error);
-        // A read that the disk failed once is called damage, too: what is damaged is damaged the second time.
+        // A read that the disk failed once is called damage, too: what is damaged is damaged the
+        // second time.
         if (failure === "corrupt" && !isSecond) isSecond = true;
         else if (failure !== "busy") throw translate(error);
         deadline ??= performance.now() + this.#busyMs;

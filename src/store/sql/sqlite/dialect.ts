@@ -7,10 +7,15 @@ export const sqliteDialect = (now: () => number): Dialect => ({
   // AUTOINCREMENT would write a page of its own for it at every insert.
   fresh: (table) =>
     `(SELECT 1 + max(coalesce((SELECT max(no) FROM ${table}), 0), coalesce((SELECT no FROM used WHERE what = '${table}'), 0)))`,
-  spend: (table) => `INSERT INTO used (what, no) VALUES ('${table}', ?) ON CONFLICT (what) DO UPDATE SET no = max(no, excluded.no)`,
+  spend: (table) =>
+    `INSERT INTO used (what, no) VALUES ('${table}', ?) ON CONFLICT (what) DO UPDATE SET no = max(no, excluded.no)`,
   section: asText,
   text: (column) => column,
-  savesWithin: (columns, order, limit) => `SELECT seq, ${columns} FROM save WHERE line = ? AND seq >= ?
+  savesWithin: (
+    columns,
+    order,
+    limit,
+  ) => `SELECT seq, ${columns} FROM save WHERE line = ? AND seq >= ?
       AND seq <= max(?, coalesce((SELECT seq FROM save WHERE line = ? AND seq >= ? ORDER BY seq LIMIT 1), 0)) ORDER BY seq ${order} LIMIT ${limit}`,
   saveWith: (schema) =>
     `LEFT JOIN ${schema}save v ON v.no = (SELECT w.no FROM ${schema}save w WHERE w.line = l.no AND w.seq >= ? ORDER BY w.seq LIMIT 1)`,
@@ -18,7 +23,8 @@ export const sqliteDialect = (now: () => number): Dialect => ({
   messages: (head) => `CAST(${head} AS INTEGER)`,
   notesCuts: true,
   lastSave: { join: "LEFT JOIN save v ON v.line = l.no", order: "ORDER BY v.seq DESC LIMIT 1" },
-  lastOfEach: "LEFT JOIN save v ON v.line = l.no AND v.seq = (SELECT w.seq FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1)",
+  lastOfEach:
+    "LEFT JOIN save v ON v.line = l.no AND v.seq = (SELECT w.seq FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1)",
   tagsOfTenant: "",
   // Whoever claims can tell whether a holder on this machine is dead, however long its lease lasts.
   claimable: "",

@@ -1,4 +1,7 @@
-/** What this process knows of lines, so that it need not look again: their numbers, and where those it writes end. */
+/**
+ * What this process knows of lines, so that it need not look again: their numbers, and where those
+ * it writes end.
+ */
 import type { Driver } from "./driver/driver.js";
 import type { Prepared } from "./driver/prepared.js";
 
@@ -6,10 +9,17 @@ export interface LineKey {
   readonly no: number;
   readonly originSeq: number;
   /**
-   * Where the line ended after this process's last save on it, by which session and epoch. As long as that epoch stands nobody else
-   * can have added to it, so the next save need not look.
+   * Where the line ended after this process's last save on it, by which session and epoch. As long
+   * as that epoch stands nobody else can have added to it, so the next save need not look.
    */
-  end: { readonly id: string; readonly session: number; readonly epoch: number; readonly seq: number } | undefined;
+  end:
+    | {
+        readonly id: string;
+        readonly session: number;
+        readonly epoch: number;
+        readonly seq: number;
+      }
+    | undefined;
 }
 
 const lineKey = "SELECT no, origin_seq FROM line WHERE tenant = ? AND id = ?";

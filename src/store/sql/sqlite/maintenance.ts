@@ -99,7 +99,10 @@ export class SqliteMaintenance implements Maintenance {
         format: FORMAT,
         diskBytes: bytesOf(files),
         synced: "a write-ahead log, at every commit",
-        concerns: [...concernsAbout(dirname(place), files), ...(this.#isWithoutAnchors ? [anchorsForbidden(place)] : [])],
+        concerns: [
+          ...concernsAbout(dirname(place), files),
+          ...(this.#isWithoutAnchors ? [anchorsForbidden(place)] : []),
+        ],
       };
     } catch (error) {
       throw translate(error);
@@ -133,7 +136,8 @@ export class SqliteMaintenance implements Maintenance {
     const { anchors, leave, presence, reserve } = opened;
     watching.end();
     await committer.drain();
-    // SQLite moves the log when the last connection is closed, also where there is no room for all of it (ROOM-1).
+    // SQLite moves the log when the last connection is closed, also where there is no room for all
+    // of it (ROOM-1).
     if (room.isHeld && !presence.gone.aborted && !room.letGo()) reserve?.keepRest();
     reserve?.close();
     await anchors.close();

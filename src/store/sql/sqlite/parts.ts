@@ -17,8 +17,17 @@ export function sqliteParts(driver: Driver, opened: OpenedFile, tenant: string):
   const writes = new Writes(committer, room, place, reserve);
   const watching = new SqliteWatch(driver);
   const saved = (save: Save) => anchors.note(save);
-  const db = new SqliteDatabase(driver, committer, writes, { tenant, busyMs, gone: presence.gone, saved });
+  const db = new SqliteDatabase(driver, committer, writes, {
+    tenant,
+    busyMs,
+    gone: presence.gone,
+    saved,
+  });
   // A process that was killed may have left a long log on a full disk.
   if (refuses === undefined) room.letGo();
-  return { db, watching, maintenance: new SqliteMaintenance({ driver, db, committer, room, writes, watching, opened }) };
+  return {
+    db,
+    watching,
+    maintenance: new SqliteMaintenance({ driver, db, committer, room, writes, watching, opened }),
+  };
 }

@@ -1,10 +1,12 @@
 /**
- * Giving room back. What is deleted leaves free pages in the file, which the next saves use; to make the file smaller, pages from its end
- * are moved there a few at a time. Stores made before that was noted for them have no way but to be copied whole, which stops writers: that
- * is only done where it is soon over.
+ * Giving room back. What is deleted leaves free pages in the file, which the next saves use; to
+ * make the file smaller, pages from its end are moved there a few at a time. Stores made before
+ * that was noted for them have no way but to be copied whole, which stops writers: that is only
+ * done where it is soon over.
  *
- * ROOM-1  the log is moved into the file only where the disk has room for all that the file grows by. Half of it would take the room that a
- *         delete needs, and free nothing. Meanwhile deletes go on in the log, and make what there is to move smaller.
+ * ROOM-1  the log is moved into the file only where the disk has room for all that the file grows
+ *         by. Half of it would take the room that a delete needs, and free nothing. Meanwhile
+ *         deletes go on in the log, and make what there is to move smaller.
  */
 import { statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -29,7 +31,9 @@ export class Room {
     this.#file = file;
   }
 
-  /** Whether the log stays where it is, because the disk has no room for it in the file (ROOM-1). */
+  /**
+   * Whether the log stays where it is, because the disk has no room for it in the file (ROOM-1).
+   */
   get isHeld(): boolean {
     return this.#isHeld;
   }
@@ -49,21 +53,30 @@ export class Room {
   #copied(): Freed {
     const pages = this.#number("page_count");
     const bytes = this.#number("page_size");
-    if (this.#db.inTransaction || pages * bytes > COPIED_BYTES || this.#number("freelist_count") < pages / 4) return none;
+    if (
+      this.#db.inTransaction ||
+      pages * bytes > COPIED_BYTES ||
+      this.#number("freelist_count") < pages / 4
+    )
+      return none;
     this.#db.exec("PRAGMA auto_vacuum = INCREMENTAL; VACUUM");
     return { count: 0, bytes: (pages - this.#number("page_count")) * bytes };
   }
 
   /**
-   * Moves the log into the file as soon as there is something to move. SQLite does so by itself after a thousand pages, and whoever commits
-   * then waits for all of them.
+   * Moves the log into the file as soon as there is something to move. SQLite does so by itself
+   * after a thousand pages, and whoever commits then waits for all of them.
    */
   shortenLog(): void {
     const [, pages = 0, moved = 0] = this.#checkpoint("NOOP");
-    if (pages - moved >= MOVED_PAGES && this.#fits(() => this.#number("page_count"))) this.#checkpoint("PASSIVE");
+    if (pages - moved >= MOVED_PAGES && this.#fits(() => this.#number("page_count")))
+      this.#checkpoint("PASSIVE");
   }
 
-  /** Makes the log empty: only then is the file shorter. Where others read or write just now, that is left to them. */
+  /**
+   * Makes the log empty: only then is the file shorter. Where others read or write just now, that
+   * is left to them.
+   */
   emptyLog(): void {
     if (!this.letGo()) return;
     // Most of it without keeping anybody from writing; what is left is soon done.
@@ -71,7 +84,10 @@ export class Room {
     this.#checkpoint("TRUNCATE");
   }
 
-  /** Lets SQLite move the log by itself, after some commit, or keeps it from that: where there is room for it, and where not (ROOM-1). */
+  /**
+   * Lets SQLite move the log by itself, after some commit, or keeps it from that: where there is
+   * room for it, and where not (ROOM-1).
+   */
   letGo(): boolean {
     const fits = this.#fits(() => this.#number("page_count"));
     if (fits !== this.#isHeld) return fits;
@@ -85,8 +101,8 @@ export class Room {
   }
 
   /**
-   * Whether the log can be moved into the file once the file is shorter by its free pages. Each page that is in use may have to be moved to
-   * the front for that, which the log grows by.
+   * Whether the log can be moved into the file once the file is shorter by its free pages. Each
+   * page that is in use may have to be moved to the front for that, which the log grows by.
    */
   get isShrinkable(): boolean {
     return this.#fits(() => 2 * (this.#number("page_count") - this.#number("freelist_count")));
@@ -105,7 +121,10 @@ export class Room {
     }
   }
 
-  /** Answers whether somebody was in the way, how many pages are in the log, and how many of them are in the file. */
+  /**
+   * Answers whether somebody was in the way, how many pages are in the log, and how many of them
+   * are in the file.
+   */
   #checkpoint(how: "NOOP" | "PASSIVE" | "TRUNCATE"): readonly number[] {
     try {
       return (this.#db.prepare(`PRAGMA wal_checkpoint(${how})`).get() ?? []) as number[];

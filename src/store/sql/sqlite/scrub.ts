@@ -5,8 +5,9 @@ import { translate } from "./driver/committer.js";
 import { type Driver, failureOf } from "./driver/driver.js";
 
 /**
- * The file is made anew from what is in it: neither free pages nor gaps inside of pages hold anything else then. The log still does, until
- * it is moved into the file and cut to nothing, which waits for all who are just reading from it.
+ * The file is made anew from what is in it: neither free pages nor gaps inside of pages hold
+ * anything else then. The log still does, until it is moved into the file and cut to nothing, which
+ * waits for all who are just reading from it.
  */
 export async function scrub(db: Driver, deadline: number): Promise<Scrubbed> {
   const left: string[] = [];
@@ -25,9 +26,12 @@ export async function scrub(db: Driver, deadline: number): Promise<Scrubbed> {
     vacuum(db);
     return true;
   });
-  await tries("the write-ahead log: others were reading from it. Run it again, or close the store everywhere.", () => {
-    return db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.[0] === 0;
-  });
+  await tries(
+    "the write-ahead log: others were reading from it. Run it again, or close the store everywhere.",
+    () => {
+      return db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.[0] === 0;
+    },
+  );
   return { left };
 }
 

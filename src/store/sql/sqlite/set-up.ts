@@ -1,10 +1,22 @@
-/** Set up a connection: its settings, the tables of a new store, and what is checked before anything is read (F1 to F6). */
+/**
+ * Set up a connection: its settings, the tables of a new store, and what is checked before anything
+ * is read (F1 to F6).
+ */
 import { randomBytes, randomInt } from "node:crypto";
 import { existsSync, renameSync } from "node:fs";
 import { HoldfastError, quote } from "../../../core/values/errors.js";
 import { newIncarnation } from "../../incarnation.js";
 import type { Driver } from "./driver/driver.js";
-import { APPLICATION_ID, FORMAT, formatOf, PAGE_BYTES, SCHEMA, STAMPS, stampOf, userVersionOf } from "./driver/schema.js";
+import {
+  APPLICATION_ID,
+  FORMAT,
+  formatOf,
+  PAGE_BYTES,
+  SCHEMA,
+  STAMPS,
+  stampOf,
+  userVersionOf,
+} from "./driver/schema.js";
 import { findingsOf } from "./driver/unreadable.js";
 import { markedAt } from "./files/backup.js";
 import { checkSchema, schemaOf } from "./files/check-schema.js";
@@ -28,27 +40,38 @@ export function checkVersion(db: Driver): void {
 
 export function setUp(db: Driver, file: string): void {
   db.exec("PRAGMA busy_timeout = 20");
-  // H1, H2: until there is a log, page 1 is written without a journal beside it. Only its first hundred bytes change (the rest of a new
-  // one is zeros), so a write of it that is cut short leaves the old page or the new one.
+  // H1, H2: until there is a log, page 1 is written without a journal beside it. Only its first
+  // hundred bytes change (the rest of a new one is zeros), so a write of it that is cut short
+  // leaves the old page or the new one.
   if (pragma(db, "journal_mode") !== "wal") db.exec("PRAGMA journal_mode = MEMORY");
   if (pragma(db, "page_count") === 0) begin(db);
-  // Again, and now with what was in the log. In one transaction: another process may be making the tables between two looks.
+  // Again, and now with what was in the log. In one transaction: another process may be making the
+  // tables between two looks.
   transaction(db, "BEGIN", () => {
     const userVersion = pragma(db, "user_version") as number;
     checkIdentity(file, pragma(db, "application_id") as number, userVersion);
     if (formatOf(userVersion) === 0 && schemaOf(db).length > 0)
-      throw new HoldfastError("NOT_A_STORE", `${quote(file)} has our id and tables of another program. It was left untouched.`);
+      throw new HoldfastError(
+        "NOT_A_STORE",
+        `${quote(file)} has our id and tables of another program. It was left untouched.`,
+      );
     checkSchema(db, file);
   });
   db.exec(
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON; PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = FAST",
   );
   if (pragma(db, "synchronous") !== 2 || pragma(db, "journal_mode") !== "wal") {
-    throw new HoldfastError("UNSUPPORTED", `${quote(file)}: this file system does not allow a write-ahead log. Use a local disk.`);
+    throw new HoldfastError(
+      "UNSUPPORTED",
+      `${quote(file)}: this file system does not allow a write-ahead log. Use a local disk.`,
+    );
   }
 }
 
-/** Sets up a connection that only reads. The process that has the store open has brought it up to date. */
+/**
+ * Sets up a connection that only reads. The process that has the store open has brought it up to
+ * date.
+ */
 export function setUpToLook(db: Driver, file: string): void {
   db.exec("PRAGMA busy_timeout = 20; PRAGMA query_only = ON; PRAGMA cache_size = -16000");
   const userVersion = pragma(db, "user_version") as number;
@@ -66,12 +89,15 @@ export function setUpToLook(db: Driver, file: string): void {
 function begin(db: Driver): void {
   db.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
   transaction(db, "BEGIN", () => {
-    // Where each page is pointed to from is noted, so that pages can be moved to the front a few at a time (room.ts). It is said before the
-    // first page is made, and makes it: in a transaction of its own, a kill behind it would leave a page that is not known to be ours.
+    // Where each page is pointed to from is noted, so that pages can be moved to the front a few at
+    // a time (room.ts). It is said before the first page is made, and makes it: in a transaction of
+    // its own, a kill behind it would leave a page that is not known to be ours.
     db.exec("PRAGMA auto_vacuum = INCREMENTAL");
     // Read again under the lock: another process may have been here in between.
     if (pragma(db, "application_id") !== 0 || schemaOf(db).length > 0) return;
-    db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${userVersionOf(randomInt(STAMPS), 0)}`);
+    db.exec(
+      `PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${userVersionOf(randomInt(STAMPS), 0)}`,
+    );
   });
 }
 
@@ -85,13 +111,16 @@ export function makeTables(db: Driver, file: string): void {
     if (formatOf(userVersion) !== 0) return;
     db.exec(SCHEMA);
     db.exec(`PRAGMA user_version = ${userVersionOf(stampOf(userVersion), FORMAT)}`);
-    db.prepare("INSERT INTO meta (key, value) VALUES ('store', ?) ON CONFLICT DO NOTHING").run(randomBytes(12).toString("base64url"));
+    db.prepare("INSERT INTO meta (key, value) VALUES ('store', ?) ON CONFLICT DO NOTHING").run(
+      randomBytes(12).toString("base64url"),
+    );
   });
 }
 
 export function storeIdOf(db: Driver, file: string): string {
   const storeId = db.prepare("SELECT value FROM meta WHERE key = 'store'").get()?.[0];
-  if (typeof storeId !== "string") throw new HoldfastError("CORRUPT", `${quote(file)} has lost its id.`, { path: file });
+  if (typeof storeId !== "string")
+    throw new HoldfastError("CORRUPT", `${quote(file)} has lost its id.`, { path: file });
   return storeId;
 }
 
@@ -102,12 +131,13 @@ export function becomeStore(db: Driver, file: string): void {
     // Another process may have been here in between.
     if (db.prepare("DELETE FROM meta WHERE key = 'backup'").run() === 0) return;
     const incarnation = newIncarnation();
-    // How far the store had come that stood here says nothing of this one. A kill behind this loses a witness, and nothing else.
+    // How far the store had come that stood here says nothing of this one. A kill behind this loses
+    // a witness, and nothing else.
     const anchors = `${file}-anchors`;
     if (existsSync(anchors)) renameSync(anchors, `${anchors}.before-${incarnation}`);
-    db.prepare("INSERT INTO meta (key, value) VALUES ('incarnation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(
-      incarnation,
-    );
+    db.prepare(
+      "INSERT INTO meta (key, value) VALUES ('incarnation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    ).run(incarnation);
   });
 }
 
@@ -123,16 +153,26 @@ function transaction(db: Driver, begin: "BEGIN" | "BEGIN IMMEDIATE", run: () => 
 }
 
 /**
- * F5. A large file would take too long: there, only the tables that say what else there is are checked, and not even those unless
- * `isThorough`; `verify` checks the rest.
+ * F5. A large file would take too long: there, only the tables that say what else there is are
+ * checked, and not even those unless `isThorough`; `verify` checks the rest.
  */
-export function checkTrees(db: Driver, { file, place }: { readonly file: string; readonly place: string }, isThorough: boolean): void {
+export function checkTrees(
+  db: Driver,
+  { file, place }: { readonly file: string; readonly place: string },
+  isThorough: boolean,
+): void {
   const small = (pragma(db, "page_count") as number) * PAGE_BYTES < CHECKED_WHOLE_BYTES;
   if (!small && !isThorough) return;
-  for (const checked of small ? [""] : ["('session')", "('line')", "('tag')", "('mail')", "('doc')", "('pin')"]) {
+  for (const checked of small
+    ? [""]
+    : ["('session')", "('line')", "('tag')", "('mail')", "('doc')", "('pin')"]) {
     const [said = ""] = findingsOf(db.prepare(`PRAGMA integrity_check${checked}`).all(), file);
     if (said !== "ok")
-      throw new HoldfastError("CORRUPT", `${quote(place)} is damaged (${quote(said)}). Restore a backup.`, { path: place });
+      throw new HoldfastError(
+        "CORRUPT",
+        `${quote(place)} is damaged (${quote(said)}). Restore a backup.`,
+        { path: place },
+      );
   }
 }
 

@@ -1,12 +1,18 @@
 /**
- * How a store in one SQLite file is opened: in place, by its reserve on a full disk, or as a copy that is only looked at.
+ * How a store in one SQLite file is opened: in place, by its reserve on a full disk, or as a copy
+ * that is only looked at.
  *
- * F1 (D1)  write-ahead log, synced at every commit; set explicitly, because drivers are built with weaker defaults.
- * F2       a file that is not ours, or from a newer version, is refused before anything is written to it.
- * F3       the schema is exactly the one this version makes: a trigger or a view that was added to it is not run.
+ * F1 (D1) write-ahead log, synced at every commit; set explicitly, because drivers are built with
+ * weaker defaults.
+ * F2       a file that is not ours, or from a newer version, is refused before anything is written
+ *          to it.
+ * F3       the schema is exactly the one this version makes: a trigger or a view that was added to
+ *          it is not run.
  * F4       files are created for their owner alone.
- * F5       rows that damage hides are not passed over in silence: the trees are checked before anything is read from them.
- * F6       a backup that is opened becomes a store of its own, in another incarnation: also a copy that was put there by hand.
+ * F5       rows that damage hides are not passed over in silence: the trees are checked before
+ *          anything is read from them.
+ * F6       a backup that is opened becomes a store of its own, in another incarnation: also a copy
+ *          that was put there by hand.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Anchors } from "../../anchors.js";
@@ -15,14 +21,36 @@ import { identityOf, Presence } from "../../presence.js";
 import { isFull, noRoomToOpen, Reserve } from "../../reserve.js";
 import { SqlStore } from "../store.js";
 import { translate } from "./driver/committer.js";
-import { checkDriver, type Driver, type DriverName, failureOf, openDriver } from "./driver/driver.js";
+import {
+  checkDriver,
+  type Driver,
+  type DriverName,
+  failureOf,
+  openDriver,
+} from "./driver/driver.js";
 import { stay } from "./driver/open-files.js";
 import { type Entered, enter, presenceOf, refuseExchanged } from "./files/find-file.js";
-import { type Copy, copyToLook, isInUse, isLookOnly, lookOnly, notCopied, refuseForbidden } from "./files/look-only.js";
+import {
+  type Copy,
+  copyToLook,
+  isInUse,
+  isLookOnly,
+  lookOnly,
+  notCopied,
+  refuseForbidden,
+} from "./files/look-only.js";
 import type { OpenedFile } from "./maintenance.js";
 import { sqliteParts } from "./parts.js";
 import { SqliteIndex } from "./search/sqlite-index.js";
-import { becomeStore, checkTrees, checkVersion, makeTables, setUp, setUpToLook, storeIdOf } from "./set-up.js";
+import {
+  becomeStore,
+  checkTrees,
+  checkVersion,
+  makeTables,
+  setUp,
+  setUpToLook,
+  storeIdOf,
+} from "./set-up.js";
 import { findGone, TenantAnchors } from "./tenant-anchors.js";
 
 export interface SqliteOptions {
@@ -36,8 +64,8 @@ export interface SqliteOptions {
 
 const BUSY_MS = 5_000;
 /**
- * The log holds 8 MB before SQLite moves it into the file. On a full disk the file must grow by so much at most before the log can be emptied,
- * and then there is as much room for a delete.
+ * The log holds 8 MB before SQLite moves it into the file. On a full disk the file must grow by so
+ * much at most before the log can be emptied, and then there is as much room for a delete.
  */
 const RESERVE_BYTES = 10 * 1024 * 1024;
 
@@ -54,10 +82,12 @@ export async function openSqlite(path: string, options: SqliteOptions = {}): Pro
       return openSqlite(path, options);
     });
   }
-  const copy = await copyToLook(file, performance.now() + (options.busyMs ?? BUSY_MS)).catch((error: unknown) => {
-    leave();
-    throw error;
-  });
+  const copy = await copyToLook(file, performance.now() + (options.busyMs ?? BUSY_MS)).catch(
+    (error: unknown) => {
+      leave();
+      throw error;
+    },
+  );
   const key = identityOf(copy.file);
   const left = stay(key);
   const end = (): void => {
@@ -68,27 +98,44 @@ export async function openSqlite(path: string, options: SqliteOptions = {}): Pro
   return start({ file: copy.file, key, leave: end, place: file, refuses, copy }, options);
 }
 
-/** To open a store, SQLite needs some room beside it. On a full disk the reserve lends it, a little at a time (RESERVE-4). */
-async function startByReserve(path: string, entered: Entered, options: SqliteOptions, reserve: Reserve): Promise<SqlStore> {
+/**
+ * To open a store, SQLite needs some room beside it. On a full disk the reserve lends it, a little
+ * at a time (RESERVE-4).
+ */
+async function startByReserve(
+  path: string,
+  entered: Entered,
+  options: SqliteOptions,
+  reserve: Reserve,
+): Promise<SqlStore> {
   const { file } = entered;
   try {
     return await start({ ...entered, place: file, reserve }, options);
   } catch (error) {
     if (isFull(error) && reserve.lend()) return startByReserve(path, enter(path), options, reserve);
     reserve.takeBack();
-    throw isFull(error) ? noRoomToOpen(file, reserve.isFound ? reserve.path : undefined, error) : error;
+    throw isFull(error)
+      ? noRoomToOpen(file, reserve.isFound ? reserve.path : undefined, error)
+      : error;
   }
 }
 
 const reserveOf = (file: string): Reserve =>
-  new Reserve(`${file}-reserve`, RESERVE_BYTES, () => bytesOf([file, `${file}-wal`]) >= RESERVE_BYTES);
+  new Reserve(
+    `${file}-reserve`,
+    RESERVE_BYTES,
+    () => bytesOf([file, `${file}-wal`]) >= RESERVE_BYTES,
+  );
 
 /** A file to open, and what it is to the caller. The reserve is also room to open the store by. */
 interface Opening extends Entered, Pick<OpenedFile, "place" | "refuses" | "reserve"> {
   readonly copy?: Copy;
 }
 
-async function start(opening: Opening, { busyMs = BUSY_MS, tenant = "", driver, checks = true }: SqliteOptions): Promise<SqlStore> {
+async function start(
+  opening: Opening,
+  { busyMs = BUSY_MS, tenant = "", driver, checks = true }: SqliteOptions,
+): Promise<SqlStore> {
   const { file, key, leave, place, refuses, copy } = opening;
   // A copy is ours to write: it is set up as any store, and writes are refused above it.
   const isReadInPlace = refuses !== undefined && copy === undefined;
@@ -99,7 +146,9 @@ async function start(opening: Opening, { busyMs = BUSY_MS, tenant = "", driver, 
     const opened = await retry(deadline, () => openDriver(file, driver, { named: place }));
     db = opened;
     await retry(deadline, () => checkVersion(opened));
-    await retry(deadline, () => (isReadInPlace ? setUpToLook(opened, place) : setUp(opened, place)));
+    await retry(deadline, () =>
+      isReadInPlace ? setUpToLook(opened, place) : setUp(opened, place),
+    );
     if (!isReadInPlace) await retry(deadline, () => makeTables(opened, place));
     const storeId = await retry(deadline, () => storeIdOf(opened, place));
     await retry(deadline, () => checkTrees(opened, opening, checks));
@@ -108,7 +157,11 @@ async function start(opening: Opening, { busyMs = BUSY_MS, tenant = "", driver, 
     const isGone = await retry(deadline, () => findGone(opened, tenant));
     const presence = copy === undefined ? presenceOf(file) : new Presence(() => copy.findChanged());
     const anchors = new Anchors(`${file}-anchors`, storeId, isGone, presence, `${place}-anchors`);
-    const parts = sqliteParts(opened, { ...opening, presence, anchors: new TenantAnchors(opened, anchors, tenant), busyMs }, tenant);
+    const parts = sqliteParts(
+      opened,
+      { ...opening, presence, anchors: new TenantAnchors(opened, anchors, tenant), busyMs },
+      tenant,
+    );
     const cursorKey = tenant === "" ? undefined : `${storeId}\0${tenant}`;
     if (refuses !== undefined) return new SqlStore(parts, { tenant, cursorKey });
     const index = new SqliteIndex(parts.db, { store: file, tenant, driver: opened.name }, storeId);
@@ -117,7 +170,9 @@ async function start(opening: Opening, { busyMs = BUSY_MS, tenant = "", driver, 
     db?.close();
     leave();
     const told = translate(error);
-    throw copy !== undefined && (told.code === "IO" || told.code === "DISK_FULL") ? notCopied(place, told) : told;
+    throw copy !== undefined && (told.code === "IO" || told.code === "DISK_FULL")
+      ? notCopied(place, told)
+      : told;
   }
 }
 

@@ -6,11 +6,18 @@ import type { Anchor, Witnesses } from "../../port/copies.js";
 import { translate } from "./driver/committer.js";
 import type { Driver, Statement } from "./driver/driver.js";
 
-/** A line as its anchor names it. One that was brought over from another tenant has the same id in both; their names stay theirs. */
-const witnessOf = (tenant: string, line: string): string => (tenant === "" ? line : `${line}@${digest(tenant).slice(0, 16)}`);
+/**
+ * A line as its anchor names it. One that was brought over from another tenant has the same id in
+ * both; their names stay theirs.
+ */
+const witnessOf = (tenant: string, line: string): string =>
+  tenant === "" ? line : `${line}@${digest(tenant).slice(0, 16)}`;
 const lineOf = (witness: string): string => witness.split("@")[0] as string;
 
-/** Answers how to find whether a line that this process has written was deleted, or its session was: its end is then no loss. */
+/**
+ * Answers how to find whether a line that this process has written was deleted, or its session was:
+ * its end is then no loss.
+ */
 export function findGone(db: Driver, tenant: string): (witness: string) => boolean {
   const find = db.prepare("SELECT 1 FROM line WHERE tenant = ? AND id = ? AND session IS NOT NULL");
   return (witness) => find.get(tenant, lineOf(witness)) === undefined;
@@ -32,7 +39,10 @@ export class TenantAnchors {
     this.#anchors.note(witnessOf(this.#tenant, line), seq, check);
   }
 
-  /** Anchors of lines that were cut on purpose are no witnesses: another process may have written them after that. */
+  /**
+   * Anchors of lines that were cut on purpose are no witnesses: another process may have written
+   * them after that.
+   */
   async read(of?: ReadonlySet<string>): Promise<Witnesses> {
     const ofTenant = (line: string) => witnessOf(this.#tenant, line);
     const all = await this.#anchors.read(of && new Set([...of].map(ofTenant)));

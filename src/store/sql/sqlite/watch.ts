@@ -1,4 +1,7 @@
-/** Sees that another connection has changed the file: SQLite counts that, and to ask for the count costs a microsecond. */
+/**
+ * Sees that another connection has changed the file: SQLite counts that, and to ask for the count
+ * costs a microsecond.
+ */
 import type { Watching } from "../database.js";
 import type { Driver, Statement } from "./driver/driver.js";
 

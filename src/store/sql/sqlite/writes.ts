@@ -1,5 +1,6 @@
 /**
- * What is written to the file, also on a full disk: a write goes on in the log, and what takes away is given the room that it needs.
+ * What is written to the file, also on a full disk: a write goes on in the log, and what takes away
+ * is given the room that it needs.
  */
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Freed } from "../../port/reclaim.js";
@@ -31,13 +32,18 @@ export class Writes {
   }
 
   /**
-   * On a full disk, first the log is emptied, then the reserve is given up. The log is emptied after that only if the reserve alone was not
-   * enough: the file may grow by all of it. Much is written by what takes away: moved into the file a little at a time, its share of the log
-   * keeps no save waiting.
+   * On a full disk, first the log is emptied, then the reserve is given up. The log is emptied
+   * after that only if the reserve alone was not enough: the file may grow by all of it. Much is
+   * written by what takes away: moved into the file a little at a time, its share of the log keeps
+   * no save waiting.
    */
   async remove<T>(run: () => Promise<T>): Promise<T> {
     const emptyLog = () => this.#room.emptyLog();
-    const known = await freeing(this.#place, run, [emptyLog, () => void this.#reserve?.give(), emptyLog]);
+    const known = await freeing(this.#place, run, [
+      emptyLog,
+      () => void this.#reserve?.give(),
+      emptyLog,
+    ]);
     await breathe();
     if (this.#room.isHeld && this.#room.isShrinkable) await this.#shrink();
     this.#room.shortenLog();
@@ -57,6 +63,10 @@ export class Writes {
 
   /** Makes the file so many pages shorter at most, in its turn among the writes. */
   giveBack(limit: number): Promise<Freed> {
-    return this.#committer.submit({ simple: true, refused: () => false, run: () => this.#room.giveBack(limit) });
+    return this.#committer.submit({
+      simple: true,
+      refused: () => false,
+      run: () => this.#room.giveBack(limit),
+    });
   }
 }

@@ -1,4 +1,7 @@
-/** Claims in Postgres: many at once, what others keep locked, answers that are lost, and what the server reads. */
+/**
+ * Claims in Postgres: many at once, what others keep locked, answers that are lost, and what the
+ * server reads.
+ */
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -46,7 +49,9 @@ async function asOwner<T>(use: (client: Client) => Promise<T>): Promise<T> {
 }
 
 const take: Granting = ({ lease: { epoch, until } }, now) =>
-  until > now ? undefined : { epoch: epoch + 1, until: now + 600_000, text: `claimed ${epoch + 1}` };
+  until > now
+    ? undefined
+    : { epoch: epoch + 1, until: now + 600_000, text: `claimed ${epoch + 1}` };
 const claim = async (store: Store, limit = 5): Promise<string[]> =>
   (await store.claim({ agent: "x", dueBy: 1_000, limit }, take)).map(({ id }) => id);
 const due = (ids: readonly string[]) => ids.map((id, i) => begin(id, { agent: "x", due: i }));
@@ -65,18 +70,23 @@ async function claimAll(stores: readonly Store[]): Promise<string[]> {
   return claimed;
 }
 
-test("two stores that claim at once, many times, are given each session once", { timeout: 120_000 }, async () => {
+test("two stores that claim at once, many times, are given each session once", {
+  timeout: 120_000,
+}, async () => {
   const address = at(freshSchema());
   const stores = [await openStore(address), await openStore(address)];
   const ids = Array.from({ length: 300 }, (_, i) => `s${i}`);
   await stores[0]?.apply(due(ids));
   const claimed = await claimAll(stores);
   expect(claimed.toSorted()).toEqual(ids.toSorted());
-  for (const { lease } of (await stores[1]?.sessions({ limit: 1_000 })) ?? []) expect(lease.epoch).toBe(2);
+  for (const { lease } of (await stores[1]?.sessions({ limit: 1_000 })) ?? [])
+    expect(lease.epoch).toBe(2);
   for (const store of stores) await store.close();
 });
 
-test("negative control: without the locks two claims are given the same session", { timeout: 120_000 }, async () => {
+test("negative control: without the locks two claims are given the same session", {
+  timeout: 120_000,
+}, async () => {
   class Careless extends PostgresDatabase {
     override readonly dialect = { ...postgresDialect, claiming: "" };
     override readonly tryLock: Database["tryLock"] = undefined;
@@ -84,12 +94,29 @@ test("negative control: without the locks two claims are given the same session"
   const schema = freshSchema();
   const made = await openStore(at(schema));
   const stores = [1, 2].map(() => {
-    const connections = new Connections({ url: server.url(), connections: 10, queue: 100, busyMs: 5_000, prepare: false });
+    const connections = new Connections({
+      url: server.url(),
+      connections: 10,
+      queue: 100,
+      busyMs: 5_000,
+      prepare: false,
+    });
     const quoted = `"${schema}"`;
-    const settings = { schema: quoted, space: quoted, tenant: "=", readCommitted: true, queue: 100, lockMs: 1_000, answerMs: 5_000 };
+    const settings = {
+      schema: quoted,
+      space: quoted,
+      tenant: "=",
+      readCommitted: true,
+      queue: 100,
+      lockMs: 1_000,
+      answerMs: 5_000,
+    };
     const notices = new Notices(connections, quoted, "=");
     const db = new Careless(connections, notices, settings);
-    return new SqlStore({ db, watching: notices, maintenance: new PostgresMaintenance(db, connections, notices) }, { tenant: "=" });
+    return new SqlStore(
+      { db, watching: notices, maintenance: new PostgresMaintenance(db, connections, notices) },
+      { tenant: "=" },
+    );
   });
   let twice = 0;
   for (let round = 0; twice === 0 && round < 20; round++) {
@@ -106,8 +133,13 @@ test("G1: what others are just writing to is neither waited for nor given", asyn
   const store = await openStore(at(schema));
   await store.apply(due(["locked", "row", "free"]));
   await asOwner(async (client) => {
-    const id = (await client.query(`SELECT value FROM "${schema}".meta WHERE key = 'store'`)).rows[0]?.["value"];
-    const key = createHash("sha256").update(`${id}\0"${schema}"\0=\0session\0locked`).digest().readBigInt64BE(0).toString();
+    const id = (await client.query(`SELECT value FROM "${schema}".meta WHERE key = 'store'`))
+      .rows[0]?.["value"];
+    const key = createHash("sha256")
+      .update(`${id}\0"${schema}"\0=\0session\0locked`)
+      .digest()
+      .readBigInt64BE(0)
+      .toString();
     await client.query(`BEGIN; SELECT "${schema}".begin_as('=', '1000')`);
     await client.query("SELECT pg_advisory_xact_lock($1)", [key]);
     await client.query("SELECT 1 FROM session WHERE id = 'row' FOR UPDATE");
@@ -150,7 +182,10 @@ test.each<Direction>(["to server", "to client"])(
   async (direction) => {
     const address = at(freshSchema());
     const made = await openStore(address);
-    const store = await openStore(address.replace(`:${server.port}/`, `:${port}/`), { connections: 1, busyMs: 10_000 });
+    const store = await openStore(address.replace(`:${server.port}/`, `:${port}/`), {
+      connections: 1,
+      busyMs: 10_000,
+    });
     const one = async (id: string) => {
       await made.apply([begin(id, { agent: "x", due: 0 })]);
       expect(await claim(store)).toEqual([id]);
@@ -190,7 +225,9 @@ test("the server reads along one index, however many sessions have ended and how
       for (const [i, value] of [...params.entries()].toReversed())
         own = own.replaceAll(`$${i + 1}`, JSON.stringify(value).replaceAll('"', "'"));
       const { rows } = await client.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${own}`);
-      const [{ Plan }] = (rows[0] as { "QUERY PLAN": [{ Plan: Record<string, number> }] })["QUERY PLAN"];
+      const [{ Plan }] = (rows[0] as { "QUERY PLAN": [{ Plan: Record<string, number> }] })[
+        "QUERY PLAN"
+      ];
       return (Plan["Shared Hit Blocks"] as number) + (Plan["Shared Read Blocks"] as number);
     };
     const { due: find, updateWake, inbox } = statementsIn(postgresDialect);
@@ -198,7 +235,9 @@ test("the server reads along one index, however many sessions have ended and how
     expect(await blocksOf(updateWake, [1])).toBeLessThan(50);
     expect(await blocksOf(inbox, ["=", "s3", 0, 100])).toBeLessThan(50);
     // Negative control: what goes over all of it says so.
-    expect(await blocksOf("SELECT count(*) FROM session WHERE tenant = ? AND label = ?", ["=", "label"])).toBeGreaterThan(300);
+    expect(
+      await blocksOf("SELECT count(*) FROM session WHERE tenant = ? AND label = ?", ["=", "label"]),
+    ).toBeGreaterThan(300);
     await client.query("COMMIT");
   });
   expect(await claim(store)).toEqual(["one", "two"]);

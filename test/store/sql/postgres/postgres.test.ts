@@ -1,4 +1,7 @@
-/** A store in Postgres: opening it, what it refuses and says, tenants, poolers, and what is asked of the server. */
+/**
+ * A store in Postgres: opening it, what it refuses and says, tenants, poolers, and what is asked of
+ * the server.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Save } from "../../../../src/core/journal/save.js";
@@ -30,7 +33,8 @@ async function as<T>(user: string, use: (client: Client) => Promise<T>): Promise
 
 let count = 0;
 const freshSchema = (): string => `s${++count}`;
-const at = (schema: string, user = "holdfast"): string => `${server.url(user)}?schema=${encodeURIComponent(schema)}`;
+const at = (schema: string, user = "holdfast"): string =>
+  `${server.url(user)}?schema=${encodeURIComponent(schema)}`;
 
 async function saveOne(address: string, options: object = {}): Promise<void> {
   const hold = await open(address, options);
@@ -56,9 +60,13 @@ describe("opening", () => {
       await session.checkpoint();
       expect((await hold.verify()).ok).toBe(true);
       await hold.close();
-      const names = await server.run("SELECT 1 FROM pg_namespace WHERE nspname = $1", { values: [schema] });
+      const names = await server.run("SELECT 1 FROM pg_namespace WHERE nspname = $1", {
+        values: [schema],
+      });
       expect(names).toHaveLength(1);
-      expect(await server.run("SELECT 1 FROM pg_namespace WHERE nspname = 'public'")).toHaveLength(1);
+      expect(await server.run("SELECT 1 FROM pg_namespace WHERE nspname = 'public'")).toHaveLength(
+        1,
+      );
     },
   );
 
@@ -69,7 +77,9 @@ describe("opening", () => {
     ["63 bytes of longer characters", "ü".repeat(31).concat("s")],
   ])("M4: a name of %s is a schema of that name", async (_, schema) => {
     await saveOne(at(schema));
-    expect(await server.run("SELECT 1 FROM pg_namespace WHERE nspname = $1", { values: [schema] })).toHaveLength(1);
+    expect(
+      await server.run("SELECT 1 FROM pg_namespace WHERE nspname = $1", { values: [schema] }),
+    ).toHaveLength(1);
   });
 
   test.each([
@@ -80,15 +90,18 @@ describe("opening", () => {
     ["a line break", "a\nb", "control character"],
     ["the beginning of the server's own", "pg_mine", '"pg_"'],
     ["nothing in it", "", "empty"],
-  ])("M4: a schema name with %s is refused, in the options and in the address", async (_, schema, said) => {
-    const before = await server.run("SELECT nspname FROM pg_namespace ORDER BY 1");
-    for (const call of [() => open(server.url(), { schema }), () => open(at(schema))]) {
-      const error = await refusal(call);
-      expect(error).toMatchObject({ code: "INVALID_OPTION", details: { path: "schema" } });
-      expect(error.message).toContain(said);
-    }
-    expect(await server.run("SELECT nspname FROM pg_namespace ORDER BY 1")).toEqual(before);
-  });
+  ])(
+    "M4: a schema name with %s is refused, in the options and in the address",
+    async (_, schema, said) => {
+      const before = await server.run("SELECT nspname FROM pg_namespace ORDER BY 1");
+      for (const call of [() => open(server.url(), { schema }), () => open(at(schema))]) {
+        const error = await refusal(call);
+        expect(error).toMatchObject({ code: "INVALID_OPTION", details: { path: "schema" } });
+        expect(error.message).toContain(said);
+      }
+      expect(await server.run("SELECT nspname FROM pg_namespace ORDER BY 1")).toEqual(before);
+    },
+  );
 
   test("M4: a database or a role whose name would be cut is refused", async () => {
     await server.run(`CREATE DATABASE "${cut}" OWNER holdfast`);
@@ -99,7 +112,10 @@ describe("opening", () => {
     };
     await saveOne(address((url) => (url.pathname = cut)));
     const database = await refusal(() => open(address((url) => (url.pathname = `${cut}1`))));
-    expect(database).toMatchObject({ code: "INVALID_OPTION", details: { path: "database", limit: 63 } });
+    expect(database).toMatchObject({
+      code: "INVALID_OPTION",
+      details: { path: "database", limit: 63 },
+    });
     const user = await refusal(() => open(address((url) => (url.username = `${cut}1`))));
     expect(user).toMatchObject({ code: "INVALID_OPTION", details: { path: "user", limit: 63 } });
   });
@@ -137,7 +153,9 @@ describe("opening", () => {
 
   test("M1: sixteen that open a new schema at the same moment all get it", async () => {
     const address = at(freshSchema());
-    const holds = await Promise.all(Array.from({ length: 16 }, () => open(address, { connections: 2 })));
+    const holds = await Promise.all(
+      Array.from({ length: 16 }, () => open(address, { connections: 2 })),
+    );
     for (const hold of holds) expect(await hold.stats()).toMatchObject({ sessions: 0 });
     for (const hold of holds) await hold.close();
   });
@@ -158,7 +176,10 @@ describe("opening", () => {
     expect((await refusal(() => open(at(other, "clerk")))).code).toBe("DENIED");
     // Nothing was left half made.
     expect(
-      await server.run("SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1", { values: [other] }),
+      await server.run(
+        "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1",
+        { values: [other] },
+      ),
     ).toEqual([]);
   });
 
@@ -168,14 +189,20 @@ describe("opening", () => {
     await server.run(`UPDATE "${schema}".meta SET value = '99' WHERE key = 'format'`);
     const error = await refusal(() => open(at(schema)));
     expect(error).toMatchObject({ code: "NEWER_FORMAT", details: { found: 99 } });
-    expect(await server.run(`SELECT value FROM "${schema}".meta WHERE key = 'format'`)).toEqual([{ value: "99" }]);
+    expect(await server.run(`SELECT value FROM "${schema}".meta WHERE key = 'format'`)).toEqual([
+      { value: "99" },
+    ]);
   });
 
   test("a schema with tables of another program is refused and left alone", async () => {
     const schema = freshSchema();
-    await server.run(`CREATE SCHEMA "${schema}" AUTHORIZATION holdfast; CREATE TABLE "${schema}".theirs (x int)`);
+    await server.run(
+      `CREATE SCHEMA "${schema}" AUTHORIZATION holdfast; CREATE TABLE "${schema}".theirs (x int)`,
+    );
     expect((await refusal(() => open(at(schema)))).code).toBe("NOT_A_STORE");
-    const tables = await server.run("SELECT tablename FROM pg_tables WHERE schemaname = $1", { values: [schema] });
+    const tables = await server.run("SELECT tablename FROM pg_tables WHERE schemaname = $1", {
+      values: [schema],
+    });
     expect(tables).toEqual([{ tablename: "theirs" }]);
   });
 
@@ -184,7 +211,10 @@ describe("opening", () => {
     const began = performance.now();
     const refused = await refusal(() => open(none));
     expect(refused).toMatchObject({ code: "UNREACHABLE", retryable: true });
-    expect(performance.now() - began, "nobody waits for a server that was never there").toBeLessThan(2_000);
+    expect(
+      performance.now() - began,
+      "nobody waits for a server that was never there",
+    ).toBeLessThan(2_000);
     const missing = await refusal(() => open(server.url("holdfast", "no_such_database")));
     expect(missing.code).toBe("NOT_FOUND");
     expect(missing.message).toMatch(/createdb/);
@@ -201,7 +231,10 @@ describe("opening", () => {
   });
 
   test("a database that does not keep UTF-8 is refused", async () => {
-    await server.run("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C' OWNER holdfast", { database: "postgres" });
+    await server.run(
+      "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C' OWNER holdfast",
+      { database: "postgres" },
+    );
     const error = await refusal(() => open(server.url("holdfast", "latin")));
     expect(error).toMatchObject({ code: "UNSUPPORTED", details: { found: "LATIN1" } });
   });
@@ -209,7 +242,14 @@ describe("opening", () => {
   test("only Postgres takes its options, and not any values", async () => {
     for (const option of [{ schema: "x" }, { connections: 2 }, { queue: 5 }, { prepare: true }])
       expect((await refusal(() => open("memory:", option))).code).toBe("INVALID_OPTION");
-    for (const option of [{ schema: "" }, { schema: "a\0b" }, { connections: 0 }, { connections: 1.5 }, { queue: -1 }, { prepare: "yes" }])
+    for (const option of [
+      { schema: "" },
+      { schema: "a\0b" },
+      { connections: 0 },
+      { connections: 1.5 },
+      { queue: -1 },
+      { prepare: "yes" },
+    ])
       expect((await refusal(() => open(server.url(), option as never))).code).toMatch(/^INVALID_/);
   });
 });
@@ -225,7 +265,8 @@ describe("tenants", () => {
       { values: [schema] },
     );
     expect(tables.length).toBeGreaterThan(8);
-    for (const table of tables) expect(table).toMatchObject({ relrowsecurity: true, relforcerowsecurity: true });
+    for (const table of tables)
+      expect(table).toMatchObject({ relrowsecurity: true, relforcerowsecurity: true });
     const rowsSeen = (client: Client) =>
       client.query(
         `SELECT (SELECT count(*)::int FROM "${schema}".session) AS sessions, (SELECT count(*)::int FROM "${schema}".save) AS saves`,
@@ -234,14 +275,24 @@ describe("tenants", () => {
       expect((await rowsSeen(client)).rows).toEqual([{ sessions: 0, saves: 0 }]);
       await client.query(`BEGIN; SELECT "${schema}".begin_as('=acme', '1000')`);
       expect((await rowsSeen(client)).rows).toEqual([{ sessions: 1, saves: 1 }]);
-      expect((await client.query(`UPDATE "${schema}".session SET status = 'stolen' WHERE tenant = '=other'`)).rowCount).toBe(0);
-      await expect(client.query(`UPDATE "${schema}".session SET tenant = '=other'`)).rejects.toThrow(/row-level security/);
+      expect(
+        (
+          await client.query(
+            `UPDATE "${schema}".session SET status = 'stolen' WHERE tenant = '=other'`,
+          )
+        ).rowCount,
+      ).toBe(0);
+      await expect(
+        client.query(`UPDATE "${schema}".session SET tenant = '=other'`),
+      ).rejects.toThrow(/row-level security/);
       await client.query("ROLLBACK");
       // What the transaction said does not stay behind.
       expect((await rowsSeen(client)).rows).toEqual([{ sessions: 0, saves: 0 }]);
     });
     // Negative control: whom row level security does not hold sees them all.
-    await as("postgres", async (client) => expect((await rowsSeen(client)).rows).toEqual([{ sessions: 3, saves: 3 }]));
+    await as("postgres", async (client) =>
+      expect((await rowsSeen(client)).rows).toEqual([{ sessions: 3, saves: 3 }]),
+    );
   });
 
   test("P9: a superuser's tenants do not see each other either", async () => {
@@ -263,14 +314,17 @@ describe("search", () => {
     await session.checkpoint();
     await session.close();
     const scans = async (): Promise<unknown> => {
-      const text = "SELECT idx_scan::int AS n FROM pg_stat_user_indexes WHERE schemaname = $1 AND indexrelname = 'passage_by_words'";
+      const text =
+        "SELECT idx_scan::int AS n FROM pg_stat_user_indexes WHERE schemaname = $1 AND indexrelname = 'passage_by_words'";
       return (await server.run(text, { values: [schema] }))[0]?.["n"];
     };
     await hold.sessions.index();
-    for (let i = 0; i < 10; i++) expect((await hold.sessions.search(`kelp ${i}`)).items).toHaveLength(1);
+    for (let i = 0; i < 10; i++)
+      expect((await hold.sessions.search(`kelp ${i}`)).items).toHaveLength(1);
     await hold.close();
-    // A server process tells of its work when it ends, and a little later. For each search two words are counted, and both looked for; and
-    // the word under which damage is kept is counted and looked for.
+    // A server process tells of its work when it ends, and a little later. For each search two
+    // words are counted, and both looked for; and the word under which damage is kept is counted
+    // and looked for.
     for (let i = 0; i < 100 && (await scans()) !== 50; i++) await sleep(50);
     expect(await scans()).toBe(50);
   });
@@ -290,7 +344,11 @@ describe("what is asked of the server", () => {
       const schema = freshSchema();
       return {
         traits,
-        open: (tenant?: string) => openStore(behind(schema), { connections: 3, ...(tenant === undefined ? {} : { tenant }) }),
+        open: (tenant?: string) =>
+          openStore(behind(schema), {
+            connections: 3,
+            ...(tenant === undefined ? {} : { tenant }),
+          }),
       };
     };
     for (const { run } of contract) await run(make);
@@ -309,25 +367,39 @@ describe("what is asked of the server", () => {
     const traits = { durable: true, oneMachine: false, shared: true };
     const make = () => {
       const schema = freshSchema();
-      return { traits, open: (tenant?: string) => openStore(at(schema), { prepare: true, ...(tenant === undefined ? {} : { tenant }) }) };
+      return {
+        traits,
+        open: (tenant?: string) =>
+          openStore(at(schema), { prepare: true, ...(tenant === undefined ? {} : { tenant }) }),
+      };
     };
     for (const { run } of contract) await run(make);
   });
 
-  test.each(["serializable"])("a role whose transactions are %s gets the same", { timeout: 120_000 }, async (level) => {
-    const role = `strict_${level.length}`;
-    const schemas: string[] = [];
-    await server.run(`CREATE ROLE ${role} LOGIN; ALTER ROLE ${role} SET default_transaction_isolation = '${level}'`);
-    const traits = { durable: true, oneMachine: false, shared: true };
-    const make = async () => {
-      const schema = freshSchema();
-      schemas.push(schema);
-      await server.run(`CREATE SCHEMA "${schema}" AUTHORIZATION ${role}`);
-      return { traits, open: (tenant?: string) => openStore(at(schema, role), tenant === undefined ? {} : { tenant }) };
-    };
-    for (const { run } of contract) await run(make);
-    expect(schemas).toHaveLength(contract.length);
-  });
+  test.each(["serializable"])(
+    "a role whose transactions are %s gets the same",
+    { timeout: 120_000 },
+    async (level) => {
+      const role = `strict_${level.length}`;
+      const schemas: string[] = [];
+      await server.run(
+        `CREATE ROLE ${role} LOGIN; ALTER ROLE ${role} SET default_transaction_isolation = '${level}'`,
+      );
+      const traits = { durable: true, oneMachine: false, shared: true };
+      const make = async () => {
+        const schema = freshSchema();
+        schemas.push(schema);
+        await server.run(`CREATE SCHEMA "${schema}" AUTHORIZATION ${role}`);
+        return {
+          traits,
+          open: (tenant?: string) =>
+            openStore(at(schema, role), tenant === undefined ? {} : { tenant }),
+        };
+      };
+      for (const { run } of contract) await run(make);
+      expect(schemas).toHaveLength(contract.length);
+    },
+  );
 
   test("D1: a commit is waited for also where the server's default is not to", async () => {
     const schema = freshSchema();
@@ -336,9 +408,14 @@ describe("what is asked of the server", () => {
     );
     const hold = await open(at(schema, "hasty"));
     const session = await hold.session("a");
-    // What was written of the log, against what was put into it before. The writer in the background comes five times a second.
+    // What was written of the log, against what was put into it before. The writer in the
+    // background comes five times a second.
     const behind = async () =>
-      (await server.run("SELECT (pg_current_wal_insert_lsn() - pg_current_wal_flush_lsn())::int AS bytes"))[0]?.["bytes"] as number;
+      (
+        await server.run(
+          "SELECT (pg_current_wal_insert_lsn() - pg_current_wal_flush_lsn())::int AS bytes",
+        )
+      )[0]?.["bytes"] as number;
     let most = 0;
     for (let i = 0; i < 30; i++) {
       session.append({ role: "user", content: "x".repeat(2_000) });
@@ -425,7 +502,8 @@ describe("what is asked of the server", () => {
     const address = at(freshSchema());
     const all = await Promise.all(Array.from({ length: 3 }, () => openStore(address)));
     const [capturing, beginning, taking] = all as [Store, Store, Store];
-    const deadlocks = async () => Number((await server.run("SELECT sum(deadlocks) AS n FROM pg_stat_database"))[0]?.["n"]);
+    const deadlocks = async () =>
+      Number((await server.run("SELECT sum(deadlocks) AS n FROM pg_stat_database"))[0]?.["n"]);
     const before = await deadlocks();
     const f = new Fixture("a", { agent: "x" });
     expect(await capturing.apply([f.begin()])).toEqual({ ok: true });
@@ -436,9 +514,15 @@ describe("what is asked of the server", () => {
     };
     // Pins, then sessions; a session, then the line it begins on; a line, and pins.
     await Promise.all([
-      ...[1, 2].map(() => again(() => capturing.capture({ agent: "x", limit: 10, hold: true }, () => undefined))),
       ...[1, 2].map(() =>
-        again(() => beginning.apply([{ session: "a", when: { epoch: 1 }, line: f.fork("a", (f.saves[0] as Save).seq) }])),
+        again(() => capturing.capture({ agent: "x", limit: 10, hold: true }, () => undefined)),
+      ),
+      ...[1, 2].map(() =>
+        again(() =>
+          beginning.apply([
+            { session: "a", when: { epoch: 1 }, line: f.fork("a", (f.saves[0] as Save).seq) },
+          ]),
+        ),
       ),
       ...[1, 2, 3].map(() => again(() => taking.cut(f.line, -1, 10, false))),
     ]);
@@ -456,7 +540,8 @@ describe("what is asked of the server", () => {
     const all = await Promise.allSettled(Array.from({ length: 60 }, () => hold.stats()));
     const refused = all.filter(({ status }) => status === "rejected") as PromiseRejectedResult[];
     expect(refused.length).toBeGreaterThan(0);
-    for (const { reason } of refused) expect(reason).toMatchObject({ code: "BUSY", retryable: true });
+    for (const { reason } of refused)
+      expect(reason).toMatchObject({ code: "BUSY", retryable: true });
     expect(all.some(({ status }) => status === "fulfilled")).toBe(true);
     session.append({ role: "user", content: "two" });
     expect((await session.checkpoint()).messageCount).toBe(2);
@@ -469,7 +554,9 @@ describe("what is asked of the server", () => {
     const sessions = await Promise.all(Array.from({ length: 40 }, (_, i) => hold.session(`s${i}`)));
     const open_ = async () =>
       (
-        await server.run("SELECT count(*)::int AS n FROM pg_stat_activity WHERE application_name = 'holdfast' AND usename = 'holdfast'")
+        await server.run(
+          "SELECT count(*)::int AS n FROM pg_stat_activity WHERE application_name = 'holdfast' AND usename = 'holdfast'",
+        )
       )[0]?.["n"] as number;
     let most = 0;
     const done = Promise.all(
@@ -485,7 +572,8 @@ describe("what is asked of the server", () => {
     expect(most).toBeGreaterThan(0);
     expect(most).toBeLessThanOrEqual(3);
     await hold.close();
-    for (let i = 0; i < 50 && (await open_()) > 0; i++) await new Promise((resolve) => setTimeout(resolve, 20));
+    for (let i = 0; i < 50 && (await open_()) > 0; i++)
+      await new Promise((resolve) => setTimeout(resolve, 20));
     expect(await open_()).toBe(0);
   });
 });

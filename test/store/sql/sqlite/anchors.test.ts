@@ -64,7 +64,10 @@ test("the file stays as long as it has to be, also where each process saves once
   const anchors = `${path}-anchors`;
   const [row = ""] = readFileSync(anchors, "utf8").split("\n").filter(Boolean);
   // Just below the next doubling: whoever writes then goes over all of it.
-  appendFileSync(anchors, `${row}\n`.repeat(Math.floor((128 * 1024 - 20 - statSync(anchors).size) / (row.length + 1))));
+  appendFileSync(
+    anchors,
+    `${row}\n`.repeat(Math.floor((128 * 1024 - 20 - statSync(anchors).size) / (row.length + 1))),
+  );
   const long = statSync(anchors).size;
   await saved(path, "a", "two");
   expect(statSync(anchors).size).toBeLessThan(long / 10);
@@ -93,7 +96,10 @@ test("A2: a row that was cut short says nothing, and the rows after it are read"
   await sound.close();
   copyFileSync(`${path}.old`, path);
   const hold = await open(path);
-  expect(await hold.verify()).toMatchObject({ ok: false, findings: [expect.objectContaining({ code: "LOST_TAIL" })] });
+  expect(await hold.verify()).toMatchObject({
+    ok: false,
+    findings: [expect.objectContaining({ code: "LOST_TAIL" })],
+  });
   await hold.close();
 });
 

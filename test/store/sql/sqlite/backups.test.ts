@@ -1,4 +1,7 @@
-/** Backups of a store in one SQLite file: what is in them, what they refuse, and what becomes of sessions that were under way. */
+/**
+ * Backups of a store in one SQLite file: what is in them, what they refuse, and what becomes of
+ * sessions that were under way.
+ */
 import { execFileSync, spawnSync } from "node:child_process";
 import {
   appendFileSync,
@@ -44,14 +47,19 @@ const made = async (name = "store.db") => {
   await going.checkpoint();
   await going.close();
   const done = await hold.session("done");
-  done.append({ role: "user", content: [{ type: "file", mediaType: "x/y", data: { bytes: Buffer.alloc(20_000, 7) } }] });
+  done.append({
+    role: "user",
+    content: [{ type: "file", mediaType: "x/y", data: { bytes: Buffer.alloc(20_000, 7) } }],
+  });
   await done.complete("all of it");
   await done.close();
   return hold;
 };
 const names = () => readdirSync(directory).toSorted();
 const firstIn = (result: RunResult) =>
-  result.status === "in-doubt" ? (result.pending[0]?.effectId as string) : expect.fail(result.status);
+  result.status === "in-doubt"
+    ? (result.pending[0]?.effectId as string)
+    : expect.fail(result.status);
 
 describe("what is in a backup", () => {
   test("all there is, for its owner alone, in one file; the store goes on", async () => {
@@ -60,8 +68,14 @@ describe("what is in a backup", () => {
     await (await tenant.session("theirs")).close();
     await tenant.close();
     const told: number[] = [];
-    const report = await hold.backup(at("b.db"), { onProgress: ({ bytes, of }) => told.push(bytes / of) });
-    expect(report).toEqual({ sessions: 3, bytes: statSync(at("b.db")).size, ms: expect.any(Number) });
+    const report = await hold.backup(at("b.db"), {
+      onProgress: ({ bytes, of }) => told.push(bytes / of),
+    });
+    expect(report).toEqual({
+      sessions: 3,
+      bytes: statSync(at("b.db")).size,
+      ms: expect.any(Number),
+    });
     expect(told.length).toBeGreaterThan(0);
     expect(told.every((part) => part >= 0 && part <= 1)).toBe(true);
     expect(statSync(at("b.db")).mode & 0o777).toBe(0o600);
@@ -70,7 +84,11 @@ describe("what is in a backup", () => {
     later.append({ role: "user", content: "x" });
     await later.checkpoint();
     const bytes = readFileSync(at("b.db"));
-    expect(await restoreBackup(at("b.db"), at("new/r.db"))).toMatchObject({ sessions: 3, unfinished: 2, bytes: bytes.length });
+    expect(await restoreBackup(at("b.db"), at("new/r.db"))).toMatchObject({
+      sessions: 3,
+      unfinished: 2,
+      bytes: bytes.length,
+    });
     expect(readFileSync(at("b.db")).equals(bytes)).toBe(true);
     const restored = await start("new/r.db");
     expect((await restored.sessions.list()).items.map(({ id }) => id)).toEqual(["done", "going"]);
@@ -95,7 +113,9 @@ describe("what is in a backup", () => {
     await hold.close();
     const incarnation = (path: string) => {
       const db = openDriver(path);
-      const rows = db.prepare("SELECT key, value FROM meta WHERE key IN ('incarnation', 'backup') ORDER BY key").all();
+      const rows = db
+        .prepare("SELECT key, value FROM meta WHERE key IN ('incarnation', 'backup') ORDER BY key")
+        .all();
       db.close();
       return rows;
     };
@@ -114,7 +134,10 @@ describe("what is in a backup", () => {
       await (await start(name)).close();
       expect(incarnation(at(name))).toEqual(seen.at(-1));
     }
-    expect(seen).toEqual([[["incarnation", expect.any(String)]], [["incarnation", expect.any(String)]]]);
+    expect(seen).toEqual([
+      [["incarnation", expect.any(String)]],
+      [["incarnation", expect.any(String)]],
+    ]);
     expect(seen[0]).not.toEqual(seen[1]);
     expect(names().some((name) => name.startsWith("store.db-anchors.before-"))).toBe(true);
   });
@@ -145,12 +168,16 @@ describe("what is refused", () => {
     writeFileSync(at("notes.txt"), "mine");
     mkdirSync(at("folder"));
     for (const name of ["store.db", "other.db", "notes.txt", "folder"])
-      await expect(hold.backup(at(name), { force: true }), name).rejects.toMatchObject(coded("CONFLICT"));
+      await expect(hold.backup(at(name), { force: true }), name).rejects.toMatchObject(
+        coded("CONFLICT"),
+      );
     expect(readFileSync(at("notes.txt"), "utf8")).toBe("mine");
     await expect(hold.backup(at("no/such/place.db"))).rejects.toMatchObject(coded("NOT_FOUND"));
     for (const path of ["", "a\0b", "\ud800", 7 as never, undefined as never])
       await expect(hold.backup(path)).rejects.toMatchObject(coded("INVALID_OPTION"));
-    await expect(hold.backup(at("x.db"), { forced: true } as never)).rejects.toMatchObject(coded("INVALID_OPTION"));
+    await expect(hold.backup(at("x.db"), { forced: true } as never)).rejects.toMatchObject(
+      coded("INVALID_OPTION"),
+    );
     expect(names().filter((name) => name.includes("draft"))).toEqual([]);
   });
 
@@ -159,7 +186,9 @@ describe("what is refused", () => {
     const stopped = new AbortController();
     const reason = new Error("enough");
     const stop = () => stopped.abort(reason);
-    await expect(hold.backup(at("b.db"), { signal: stopped.signal, onProgress: stop })).rejects.toBe(reason);
+    await expect(
+      hold.backup(at("b.db"), { signal: stopped.signal, onProgress: stop }),
+    ).rejects.toBe(reason);
     await expect(hold.backup(at("b.db"), { signal: stopped.signal })).rejects.toBe(reason);
     const thrown = () => {
       throw new Error("mine");
@@ -173,12 +202,18 @@ describe("what is refused", () => {
     await hold.backup(at("b.db"));
     // The name of a draft says whose it is.
     const prefix = await new Promise<string>((resolve) => {
-      void hold.backup(at("b.db"), { force: true, onProgress: () => resolve(names().find((name) => name.endsWith(".draft")) ?? "") });
+      void hold.backup(at("b.db"), {
+        force: true,
+        onProgress: () => resolve(names().find((name) => name.endsWith(".draft")) ?? ""),
+      });
     });
     const [, here] = /^b\.db\.([\w-]{8})-\d+-/.exec(prefix) as unknown as [string, string];
-    const dead = Number(execFileSync(process.execPath, ["-e", "console.log(process.pid)"], { encoding: "utf8" }));
+    const dead = Number(
+      execFileSync(process.execPath, ["-e", "console.log(process.pid)"], { encoding: "utf8" }),
+    );
     const draft = (pid: number) => at(`b.db.${here}-${pid}-0123456789ab.draft`);
-    for (const pid of [dead, process.ppid]) for (const suffix of ["", "-journal"]) writeFileSync(draft(pid) + suffix, "x");
+    for (const pid of [dead, process.ppid])
+      for (const suffix of ["", "-journal"]) writeFileSync(draft(pid) + suffix, "x");
     await hold.backup(at("b.db"), { force: true });
     expect(existsSync(draft(dead)) || existsSync(`${draft(dead)}-journal`)).toBe(false);
     expect(existsSync(draft(process.ppid))).toBe(true);
@@ -192,10 +227,18 @@ describe("what is refused", () => {
     await expect(restoreBackup(at("none.db"), to)).rejects.toMatchObject(coded("NOT_FOUND"));
     await expect(restoreBackup(at("notes.txt"), to)).rejects.toMatchObject(coded("NOT_A_STORE"));
     await expect(restoreBackup(at("store.db"), to)).rejects.toMatchObject(coded("CONFLICT"));
-    await expect(restoreBackup(at("b.db"), at("b.db"), { force: true })).rejects.toMatchObject(coded("CONFLICT"));
-    await expect(restoreBackup(at("b.db"), at("store.db"), { force: true })).rejects.toMatchObject(coded("BUSY"));
-    await expect(restoreBackup(at("b.db"), at("notes.txt"), { force: true })).rejects.toMatchObject(coded("NOT_A_STORE"));
-    await expect(restoreBackup(at("b.db"), `dir:${at("d")}`)).rejects.toMatchObject(coded("UNSUPPORTED"));
+    await expect(restoreBackup(at("b.db"), at("b.db"), { force: true })).rejects.toMatchObject(
+      coded("CONFLICT"),
+    );
+    await expect(restoreBackup(at("b.db"), at("store.db"), { force: true })).rejects.toMatchObject(
+      coded("BUSY"),
+    );
+    await expect(restoreBackup(at("b.db"), at("notes.txt"), { force: true })).rejects.toMatchObject(
+      coded("NOT_A_STORE"),
+    );
+    await expect(restoreBackup(at("b.db"), `dir:${at("d")}`)).rejects.toMatchObject(
+      coded("UNSUPPORTED"),
+    );
     await expect(restoreBackup(at("b.db"), "postgres://user:secret@host/db")).rejects.toSatisfy(
       (error: Error) => !error.message.includes("secret"),
     );
@@ -208,7 +251,9 @@ describe("what is refused", () => {
     await expect(restoreBackup(at("newer.db"), to)).rejects.toMatchObject(coded("NEWER_FORMAT"));
     expect(names().filter((name) => name.startsWith("to.db"))).toEqual([]);
     await hold.close();
-    await expect(restoreBackup(at("b.db"), at("store.db"))).rejects.toMatchObject(coded("CONFLICT"));
+    await expect(restoreBackup(at("b.db"), at("store.db"))).rejects.toMatchObject(
+      coded("CONFLICT"),
+    );
     // One that was opened is a store from then on.
     await (await start("b.db")).close();
     await expect(restoreBackup(at("b.db"), to)).rejects.toMatchObject(coded("CONFLICT"));
@@ -231,12 +276,18 @@ describe("what is refused", () => {
     expect(await back.verify()).toMatchObject({ ok: true });
   });
 
-  test.each(stores.filter(({ name }) => name !== "sqlite"))("by a store in $name, which says what to do instead", async ({ address }) => {
-    const hold = await open(address());
-    opened.push(hold);
-    await expect(hold.backup(at("b.db"))).rejects.toMatchObject({ code: "UNSUPPORTED", message: expect.stringContaining("hold.export") });
-    expect(names()).toEqual([]);
-  });
+  test.each(stores.filter(({ name }) => name !== "sqlite"))(
+    "by a store in $name, which says what to do instead",
+    async ({ address }) => {
+      const hold = await open(address());
+      opened.push(hold);
+      await expect(hold.backup(at("b.db"))).rejects.toMatchObject({
+        code: "UNSUPPORTED",
+        message: expect.stringContaining("hold.export"),
+      });
+      expect(names()).toEqual([]);
+    },
+  );
 });
 
 describe("an agent that went on after the backup", () => {
@@ -251,7 +302,10 @@ describe("an agent that went on after the backup", () => {
         keys.add(key);
         return `${name} done`;
       };
-    const agentOf = (hold: Holdfast, inside?: { readonly reached: () => void; readonly goOn: Promise<void> }) =>
+    const agentOf = (
+      hold: Holdfast,
+      inside?: { readonly reached: () => void; readonly goOn: Promise<void> },
+    ) =>
       hold.agent({
         name: "support",
         model: script(
@@ -290,7 +344,9 @@ describe("an agent that went on after the backup", () => {
 
   test("nothing of it is made twice before somebody says so", async () => {
     const { ledger, agentOf } = await backedUp();
-    expect(await restoreBackup(at("b.db"), at("store.db"), { force: true })).toMatchObject({ unfinished: 1 });
+    expect(await restoreBackup(at("b.db"), at("store.db"), { force: true })).toMatchObject({
+      unfinished: 1,
+    });
     const hold = await start("store.db");
     const bot = agentOf(hold);
     const worker = hold.worker({ agents: [bot], onSigterm: false });
@@ -332,7 +388,10 @@ test("a store that was restored and never opened can be restored over", async ()
 describe("on the command line", () => {
   const cli = fileURLToPath(new URL("../../../../dist/bin/holdfast.js", import.meta.url));
   const run = (...words: readonly string[]) => {
-    const { status, stdout, stderr } = spawnSync(process.execPath, [cli, ...words], { encoding: "utf8", cwd: directory });
+    const { status, stdout, stderr } = spawnSync(process.execPath, [cli, ...words], {
+      encoding: "utf8",
+      cwd: directory,
+    });
     return { status, stdout, stderr };
   };
 
@@ -350,7 +409,11 @@ describe("on the command line", () => {
       stderr: expect.stringContaining("CONFLICT"),
     });
     const json = run("backup", "b.db", "--store=store.db", "--force", "--json");
-    expect(JSON.parse(json.stdout)).toMatchObject({ path: "b.db", sessions: 2, bytes: expect.any(Number) });
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      path: "b.db",
+      sessions: 2,
+      bytes: expect.any(Number),
+    });
     const escaped = run("backup", odd, "--store", "store.db");
     expect(escaped).toMatchObject({ status: 0 });
     expect(escaped.stdout + escaped.stderr).not.toContain("\u001b");
@@ -373,9 +436,13 @@ describe("on the command line", () => {
     expect(run("restore-backup", "b.db", "--store", "store.db", "--force", "--yes")).toMatchObject({
       status: 0,
       stdout: expect.stringMatching(/^Restored 2 sessions/),
-      stderr: expect.stringMatching(/store\.db\.replaced-.*\n1 session was under way, and will open as in doubt/),
+      stderr: expect.stringMatching(
+        /store\.db\.replaced-.*\n1 session was under way, and will open as in doubt/,
+      ),
     });
-    const restored = JSON.parse(run("restore-backup", "b.db", "--store", "other.db", "--json").stdout);
+    const restored = JSON.parse(
+      run("restore-backup", "b.db", "--store", "other.db", "--json").stdout,
+    );
     expect(restored).toMatchObject({ sessions: 2, unfinished: 1 });
     expect(run("restored", "--store", "store.db")).toMatchObject({ status: 2 });
     expect(run("restored", "--store", "store.db", "--yes", "--json")).toMatchObject({

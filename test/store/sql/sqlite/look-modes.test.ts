@@ -1,4 +1,7 @@
-/** Stores of which a process may read some files and not others: it looks at all it can, or says which file it may not read. */
+/**
+ * Stores of which a process may read some files and not others: it looks at all it can, or says
+ * which file it may not read.
+ */
 import { chmodSync, copyFileSync, existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
@@ -23,7 +26,10 @@ afterEach(async () => {
 const PARTS = ["", "-wal", "-shm", "-anchors"] as const;
 type Part = (typeof PARTS)[number];
 
-/** Makes a store of two checkpoints. `killed`: with the files that a killed process leaves. `old`: the file has only the first of them. */
+/**
+ * Makes a store of two checkpoints. `killed`: with the files that a killed process leaves. `old`:
+ * the file has only the first of them.
+ */
 async function store(how: "closed" | "killed" | "old"): Promise<string> {
   const [directory, draft] = [fresh(), join(fresh(), "store.db")];
   const path = join(directory, "store.db");
@@ -33,7 +39,9 @@ async function store(how: "closed" | "killed" | "old"): Promise<string> {
     const session = await hold.session("a");
     session.append({ role: "user", content: "words" });
     await session.checkpoint();
-    if (how === "killed") for (const part of PARTS) if (existsSync(draft + part)) copyFileSync(draft + part, path + part);
+    if (how === "killed")
+      for (const part of PARTS)
+        if (existsSync(draft + part)) copyFileSync(draft + part, path + part);
     await hold.close();
     if (how === "closed" || (how === "old" && round === 1)) copyFileSync(draft, path);
     copyFileSync(`${draft}-anchors`, `${path}-anchors`);
@@ -51,12 +59,15 @@ function forbid(path: string, ...parts: Part[]): void {
 
 const isAll = { checkpoints: 2 };
 
-test.each(["closed", "killed"] as const)("a store that is read-only for its owner, too, left by a process that was %s", async (how) => {
-  const path = await store(how);
-  forbid(path);
-  await reader.ask({ do: "open", path });
-  expect(await reader.ask({ do: "list", session: "a" })).toMatchObject(isAll);
-});
+test.each(["closed", "killed"] as const)(
+  "a store that is read-only for its owner, too, left by a process that was %s",
+  async (how) => {
+    const path = await store(how);
+    forbid(path);
+    await reader.ask({ do: "open", path });
+    expect(await reader.ask({ do: "list", session: "a" })).toMatchObject(isAll);
+  },
+);
 
 test("a backup that is read-only for its owner, too", async () => {
   const path = join(fresh(), "store.db");
@@ -77,15 +88,23 @@ test("an empty file that is read-only shows no session", async () => {
   expect((await reader.ask({ do: "open", path })).error).toBeUndefined();
 });
 
-test.each(["closed", "killed"] as const)("anchors that may not be read are gone without, and the look says so (%s)", async (how) => {
-  const path = await store(how);
-  forbid(path, "-anchors");
-  await reader.ask({ do: "open", path });
-  expect(await reader.ask({ do: "list", session: "a" })).toMatchObject(isAll);
-  expect(await reader.ask({ do: "verify" })).toMatchObject({ ok: true });
-  const { concerns } = await reader.ask({ do: "about" });
-  expect(concerns).toContainEqual(expect.objectContaining({ code: "ANCHORS_UNREAD", message: expect.stringContaining(`${path}-anchors`) }));
-});
+test.each(["closed", "killed"] as const)(
+  "anchors that may not be read are gone without, and the look says so (%s)",
+  async (how) => {
+    const path = await store(how);
+    forbid(path, "-anchors");
+    await reader.ask({ do: "open", path });
+    expect(await reader.ask({ do: "list", session: "a" })).toMatchObject(isAll);
+    expect(await reader.ask({ do: "verify" })).toMatchObject({ ok: true });
+    const { concerns } = await reader.ask({ do: "about" });
+    expect(concerns).toContainEqual(
+      expect.objectContaining({
+        code: "ANCHORS_UNREAD",
+        message: expect.stringContaining(`${path}-anchors`),
+      }),
+    );
+  },
+);
 
 test("negative control: anchors that may be read tell a lost end", async () => {
   const path = await store("old");
@@ -96,16 +115,21 @@ test("negative control: anchors that may be read tell a lost end", async () => {
   expect(concerns).not.toContainEqual(expect.objectContaining({ code: "ANCHORS_UNREAD" }));
 });
 
-test.each<Part>(["", "-wal", "-shm"])("a file that may not be read (store.db%s) is named, with what to do", async (part) => {
-  const path = await store("killed");
-  forbid(path, part);
-  const { error } = await reader.ask({ do: "open", path });
-  expect(error).toMatchObject({
-    code: "IO",
-    details: { path: path + part },
-    message: expect.stringMatching(/may not read ".*store\.db.*"\. Give it the permission, or run it as the user who owns the file\./),
-  });
-});
+test.each<Part>(["", "-wal", "-shm"])(
+  "a file that may not be read (store.db%s) is named, with what to do",
+  async (part) => {
+    const path = await store("killed");
+    forbid(path, part);
+    const { error } = await reader.ask({ do: "open", path });
+    expect(error).toMatchObject({
+      code: "IO",
+      details: { path: path + part },
+      message: expect.stringMatching(
+        /may not read ".*store\.db.*"\. Give it the permission, or run it as the user who owns the file\./,
+      ),
+    });
+  },
+);
 
 test.each<Part>(["-wal", "-shm"])(
   "beside a file that may be written, one that may not (store.db%s): a look, and a write names it",
@@ -117,6 +141,10 @@ test.each<Part>(["-wal", "-shm"])(
     await reader.ask({ do: "open", path });
     expect(await reader.ask({ do: "list", session: "a" })).toMatchObject(isAll);
     const { error } = await reader.ask({ do: "session", session: "b" });
-    expect(error).toMatchObject({ code: "IO", details: { path: path + part }, message: expect.stringContaining(`store.db${part}`) });
+    expect(error).toMatchObject({
+      code: "IO",
+      details: { path: path + part },
+      message: expect.stringContaining(`store.db${part}`),
+    });
   },
 );

@@ -26,7 +26,10 @@ function inFile<T>(path: string, use: (db: Driver) => T): T {
 const take: Granting = ({ lease: { epoch, until } }, now) =>
   until > now ? undefined : { epoch: epoch + 1, until: now + 60_000, text: `claimed ${epoch + 1}` };
 
-/** Sessions as rows, and nothing else of them: most have ended, some are another agent's and have mail. */
+/**
+ * Sessions as rows, and nothing else of them: most have ended, some are another agent's and have
+ * mail.
+ */
 async function large(path: string, sessions: number): Promise<void> {
   await (await openSqlite(path)).close();
   inFile(path, (db) =>
@@ -57,7 +60,9 @@ test("no statement of a claim, or of mail, goes over all sessions or all mail", 
   const path = fresh();
   await (await openSqlite(path)).close();
   inFile(path, (db) => {
-    const { due, dueNow, updateWake, hasten, post, inbox, drain } = statementsIn(sqliteDialect(() => 0));
+    const { due, dueNow, updateWake, hasten, post, inbox, drain } = statementsIn(
+      sqliteDialect(() => 0),
+    );
     const planOf = (text: string) =>
       db
         .prepare(`EXPLAIN QUERY PLAN ${text}`)
@@ -68,7 +73,9 @@ test("no statement of a claim, or of mail, goes over all sessions or all mail", 
       expect(plan, text).toMatch(/SEARCH/);
       expect(plan, text).not.toMatch(/SCAN|TEMP B-TREE/);
     }
-    expect(planOf(due)).toEqual([expect.stringMatching(/session_by_wake \(tenant=\? AND agent=\? AND \(?wake/)]);
+    expect(planOf(due)).toEqual([
+      expect.stringMatching(/session_by_wake \(tenant=\? AND agent=\? AND \(?wake/),
+    ]);
     // Negative control: a plan that goes over all of it says so.
     expect(planOf("SELECT count(*) FROM mail WHERE due = ?").join()).toMatch(/SCAN/);
   });
@@ -80,11 +87,15 @@ test("a claim in a large store takes no longer than in an empty one, whether it 
   await large(big, 100_000);
   const stores: Store[] = [await openSqlite(small), await openSqlite(big)];
   for (const store of stores) {
-    const nothing = await medianMs(101, () => store.claim({ agent: "x", dueBy: 100, limit: 10 }, take));
+    const nothing = await medianMs(101, () =>
+      store.claim({ agent: "x", dueBy: 100, limit: 10 }, take),
+    );
     // Well under one on a machine that does nothing else; what reads all of it takes tens.
     expect(nothing).toBeLessThan(2);
     await store.apply([begin("due", { agent: "x", due: 50 })]);
-    const found = await medianMs(101, () => store.claim({ agent: "x", dueBy: 100, limit: 10 }, () => undefined));
+    const found = await medianMs(101, () =>
+      store.claim({ agent: "x", dueBy: 100, limit: 10 }, () => undefined),
+    );
     expect(found).toBeLessThan(2);
     await store.close();
   }
@@ -100,16 +111,23 @@ test("a claim looks at a bounded number of sessions, however many are held", asy
   expect(looked).toBe(MAX_CANDIDATES);
   const last: Granting = (row, now) => (++looked === MAX_CANDIDATES ? take(row, now) : undefined);
   looked = 0;
-  expect((await store.claim({ agent: "busy", dueBy: 100, limit: 3 }, last)).map(({ id }) => id)).toEqual([`s${3 * MAX_CANDIDATES}`]);
+  expect(
+    (await store.claim({ agent: "busy", dueBy: 100, limit: 3 }, last)).map(({ id }) => id),
+  ).toEqual([`s${3 * MAX_CANDIDATES}`]);
   await store.close();
 });
 
 test("several connections that claim at once are given each session once", async () => {
   const path = fresh();
   const stores = await Promise.all([openSqlite(path), openSqlite(path), openSqlite(path)]);
-  await stores[0]?.apply(Array.from({ length: 90 }, (_, i) => begin(`s${i}`, { agent: "x", due: i })));
-  const claim = async (store: Store) => (await store.claim({ agent: "x", dueBy: 100, limit: 4 }, take)).map(({ id }) => id);
-  const claimed = (await Promise.all(Array.from({ length: 30 }, (_, i) => claim(stores[i % 3] as Store)))).flat();
+  await stores[0]?.apply(
+    Array.from({ length: 90 }, (_, i) => begin(`s${i}`, { agent: "x", due: i })),
+  );
+  const claim = async (store: Store) =>
+    (await store.claim({ agent: "x", dueBy: 100, limit: 4 }, take)).map(({ id }) => id);
+  const claimed = (
+    await Promise.all(Array.from({ length: 30 }, (_, i) => claim(stores[i % 3] as Store)))
+  ).flat();
   expect(new Set(claimed).size).toBe(90);
   expect(claimed).toHaveLength(90);
   for (const store of stores) await store.close();

@@ -1,15 +1,33 @@
 /**
- * SQLite finds rows by an index: no statement goes over a whole table, or over all rows of a tenant, and none sorts a list of sessions. The
- * plans are those of a file without statistics, because a store never runs ANALYZE.
+ * SQLite finds rows by an index: no statement goes over a whole table, or over all rows of a
+ * tenant, and none sorts a list of sessions. The plans are those of a file without statistics,
+ * because a store never runs ANALYZE.
  */
 import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
 import { sqliteDialect } from "../../../../src/store/sql/sqlite/dialect.js";
-import type { Driver, DriverName, openDriver } from "../../../../src/store/sql/sqlite/driver/driver.js";
+import type {
+  Driver,
+  DriverName,
+  openDriver,
+} from "../../../../src/store/sql/sqlite/driver/driver.js";
 import { SCHEMA } from "../../../../src/store/sql/sqlite/driver/schema.js";
 import { scopeStatements } from "../../../../src/store/sql/sqlite/search/scope-statements.js";
-import { docsBy, mailBy, recordOf, sessionsBy, sessionWith, statementsIn } from "../../../../src/store/sql/statements.js";
-import { filesBelow, type Given, givenIn, type SqlInSource, sqlIn } from "../../../support/sql-in-source.js";
+import {
+  docsBy,
+  mailBy,
+  recordOf,
+  sessionsBy,
+  sessionWith,
+  statementsIn,
+} from "../../../../src/store/sql/statements.js";
+import {
+  filesBelow,
+  type Given,
+  givenIn,
+  type SqlInSource,
+  sqlIn,
+} from "../../../support/sql-in-source.js";
 import { scratch } from "../../../support/stores.js";
 import { useWholeLibrary } from "../../../support/whole-library.js";
 
@@ -58,13 +76,23 @@ function* shared(statements: object): Generator<string> {
 const booleans = [false, true];
 const sessionLists = booleans.flatMap((agent) =>
   booleans.flatMap((status) =>
-    booleans.flatMap((tag) => [undefined, false, true].map((archived) => sessionsBy(dialect, { agent, status, tag, archived }))),
+    booleans.flatMap((tag) =>
+      [undefined, false, true].map((archived) =>
+        sessionsBy(dialect, { agent, status, tag, archived }),
+      ),
+    ),
   ),
 );
 
-const inScopes = [{ agent: "a" }, { agent: "a", tag: "t" }, { within: { session: "s", no: 1, lines: new Map() } }].flatMap((scope) =>
+const inScopes = [
+  { agent: "a" },
+  { agent: "a", tag: "t" },
+  { within: { session: "s", no: 1, lines: new Map() } },
+].flatMap((scope) =>
   [{}, { role: 1, since: 1, until: 2 }].flatMap((filter) =>
-    Object.values(scopeStatements("", { ...scope, ...filter })).map(({ text }: { readonly text: string }) => text),
+    Object.values(scopeStatements("", { ...scope, ...filter })).map(
+      ({ text }: { readonly text: string }) => text,
+    ),
   ),
 );
 
@@ -96,7 +124,8 @@ const exceptions: readonly Exception[] = [
   {
     statement: "ORDER BY no DESC LIMIT 1) - (SELECT no FROM unindexed",
     lines: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
-    reason: "It reads the first and the last note of the tenant. Only if there may be 100,000 of them it goes over these.",
+    reason:
+      "It reads the first and the last note of the tenant. Only if there may be 100,000 of them it goes over these.",
   },
   {
     statement: "DELETE FROM unindexed WHERE tenant = ? AND NOT EXISTS",
@@ -106,7 +135,8 @@ const exceptions: readonly Exception[] = [
   {
     statement: "SELECT coalesce(max(no), 0) FROM unindexed WHERE tenant = ?",
     lines: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
-    reason: "The highest number stands at the end of the tenant's part of the index: SQLite reads one entry.",
+    reason:
+      "The highest number stands at the end of the tenant's part of the index: SQLite reads one entry.",
   },
   {
     statement: "FROM sqlite_schema ORDER BY 1",
@@ -124,14 +154,17 @@ const exceptions: readonly Exception[] = [
     reason: "A backup, and a restored one, count the sessions of all tenants once.",
   },
   {
-    statement: "SELECT count(*) FROM session WHERE status IN ('in-progress', 'waiting', 'in-doubt')",
+    statement:
+      "SELECT count(*) FROM session WHERE status IN ('in-progress', 'waiting', 'in-doubt')",
     lines: ["SCAN session USING COVERING INDEX session_by_status"],
     reason: "A restored backup counts the sessions of all tenants that are under way, once.",
   },
   {
-    statement: "SELECT line, seq FROM save WHERE (line, seq) > (?, ?) ORDER BY line, seq LIMIT 1 OFFSET ?",
+    statement:
+      "SELECT line, seq FROM save WHERE (line, seq) > (?, ?) ORDER BY line, seq LIMIT 1 OFFSET ?",
     lines: ["SEARCH save USING COVERING INDEX save_by_place ((line,seq)>(?,?))"],
-    reason: "stats finds the end of the next stretch of saves, of all tenants: some thousands of entries at a time.",
+    reason:
+      "stats finds the end of the next stretch of saves, of all tenants: some thousands of entries at a time.",
   },
   {
     statement: "AND (v.line, v.seq) > (?, ?) AND (v.line, v.seq) <= (?, ?)",
@@ -141,12 +174,14 @@ const exceptions: readonly Exception[] = [
   {
     statement: "WHERE v.no > ? AND v.no <= ? AND l.tenant = ? ORDER BY v.no",
     lines: ["SEARCH v USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
-    reason: "An index reads what came since. It passes over the saves of other tenants, fifty for each that it wants at most.",
+    reason:
+      "An index reads what came since. It passes over the saves of other tenants, fifty for each that it wants at most.",
   },
   {
     statement: "SELECT count(*) FROM save v CROSS JOIN line l ON l.no = v.line",
     lines: ["SEARCH v USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
-    reason: "A tenant is told how many of its own saves the index misses. It looks at 100,000 saves at most.",
+    reason:
+      "A tenant is told how many of its own saves the index misses. It looks at 100,000 saves at most.",
   },
   {
     statement: "d.owner IN (SELECT value FROM json_each(?))",
@@ -171,27 +206,37 @@ const exceptions: readonly Exception[] = [
   {
     statement: "WITH RECURSIVE later",
     lines: ["SCAN e", "SCAN later"],
-    reason: "`later` is what the statement itself has found: lines that go on from one that no session owns.",
+    reason:
+      "`later` is what the statement itself has found: lines that go on from one that no session owns.",
   },
   {
     statement: "DELETE FROM word WHERE NOT EXISTS",
     lines: ["SCAN word", "SCAN t VIRTUAL TABLE INDEX 257:"],
-    reason: "A redaction looks for words that no text has any more. The index of terms is asked for each word.",
+    reason:
+      "A redaction looks for words that no text has any more. The index of terms is asked for each word.",
   },
 ];
 
-/** Lines of a plan that go over more rows than they answer. A search by a range alone goes over the rows of all tenants. */
+/**
+ * Lines of a plan that go over more rows than they answer. A search by a range alone goes over the
+ * rows of all tenants.
+ */
 const isWide = (line: string): boolean =>
   /\bAUTOMATIC\b/.test(line) ||
-  (/^SCAN /.test(line) && line !== "SCAN CONSTANT ROW" && !/VIRTUAL TABLE INDEX \d+:.*M/.test(line)) ||
+  (/^SCAN /.test(line) &&
+    line !== "SCAN CONSTANT ROW" &&
+    !/VIRTUAL TABLE INDEX \d+:.*M/.test(line)) ||
   /\((tenant|drained|archived)=\?\)/.test(line) ||
   (/^SEARCH .*[<>]\??/.test(line) && !line.includes("=?"));
 
-const dataOf = (sql: string): boolean => /^\s*(SELECT|INSERT|UPDATE|DELETE|WITH|REPLACE)\b/i.test(sql);
-const otherOf = (sql: string): boolean => /^\s*(PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|CREATE|ALTER|ATTACH|VACUUM)\b/i.test(sql);
+const dataOf = (sql: string): boolean =>
+  /^\s*(SELECT|INSERT|UPDATE|DELETE|WITH|REPLACE)\b/i.test(sql);
+const otherOf = (sql: string): boolean =>
+  /^\s*(PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|CREATE|ALTER|ATTACH|VACUUM)\b/i.test(sql);
 
 /** Whether data is read or written behind something else: such a text is not explained. */
-const hasData = (sql: string): boolean => /;\s*(SELECT|INSERT|UPDATE|DELETE|WITH|REPLACE)\b/i.test(sql);
+const hasData = (sql: string): boolean =>
+  /;\s*(SELECT|INSERT|UPDATE|DELETE|WITH|REPLACE)\b/i.test(sql);
 
 const databases = {} as Record<Kind, Driver>;
 let checked: readonly { readonly kind: Kind; readonly sql: string }[] = [];
@@ -207,9 +252,9 @@ function plan(kind: Kind, sql: string): readonly string[] {
 beforeAll(async () => {
   const directory = scratch();
   const place = join(directory, "used.db");
-  const { openDriver: openReal } = await vi.importActual<{ readonly openDriver: typeof openDriver }>(
-    "../../../../src/store/sql/sqlite/driver/driver.js",
-  );
+  const { openDriver: openReal } = await vi.importActual<{
+    readonly openDriver: typeof openDriver;
+  }>("../../../../src/store/sql/sqlite/driver/driver.js");
   await useWholeLibrary(place, () => {
     const db = openReal(place);
     db.exec(`INSERT INTO unindexed (tenant, session) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1001)
@@ -222,11 +267,23 @@ beforeAll(async () => {
     WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 51000) SELECT i, '', 'line' || i, i, NULL, 0, '' FROM n`);
   databases.index = openReal(`${place}-search`);
   databases.index.prepare("ATTACH DATABASE ? AS store").run(place);
-  databases.index.exec("CREATE VIRTUAL TABLE IF NOT EXISTS temp.term USING fts5vocab('main', 'text', 'row')");
-  const all = [...shared(statementsIn(dialect)), ...sessionLists, docsBy({ of: false }), docsBy({ of: true }), mailBy(3)];
+  databases.index.exec(
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.term USING fts5vocab('main', 'text', 'row')",
+  );
+  const all = [
+    ...shared(statementsIn(dialect)),
+    ...sessionLists,
+    docsBy({ of: false }),
+    docsBy({ of: true }),
+    mailBy(3),
+  ];
   checked = [
-    ...[...new Set([...all, ...texts.store])].filter(dataOf).map((sql) => ({ kind: "store", sql }) as const),
-    ...[...new Set([recordOf(dialect, "store."), sessionWith("store."), ...inScopes, ...texts.index])]
+    ...[...new Set([...all, ...texts.store])]
+      .filter(dataOf)
+      .map((sql) => ({ kind: "store", sql }) as const),
+    ...[
+      ...new Set([recordOf(dialect, "store."), sessionWith("store."), ...inScopes, ...texts.index]),
+    ]
       .filter(dataOf)
       .map((sql) => ({ kind: "index", sql }) as const),
   ];
@@ -235,13 +292,17 @@ beforeAll(async () => {
 });
 
 test("no statistics were gathered", () => {
-  expect(databases.store.prepare("SELECT name FROM sqlite_schema WHERE name LIKE 'sqlite_stat%'").all()).toEqual([]);
+  expect(
+    databases.store.prepare("SELECT name FROM sqlite_schema WHERE name LIKE 'sqlite_stat%'").all(),
+  ).toEqual([]);
   expect(databases.store.prepare("SELECT count(*) FROM line").get()?.[0]).toBeGreaterThan(50_000);
 });
 
 test("no statement goes over a whole table, or over all that a tenant has", () => {
   const wide = checked.flatMap(({ kind, sql }) => {
-    const allowed = exceptions.filter(({ statement }) => sql.includes(statement)).flatMap(({ lines }) => lines);
+    const allowed = exceptions
+      .filter(({ statement }) => sql.includes(statement))
+      .flatMap(({ lines }) => lines);
     const lines = plan(kind, sql).filter((line) => isWide(line) && !allowed.includes(line));
     return lines.length === 0 ? [] : [{ kind, sql, lines }];
   });
@@ -250,18 +311,30 @@ test("no statement goes over a whole table, or over all that a tenant has", () =
 
 test("every exception is needed", () => {
   for (const { statement, lines, reason } of exceptions) {
-    const found = checked.filter(({ sql }) => sql.includes(statement)).flatMap(({ kind, sql }) => plan(kind, sql));
+    const found = checked
+      .filter(({ sql }) => sql.includes(statement))
+      .flatMap(({ kind, sql }) => plan(kind, sql));
     expect(found, reason).toEqual(expect.arrayContaining([...lines]));
   }
 });
 
-/** Parts of statements in these files are chosen by the code beside them, and each choice is looked at: `checked` begins with them. */
-const MADE_OF_PARTS: readonly string[] = ["statements.ts", "sqlite/dialect.ts", "sqlite/search/scope-statements.ts"];
+/**
+ * Parts of statements in these files are chosen by the code beside them, and each choice is looked
+ * at: `checked` begins with them.
+ */
+const MADE_OF_PARTS: readonly string[] = [
+  "statements.ts",
+  "sqlite/dialect.ts",
+  "sqlite/search/scope-statements.ts",
+];
 
 /** A literal that only stands inside of other statements, all of which were looked at. */
 const PIECE = "statements.ts: SELECT no FROM unindexed WHERE tenant = ? ORDER BY no … LIMIT 1";
 
-/** Other statements with a gap. All that is ever put into it was seen while the whole library was used. */
+/**
+ * Other statements with a gap. All that is ever put into it was seen while the whole library was
+ * used.
+ */
 const WITH_GAPS: readonly string[] = [
   // The columns of a save, and where a line ends: constants.
   "sqlite/append.ts: INSERT INTO save (line, seq, …) SELECT ?, ?, … WHERE (SELECT epoch FROM session WHERE no = ?) = ?",
@@ -335,7 +408,10 @@ const handedOn: readonly string[] = [
   "sqlite/tenant-anchors.ts: of && new Set([...of].map(ofTenant))",
 ];
 
-/** Arguments that the test does not know: neither literals, nor statements that both databases share, nor on the list above. */
+/**
+ * Arguments that the test does not know: neither literals, nor statements that both databases
+ * share, nor on the list above.
+ */
 const unknown = (given: readonly Given[]): readonly string[] =>
   given
     .filter(({ kind, path, sql, file, text }) => {
@@ -348,7 +424,10 @@ const unknown = (given: readonly Given[]): readonly string[] =>
 function isShared(path: readonly string[]): boolean {
   let found: unknown = statementsIn(dialect);
   for (const name of path) found = (found as Readonly<Record<string, unknown>> | undefined)?.[name];
-  return typeof found === "string" || path.some((name) => ["spendSession", "spendLine", "spendDoc"].includes(name));
+  return (
+    typeof found === "string" ||
+    path.some((name) => ["spendSession", "spendLine", "spendDoc"].includes(name))
+  );
 }
 
 const sources = [...filesBelow("src/store/sql", ["postgres/"])];
@@ -360,8 +439,12 @@ test("every statement in the source was looked at", () => {
 });
 
 test("every statement and every argument that is allowed for is there", () => {
-  const literals = sources.flatMap(({ file, source }) => sqlIn(file, source)).map(({ file, text }) => `${file}: ${text}`);
-  const given = sources.flatMap(({ file, source }) => givenIn(file, source)).map(({ file, text }) => `${file}: ${text}`);
+  const literals = sources
+    .flatMap(({ file, source }) => sqlIn(file, source))
+    .map(({ file, text }) => `${file}: ${text}`);
+  const given = sources
+    .flatMap(({ file, source }) => givenIn(file, source))
+    .map(({ file, text }) => `${file}: ${text}`);
   expect([PIECE, ...WITH_GAPS].filter((name) => !literals.includes(name))).toEqual([]);
   expect(handedOn.filter((name) => !given.includes(name))).toEqual([]);
 });
@@ -373,11 +456,15 @@ test("every call that takes SQL is given a statement that was looked at", () => 
 });
 
 test("every list of sessions is read in its order", () => {
-  expect(sessionLists.filter((sql) => plan("store", sql).join("; ").includes("TEMP B-TREE"))).toEqual([]);
+  expect(
+    sessionLists.filter((sql) => plan("store", sql).join("; ").includes("TEMP B-TREE")),
+  ).toEqual([]);
 });
 
 test("snapshots are counted in an index, and no document is read for it", () => {
-  expect(plan("store", statementsIn(dialect).snapshotCount).join()).toContain("USING COVERING INDEX doc_by_kind (tenant=? AND kind=?)");
+  expect(plan("store", statementsIn(dialect).snapshotCount).join()).toContain(
+    "USING COVERING INDEX doc_by_kind (tenant=? AND kind=?)",
+  );
 });
 
 test("negative control: the look sees scans, automatic indexes, a whole tenant, and lists that are sorted", () => {
@@ -396,14 +483,22 @@ test("negative control: the look sees scans, automatic indexes, a whole tenant, 
 
 test("negative control: the look sees a range of numbers that goes over the rows of all tenants", () => {
   const wide = (sql: string) => plan("store", sql).filter(isWide);
-  expect(wide("SELECT body FROM line WHERE +tenant = ? AND no < ? ORDER BY no DESC LIMIT 5")).not.toEqual([]);
+  expect(
+    wide("SELECT body FROM line WHERE +tenant = ? AND no < ? ORDER BY no DESC LIMIT 5"),
+  ).not.toEqual([]);
   expect(wide("SELECT head FROM save WHERE (line, seq) > (?, ?) AND head = ?")).not.toEqual([]);
   expect(wide("SELECT head FROM save WHERE line = ? AND seq > ?")).toEqual([]);
 });
 
 test.each([
-  ["is the beginning of another", 'db.read("SELECT no, origin_seq FROM line WHERE tenant = ?", [])'],
-  ["is the end of another", 'db.read("SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1", [])'],
+  [
+    "is the beginning of another",
+    'db.read("SELECT no, origin_seq FROM line WHERE tenant = ?", [])',
+  ],
+  [
+    "is the end of another",
+    'db.read("SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1", [])',
+  ],
   ["is in lower case", 'db.read("select no from line where body = ?", [])'],
   ["has a part that is not known", "db.read(`SELECT id FROM line WHERE ${column} = ?`, [])"],
   ["begins with a part that is not known", "db.read(`${verb} id FROM line WHERE body = ?`, [])"],
@@ -412,18 +507,30 @@ test.each([
   ["stands behind a remark", 'db.exec("/* all */ DELETE FROM line")'],
   ["is added up", 'db.read("SELECT id" + " FROM line", [])'],
   ["has a name that is not known", "db.prepare(text)"],
-  ["has a name of two meanings", 'const text = "SELECT value FROM meta WHERE key = ?"; (text) => db.prepare(text)'],
+  [
+    "has a name of two meanings",
+    'const text = "SELECT value FROM meta WHERE key = ?"; (text) => db.prepare(text)',
+  ],
   ["is chosen by a condition", 'db.prepare(isA ? "SELECT value FROM meta WHERE key = ?" : text)'],
   ["is none of the shared ones", "this.#db.read(this.#sql.lineKeys, [])"],
-  ["is kept for later", "const wide = `SELECT id FROM line WHERE ${column} = ?`; db.read(wide, [])"],
+  [
+    "is kept for later",
+    "const wide = `SELECT id FROM line WHERE ${column} = ?`; db.read(wide, [])",
+  ],
 ])("negative control: a statement that %s is missed", (_name, source) => {
   expect([...missing(sqlIn("a.ts", source)), ...unknown(givenIn("a.ts", source))]).not.toEqual([]);
 });
 
 test.each([
   ["a literal", 'db.read("SELECT no, origin_seq FROM line WHERE tenant = ? AND id = ?", [])'],
-  ["a shared one", "const { lineKey } = this.#sql; db.read(this.#sql.lineKey, []); db.read(lineKey, [])"],
-  ["a constant", 'const key = "SELECT no, origin_seq FROM line WHERE tenant = ? AND id = ?"; db.prepare(key)'],
+  [
+    "a shared one",
+    "const { lineKey } = this.#sql; db.read(this.#sql.lineKey, []); db.read(lineKey, [])",
+  ],
+  [
+    "a constant",
+    'const key = "SELECT no, origin_seq FROM line WHERE tenant = ? AND id = ?"; db.prepare(key)',
+  ],
 ])("%s that was looked at is not missed", (_name, source) => {
   expect([...missing(sqlIn("a.ts", source)), ...unknown(givenIn("a.ts", source))]).toEqual([]);
 });

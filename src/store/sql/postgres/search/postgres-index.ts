@@ -1,13 +1,22 @@
 /**
  * The index for search of a store in Postgres: documents as tsvector, in the store's own schema.
  *
- * Saves have no order of coming here. They are read by the transactions they came with, from the oldest on that was open when the last
- * round began; what was taken in already is passed over, because a document has one place. Whoever takes in saves first forgets what was
- * noted as gone, and gives up what it has read if anything was noted meanwhile: then it may have read what is not there any more.
+ * Saves have no order of coming here. They are read by the transactions they came with, from the
+ * oldest on that was open when the last round began; what was taken in already is passed over,
+ * because a document has one place. Whoever takes in saves first forgets what was noted as gone,
+ * and gives up what it has read if anything was noted meanwhile: then it may have read what is not
+ * there any more.
  */
 import type { Query } from "../../../../core/search/query.js";
 import type { LineId } from "../../../../core/values/ids.js";
-import type { Document, FindOptions, Fresh, Hit, IndexFound, SearchIndex } from "../../../search-port.js";
+import type {
+  Document,
+  FindOptions,
+  Fresh,
+  Hit,
+  IndexFound,
+  SearchIndex,
+} from "../../../search-port.js";
 import { change, look, row, rowsOf } from "../../asks.js";
 import type { Ask, Database, Row, Steps } from "../../database.js";
 import { againOf, firstOfEach, hitOf, hitParams, type Numbered } from "../../hits.js";
@@ -63,7 +72,10 @@ export class PostgresIndex implements SearchIndex {
   readonly #steps = new WeakMap<Fresh, Step>();
   #isKept: boolean;
 
-  /** `isKept`: there was an index when the store was opened. Where there is none, nobody shall wait for a server to say so. */
+  /**
+   * `isKept`: there was an index when the store was opened. Where there is none, nobody shall wait
+   * for a server to say so.
+   */
   constructor(db: Database, tenant: string, isKept: boolean) {
     this.#isKept = isKept;
     this.#db = db;
@@ -83,7 +95,10 @@ export class PostgresIndex implements SearchIndex {
     this.#isKept = true;
   }
 
-  /** Empties it where it is new, or was given up, for more was noted than anybody took in; `anew` does so in any case. */
+  /**
+   * Empties it where it is new, or was given up, for more was noted than anybody took in; `anew`
+   * does so in any case.
+   */
   *#begin(anew: boolean): Steps<void> {
     const tenant = this.#tenant;
     const key = indexKey(tenant);
@@ -107,10 +122,13 @@ export class PostgresIndex implements SearchIndex {
   }
 
   async behind(): Promise<number> {
-    const [found] = await this.#db.read(`SELECT ${columns} FROM passage_state WHERE tenant = ?`, [this.#tenant]);
+    const [found] = await this.#db.read(`SELECT ${columns} FROM passage_state WHERE tenant = ?`, [
+      this.#tenant,
+    ]);
     if (found === undefined) return 0;
     const { isNew, tx, atLine, atSeq } = stateOf(found);
-    const counted = (from: string) => `SELECT count(*) FROM (SELECT 1 FROM ${from} LIMIT ${MOST_COUNTED}) AS counted`;
+    const counted = (from: string) =>
+      `SELECT count(*) FROM (SELECT 1 FROM ${from} LIMIT ${MOST_COUNTED}) AS counted`;
     const tenant = this.#tenant;
     const asks =
       isNew === 1
@@ -126,9 +144,12 @@ export class PostgresIndex implements SearchIndex {
 
   async next(limit: number): Promise<Fresh> {
     const { from, notes, sessions: noted, isLast } = await this.#write(() => this.#forget(limit));
-    const { rows, to, isRoundOver } = await this.#write(() => savesAfter(this.#tenant, from, limit));
+    const { rows, to, isRoundOver } = await this.#write(() =>
+      savesAfter(this.#tenant, from, limit),
+    );
     const sessions: Row[] = [];
-    for (const no of new Set(noted)) sessions.push(...(await this.#db.read(this.#sql.sessionByNo, [this.#tenant, Number(no)])));
+    for (const no of new Set(noted))
+      sessions.push(...(await this.#db.read(this.#sql.sessionByNo, [this.#tenant, Number(no)])));
     let { session } = to;
     if (session >= 0) {
       const more = await this.#db.read(this.#sql.sessionsAfter, [this.#tenant, session, limit]);
@@ -156,8 +177,16 @@ export class PostgresIndex implements SearchIndex {
   }
 
   /** Forgets what is gone. Answers where the index is, and of which sessions notes speak. */
-  *#forget(limit: number): Steps<{ from: State; notes: readonly string[]; sessions: readonly string[]; isLast: boolean }> {
-    const state = look(`SELECT ${columns} FROM passage_state WHERE tenant = ? FOR UPDATE`, this.#tenant);
+  *#forget(limit: number): Steps<{
+    from: State;
+    notes: readonly string[];
+    sessions: readonly string[];
+    isLast: boolean;
+  }> {
+    const state = look(
+      `SELECT ${columns} FROM passage_state WHERE tenant = ? FOR UPDATE`,
+      this.#tenant,
+    );
     const [states, named] = yield [state, look(this.#sql.indexName, indexKey(this.#tenant))];
     if (named?.length === 0) yield* this.#begin(true);
     const [found] = (named?.length === 0 ? (yield [state])[0] : states) ?? [];
@@ -170,11 +199,20 @@ export class PostgresIndex implements SearchIndex {
         this.#tenant,
         this.#tenant,
       ),
-      look("SELECT no, session FROM unindexed WHERE tenant = ? AND line IS NULL ORDER BY no LIMIT CAST(? AS bigint)", this.#tenant, limit),
+      look(
+        "SELECT no, session FROM unindexed WHERE tenant = ? AND line IS NULL ORDER BY no LIMIT CAST(? AS bigint)",
+        this.#tenant,
+        limit,
+      ),
     ];
     if (gone.length > 0) {
-      const removed = yield gone.map(([line, first, last]) => removal(this.#tenant, line as number, first as number, last as number));
-      yield [counting(this.#tenant, removed.flat(), -1), change("UPDATE passage_state SET turn = turn + 1 WHERE tenant = ?", this.#tenant)];
+      const removed = yield gone.map(([line, first, last]) =>
+        removal(this.#tenant, line as number, first as number, last as number),
+      );
+      yield [
+        counting(this.#tenant, removed.flat(), -1),
+        change("UPDATE passage_state SET turn = turn + 1 WHERE tenant = ?", this.#tenant),
+      ];
     }
     return {
       from: gone.length > 0 ? { ...from, turn: from.turn + 1 } : from,
@@ -188,28 +226,51 @@ export class PostgresIndex implements SearchIndex {
     const step = this.#steps.get(fresh);
     if (step === undefined) return false;
     const isMoved = JSON.stringify(step.from) !== JSON.stringify(step.to);
-    if (documents.length === 0 && step.sessions.length === 0 && step.notes.length === 0 && !isMoved) return true;
+    if (documents.length === 0 && step.sessions.length === 0 && step.notes.length === 0 && !isMoved)
+      return true;
     return this.#write(() => this.#put(step, documents, done));
   }
 
-  *#put({ turn, to, notes, sessions, titled }: Step, documents: readonly Document[], done: boolean): Steps<boolean> {
+  *#put(
+    { turn, to, notes, sessions, titled }: Step,
+    documents: readonly Document[],
+    done: boolean,
+  ): Steps<boolean> {
     const tenant = this.#tenant;
-    const [now] = (yield* row("SELECT turn FROM passage_state WHERE tenant = ? FOR UPDATE", tenant)) ?? [];
+    const [now] =
+      (yield* row("SELECT turn FROM passage_state WHERE tenant = ? FOR UPDATE", tenant)) ?? [];
     if (now !== turn) return false;
-    if ((yield* row("SELECT 1 FROM unindexed WHERE tenant = ? AND line IS NOT NULL LIMIT 1", tenant)) !== undefined) return false;
+    if (
+      (yield* row(
+        "SELECT 1 FROM unindexed WHERE tenant = ? AND line IS NOT NULL LIMIT 1",
+        tenant,
+      )) !== undefined
+    )
+      return false;
     const titles = documents.flatMap(({ kind, of }) => (kind === "title" ? String(of) : []));
     for (const no of titles) titled.add(no);
-    // A title goes when another comes in its place, or at the end, where none has come: what is done in several goes may be given up.
+    // A title goes when another comes in its place, or at the end, where none has come: what is
+    // done in several goes may be given up.
     const gone = done ? [...titles, ...sessions.filter((no) => !titled.has(no))] : titles;
     if (gone.length > 0) {
       const owners = arrayOf(gone.map((no) => `-${no}`));
       const [lengths = []] = yield [
-        look("DELETE FROM passage WHERE tenant = ? AND owner = ANY(CAST(? AS bigint[])) RETURNING length", tenant, owners),
+        look(
+          "DELETE FROM passage WHERE tenant = ? AND owner = ANY(CAST(? AS bigint[])) RETURNING length",
+          tenant,
+          owners,
+        ),
       ];
       yield [counting(tenant, lengths, -1)];
     }
     if (done && notes.length > 0)
-      yield [change("DELETE FROM unindexed WHERE tenant = ? AND no = ANY(CAST(? AS bigint[]))", tenant, arrayOf(notes))];
+      yield [
+        change(
+          "DELETE FROM unindexed WHERE tenant = ? AND no = ANY(CAST(? AS bigint[]))",
+          tenant,
+          arrayOf(notes),
+        ),
+      ];
     for (let i = 0; i < documents.length; i += TOGETHER) {
       const [added = []] = yield [adding(tenant, documents.slice(i, i + TOGETHER))];
       yield [counting(tenant, added, 1)];
@@ -235,17 +296,23 @@ export class PostgresIndex implements SearchIndex {
 
   async find(query: Query, options: FindOptions): Promise<IndexFound> {
     const best = await this.#write(() => rank(this.#tenant, query, options));
-    return { count: best.length, read: (offset, limit) => this.#write(() => this.#read(best.slice(offset, offset + limit))) };
+    return {
+      count: best.length,
+      read: (offset, limit) => this.#write(() => this.#read(best.slice(offset, offset + limit))),
+    };
   }
 
   *#read(places: readonly Numbered[]): Steps<readonly (Hit | undefined)[]> {
     const { sessionByNo } = this.#sql;
     const hits = new Map<Numbered, Hit | undefined>();
-    // Those of one line may be in one large save: a few first, which may be all that has to be read.
+    // Those of one line may be in one large save: a few first, which may be all that has to be
+    // read.
     for (let ofEach = 1; hits.size < places.length; ofEach *= 4) {
       const left = places.filter((one) => !hits.has(one));
       const now = firstOfEach(left, ofEach);
-      const rows = yield now.map((one) => look(one.owner < 0 ? sessionByNo : this.#record, ...hitParams(one, this.#tenant)));
+      const rows = yield now.map((one) =>
+        look(one.owner < 0 ? sessionByNo : this.#record, ...hitParams(one, this.#tenant)),
+      );
       for (const [i, one] of now.entries()) hits.set(one, hitOf(one, rows[i]?.[0]));
       const read = [...hits.values()];
       for (const one of left) {
@@ -256,10 +323,14 @@ export class PostgresIndex implements SearchIndex {
     return places.map((one) => hits.get(one));
   }
 
-  /** What is removed from a table is removed from its files when the server vacuums it, as everything else in this store. */
+  /**
+   * What is removed from a table is removed from its files when the server vacuums it, as
+   * everything else in this store.
+   */
   async purge(): Promise<void> {
     // Asked anew: another process may have begun it.
-    if ((await this.#db.read(this.#sql.indexName, [indexKey(this.#tenant)])).length === 0) return this.#write(() => this.#empty());
+    if ((await this.#db.read(this.#sql.indexName, [indexKey(this.#tenant)])).length === 0)
+      return this.#write(() => this.#empty());
     do await this.#write(() => this.#forget(1));
     while (await this.#hasNotes());
     await this.#write(() => this.#forgetTitles());
@@ -270,12 +341,22 @@ export class PostgresIndex implements SearchIndex {
     yield* rowsOf("SELECT 1 FROM passage_state WHERE tenant = ? FOR UPDATE", this.#tenant);
     yield [
       change("DELETE FROM passage WHERE tenant = ?", this.#tenant),
-      change("UPDATE passage_state SET turn = turn + 1, documents = 0, words = 0 WHERE tenant = ?", this.#tenant),
+      change(
+        "UPDATE passage_state SET turn = turn + 1, documents = 0, words = 0 WHERE tenant = ?",
+        this.#tenant,
+      ),
     ];
   }
 
   async #hasNotes(): Promise<boolean> {
-    return (await this.#db.read("SELECT 1 FROM unindexed WHERE tenant = ? AND line IS NOT NULL LIMIT 1", [this.#tenant])).length > 0;
+    return (
+      (
+        await this.#db.read(
+          "SELECT 1 FROM unindexed WHERE tenant = ? AND line IS NOT NULL LIMIT 1",
+          [this.#tenant],
+        )
+      ).length > 0
+    );
   }
 
   /** Those that notes speak of. The notes stay, so that they are looked at anew. */
@@ -283,9 +364,16 @@ export class PostgresIndex implements SearchIndex {
     yield* rowsOf("SELECT 1 FROM passage_state WHERE tenant = ? FOR UPDATE", this.#tenant);
     const noted = "SELECT -session FROM unindexed WHERE tenant = ? AND session IS NOT NULL";
     const [titles = []] = yield [
-      look(`DELETE FROM passage WHERE tenant = ? AND owner IN (${noted}) RETURNING length`, this.#tenant, this.#tenant),
+      look(
+        `DELETE FROM passage WHERE tenant = ? AND owner IN (${noted}) RETURNING length`,
+        this.#tenant,
+        this.#tenant,
+      ),
     ];
-    yield [counting(this.#tenant, titles, -1), change("UPDATE passage_state SET turn = turn + 1 WHERE tenant = ?", this.#tenant)];
+    yield [
+      counting(this.#tenant, titles, -1),
+      change("UPDATE passage_state SET turn = turn + 1 WHERE tenant = ?", this.#tenant),
+    ];
   }
 
   async close(): Promise<void> {}
@@ -302,24 +390,40 @@ interface Saves {
   readonly isRoundOver: boolean;
 }
 
-/** Saves that come next: all there are, in the order of lines, and from then on by the transactions they came with. */
+/**
+ * Saves that come next: all there are, in the order of lines, and from then on by the transactions
+ * they came with.
+ */
 function* savesAfter(tenant: string, from: State, limit: number): Steps<Saves> {
   const start = { atTx: 0, atLine: 0, atSeq: 0 };
   if (from.isNew === 0) {
     const text = saves("(v.line, v.seq) > (?, ?)", "v.line, v.seq");
     const rows = yield* rowsOf(text, tenant, from.atLine, from.atSeq, limit);
     const isRoundOver = rows.length < limit;
-    return { rows: here(rows), to: { ...from, ...(isRoundOver ? { ...start, isNew: 1 } : placeOf(rows)) }, isRoundOver };
+    return {
+      rows: here(rows),
+      to: { ...from, ...(isRoundOver ? { ...start, isNew: 1 } : placeOf(rows)) },
+      isRoundOver,
+    };
   }
   const { tx, atTx, atLine, atSeq } = from;
   const end = tx + ROUND;
-  const text = saves("v.tx >= ? AND v.tx < ? AND (v.tx, v.line, v.seq) > (?, ?, ?)", "v.tx, v.line, v.seq");
-  const asks = [look(`SELECT ${oldestOpen}`), byIndex, look(text, tenant, tx, end, atTx, atLine, atSeq, limit)];
+  const text = saves(
+    "v.tx >= ? AND v.tx < ? AND (v.tx, v.line, v.seq) > (?, ?, ?)",
+    "v.tx, v.line, v.seq",
+  );
+  const asks = [
+    look(`SELECT ${oldestOpen}`),
+    byIndex,
+    look(text, tenant, tx, end, atTx, atLine, atSeq, limit),
+  ];
   const [open = [], , rows = []] = yield asks;
-  // What commits later than this round began is behind the oldest that was open then, wherever the round is by now.
+  // What commits later than this round began is behind the oldest that was open then, wherever the
+  // round is by now.
   const oldest = atTx === 0 ? (open[0]?.[0] as number) : from.oldest;
   const isRoundOver = rows.length < limit;
-  if (!isRoundOver) return { rows: here(rows), to: { ...from, ...placeOf(rows), oldest }, isRoundOver };
+  if (!isRoundOver)
+    return { rows: here(rows), to: { ...from, ...placeOf(rows), oldest }, isRoundOver };
   const isStill = rows.length === 0 && atTx === 0 && oldest - tx < ROUND / 2;
   // Not written down for its own sake: that would be a transaction for each search.
   const to = isStill ? from : { ...from, ...start, oldest, tx: Math.min(end, oldest) };
@@ -338,7 +442,13 @@ const stateOf = ([turn, session, isNew, tx, oldest, atTx, atLine, atSeq]: Row): 
   ({ turn, session, isNew, tx, oldest, atTx, atLine, atSeq }) as unknown as State;
 
 const removal = (tenant: string, owner: number, first: number, last: number): Ask =>
-  look("DELETE FROM passage WHERE tenant = ? AND owner = ? AND seq BETWEEN ? AND ? RETURNING length", tenant, owner, first, last);
+  look(
+    "DELETE FROM passage WHERE tenant = ? AND owner = ? AND seq BETWEEN ? AND ? RETURNING length",
+    tenant,
+    owner,
+    first,
+    last,
+  );
 
 /** Keeps count of documents and their words. */
 function counting(tenant: string, lengths: readonly Row[], sign: 1 | -1): Ask {
@@ -353,7 +463,8 @@ function counting(tenant: string, lengths: readonly Row[], sign: 1 | -1): Ask {
 
 /** Those that are there already stay as they are. Answers the lengths of those that are new. */
 function adding(tenant: string, documents: readonly Document[]): Ask {
-  const column = (of: (document: Document) => number) => arrayOf(documents.map((document) => String(of(document))));
+  const column = (of: (document: Document) => number) =>
+    arrayOf(documents.map((document) => String(of(document))));
   return look(
     `WITH given AS (
        SELECT * FROM unnest(CAST(? AS bigint[]), CAST(? AS bigint[]), CAST(? AS integer[]), CAST(? AS integer[]), CAST(? AS bigint[]), CAST(? AS integer[]), CAST(? AS tsvector[]))

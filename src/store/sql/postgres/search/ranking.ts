@@ -1,4 +1,7 @@
-/** Asking Postgres. Words hold letters, numbers and marks alone (W5): in quotes, nothing of the syntax of tsquery can be made of them. */
+/**
+ * Asking Postgres. Words hold letters, numbers and marks alone (W5): in quotes, nothing of the
+ * syntax of tsquery can be made of them.
+ */
 import { ownScore, Scoring } from "../../../../core/search/match.js";
 import type { Phrase, Query } from "../../../../core/search/query.js";
 import { type FindOptions, isScoped, MOST_RANKED } from "../../../search-port.js";
@@ -8,17 +11,29 @@ import { bestFirst, type Numbered } from "../../hits.js";
 import { asksByWords, asksOneByOne, asksSize } from "./scoped.js";
 
 /** What is looked for, for the policy of the words. */
-const looksFor = (words: string): Ask => look("SELECT set_config('holdfast.words', ?, true)", words);
+const looksFor = (words: string): Ask =>
+  look("SELECT set_config('holdfast.words', ?, true)", words);
 
-/** Such scans as the index of words needs, and the one of transactions; and no others, whatever is known of a young table. */
-export const byIndex = look("SELECT set_config('enable_bitmapscan', 'on', true), set_config('enable_seqscan', 'off', true)");
+/**
+ * Such scans as the index of words needs, and the one of transactions; and no others, whatever is
+ * known of a young table.
+ */
+export const byIndex = look(
+  "SELECT set_config('enable_bitmapscan', 'on', true), set_config('enable_seqscan', 'off', true)",
+);
 
 /** Said again beside the policy, for roles that are beyond it. */
 const isFound = "w.tenant = ? AND w.words @@ CAST(? AS tsquery)";
 
 /** The best first. */
-export function* rank(tenant: string, query: Query, options: FindOptions): Steps<readonly Numbered[]> {
-  return (yield* isScoped(options) ? rankInScope(tenant, query, options) : rankAll(tenant, query, options)).sort(bestFirst);
+export function* rank(
+  tenant: string,
+  query: Query,
+  options: FindOptions,
+): Steps<readonly Numbered[]> {
+  return (yield* isScoped(options)
+    ? rankInScope(tenant, query, options)
+    : rankAll(tenant, query, options)).sort(bestFirst);
 }
 
 /** I5: scores take nothing but the text itself. */
@@ -26,12 +41,22 @@ function* rankInScope(tenant: string, query: Query, options: FindOptions): Steps
   const isSmall = (yield [...asksSize(tenant, options)]).at(-1)?.[0]?.[0] === 1;
   const words = queryOf(query);
   const often = oftenOf(query);
-  const asks = isSmall ? asksOneByOne(tenant, words, often, options) : [byIndex, asksByWords(tenant, words, often, options)];
+  const asks = isSmall
+    ? asksOneByOne(tenant, words, often, options)
+    : [byIndex, asksByWords(tenant, words, often, options)];
   const answers = yield [looksFor(words), ...asks];
-  const upTo = options.within && new Map([...options.within.lines.values()].map((line) => [line.no, line.upTo]));
+  const upTo =
+    options.within &&
+    new Map([...options.within.lines.values()].map((line) => [line.no, line.upTo]));
   const found: Numbered[] = [];
-  for (const [owner, seq, passage, at, length, ...counts] of (answers.at(-1) ?? []) as readonly number[][]) {
-    if (upTo !== undefined && (owner as number) > 0 && (seq as number) > (upTo.get(owner as number) ?? 0)) continue;
+  for (const [owner, seq, passage, at, length, ...counts] of (answers.at(-1) ??
+    []) as readonly number[][]) {
+    if (
+      upTo !== undefined &&
+      (owner as number) > 0 &&
+      (seq as number) > (upTo.get(owner as number) ?? 0)
+    )
+      continue;
     found.push({ owner, seq, passage, at, score: ownScore(counts, length as number) } as Numbered);
   }
   return found;
@@ -41,10 +66,19 @@ function* rankAll(tenant: string, query: Query, options: FindOptions): Steps<Num
   const corpus = look("SELECT documents, words FROM passage_state WHERE tenant = ?", tenant);
   const counts = query.all.flatMap((phrase) => {
     const words = phraseOf(phrase);
-    return [looksFor(words), look(`SELECT count(*) FROM passage_words w WHERE ${isFound}`, tenant, words)];
+    return [
+      looksFor(words),
+      look(`SELECT count(*) FROM passage_words w WHERE ${isFound}`, tenant, words),
+    ];
   });
   const words = queryOf(query);
-  const answers = yield [byIndex, corpus, ...counts, looksFor(words), asked(tenant, words, query, options)];
+  const answers = yield [
+    byIndex,
+    corpus,
+    ...counts,
+    looksFor(words),
+    asked(tenant, words, query, options),
+  ];
   const [documents = 0, total = 0] = (answers[1]?.[0] ?? []) as number[];
   const holds = query.all.map((_, i) => answers[3 + 2 * i]?.[0]?.[0] as number);
   const scoring = new Scoring({ documents, words: total }, holds);
@@ -69,7 +103,12 @@ function oftenOf({ all }: Query): { readonly text: string; readonly params: read
   return { text: often.join(", "), params };
 }
 
-function asked(tenant: string, words: string, query: Query, { tag, role, since, until }: FindOptions): Ask {
+function asked(
+  tenant: string,
+  words: string,
+  query: Query,
+  { tag, role, since, until }: FindOptions,
+): Ask {
   const often = oftenOf(query);
   const params: Param[] = [tenant, words, ...often.params, tenant];
   const wheres: string[] = ["d.tenant = ?"];
@@ -80,7 +119,11 @@ function asked(tenant: string, words: string, query: Query, { tag, role, since, 
   // A line that nobody owns is looked at by who asks.
   const orNobodys = "(d.owner > 0 AND l.no IS NOT NULL AND l.session IS NULL)";
   if (tag !== undefined)
-    filter(`(EXISTS (SELECT 1 FROM tag t WHERE t.tenant = ? AND t.tag = ? AND t.session = s.no) OR ${orNobodys})`, tenant, tag);
+    filter(
+      `(EXISTS (SELECT 1 FROM tag t WHERE t.tenant = ? AND t.tag = ? AND t.session = s.no) OR ${orNobodys})`,
+      tenant,
+      tag,
+    );
   if (role !== undefined) filter("d.role = ?", role);
   if (since !== undefined) filter("d.at >= ?", since);
   if (until !== undefined) filter("d.at < ?", until);
@@ -96,10 +139,12 @@ function asked(tenant: string, words: string, query: Query, { tag, role, since, 
   );
 }
 
-const queryOf = ({ all, none }: Query): string => [...all.map(phraseOf), ...none.map((phrase) => `!(${phraseOf(phrase)})`)].join(" & ");
+const queryOf = ({ all, none }: Query): string =>
+  [...all.map(phraseOf), ...none.map((phrase) => `!(${phraseOf(phrase)})`)].join(" & ");
 
 const phraseOf = ({ words, prefix }: Phrase): string =>
   `(${words.map((word, i) => `'${word}'${prefix && i === words.length - 1 ? ":*" : ""}`).join(" <-> ")})`;
 
 /** Of words or numbers: nothing in them needs to be escaped. */
-export const arrayOf = (values: readonly string[]): string => `{${values.map((value) => `"${value}"`).join(",")}}`;
+export const arrayOf = (values: readonly string[]): string =>
+  `{${values.map((value) => `"${value}"`).join(",")}}`;

@@ -1,13 +1,17 @@
 /**
- * Searching what one agent, or one session, has (I5). The texts of a scope that is small are gone over one by one, so that the work says
- * nothing of other texts. One that is larger is found by its words: then texts of others that hold them are passed over, which takes time.
+ * Searching what one agent, or one session, has (I5). The texts of a scope that is small are gone
+ * over one by one, so that the work says nothing of other texts. One that is larger is found by its
+ * words: then texts of others that hold them are passed over, which takes time.
  */
 import { type FindOptions, MOST_GONE_OVER, MOST_RANKED } from "../../../search-port.js";
 import { look } from "../../asks.js";
 import type { Ask, Param } from "../../database.js";
 import { filtersOf, type Sql } from "../../search-filters.js";
 
-/** By the owner of a text and then its number, and by nothing that is kept by words: those may be others'. */
+/**
+ * By the owner of a text and then its number, and by nothing that is kept by words: those may be
+ * others'.
+ */
 const byOwner = look(
   "SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)",
 );
@@ -16,11 +20,23 @@ const byOwner = look(
 export function asksSize(tenant: string, options: FindOptions): readonly Ask[] {
   const { text, params } = ownersOf(tenant, options);
   const some = `SELECT 1 FROM (${text}) AS o JOIN passage d ON d.tenant = ? AND d.owner = o.owner LIMIT ${MOST_GONE_OVER + 1}`;
-  return [byOwner, look(`SELECT CAST(count(*) <= ${MOST_GONE_OVER} AS integer) FROM (${some}) AS few`, ...params, tenant)];
+  return [
+    byOwner,
+    look(
+      `SELECT CAST(count(*) <= ${MOST_GONE_OVER} AS integer) FROM (${some}) AS few`,
+      ...params,
+      tenant,
+    ),
+  ];
 }
 
 /** Asks for the texts of a small scope. `often` says how often each phrase is in the words `w`. */
-export function asksOneByOne(tenant: string, words: string, often: Sql, options: FindOptions): readonly Ask[] {
+export function asksOneByOne(
+  tenant: string,
+  words: string,
+  often: Sql,
+  options: FindOptions,
+): readonly Ask[] {
   const owners = ownersOf(tenant, options);
   const filters = filtersOf(options);
   return [
@@ -67,9 +83,13 @@ export function asksByWords(tenant: string, words: string, often: Sql, options: 
   );
 }
 
-/** Lines of the agent's sessions, the sessions for their titles, and lines that no session owns and such a session goes back to. */
+/**
+ * Lines of the agent's sessions, the sessions for their titles, and lines that no session owns and
+ * such a session goes back to.
+ */
 function ownersOf(tenant: string, { within, agent = "", tag }: FindOptions): Sql {
-  if (within !== undefined) return { text: "SELECT unnest(CAST(? AS bigint[])) AS owner", params: [ownersWithin(within)] };
+  if (within !== undefined)
+    return { text: "SELECT unnest(CAST(? AS bigint[])) AS owner", params: [ownersWithin(within)] };
   const own: Param[] = [tenant, agent, ...(tag === undefined ? [] : [tenant, tag])];
   const lines = `session s JOIN line l ON l.session = s.no WHERE s.tenant = ? AND s.agent = ?${tagged(tag)}`;
   return {
@@ -85,7 +105,9 @@ function ownersOf(tenant: string, { within, agent = "", tag }: FindOptions): Sql
 }
 
 const tagged = (tag: string | undefined): string =>
-  tag === undefined ? "" : " AND EXISTS (SELECT 1 FROM tag t WHERE t.tenant = ? AND t.tag = ? AND t.session = s.no)";
+  tag === undefined
+    ? ""
+    : " AND EXISTS (SELECT 1 FROM tag t WHERE t.tenant = ? AND t.tag = ? AND t.session = s.no)";
 
 const ownersWithin = ({ no, lines }: NonNullable<FindOptions["within"]>): string =>
   `{${[-no, ...[...lines.values()].map((line) => line.no)].join(",")}}`;

@@ -1,13 +1,18 @@
 /**
- * Commits together what comes together: jobs of one tick share one transaction, and one sync of the disk.
+ * Commits together what comes together: jobs of one tick share one transaction, and one sync of the
+ * disk.
  *
- * C1 (D10)  jobs committed together succeed and fail apart. A job that is refused changes nothing and harms no other.
- * C2 (D10)  after any exception the driver is asked whether the transaction still stands (SQLite takes it back by itself when the
+ * C1 (D10) jobs committed together succeed and fail apart. A job that is refused changes nothing
+ * and harms no other. C2 (D10) after any exception the driver is asked whether the transaction
+ * still stands (SQLite takes it back by itself when the
  *           disk is full; a statement after that would commit alone); then every job of the group is tried alone.
- * C3        a busy database is waited for in short blocks with jitter between them, and the event loop runs meanwhile.
- * C4        after a failed write or sync nothing more is written through this connection: the system may have forgotten the pages
- *           it could not write, and a second sync would report success.
- * C5        nor after the file, or its log, is no longer the one that was opened: what was committed to it is not acknowledged (GONE-1).
+ * C3        a busy database is waited for in short blocks with jitter between them, and the event
+ *           loop runs meanwhile.
+ * C4        after a failed write or sync nothing more is written through this connection: the
+ *           system may have forgotten the pages it could not write, and a second sync would report
+ *           success.
+ * C5        nor after the file, or its log, is no longer the one that was opened: what was
+ *           committed to it is not acknowledged (GONE-1).
  */
 import { HoldfastError, quote } from "../../../../core/values/errors.js";
 import type { Presence } from "../../../presence.js";
@@ -15,10 +20,15 @@ import { queueFull, unreadable } from "../../../refusals.js";
 import { type Driver, failureOf } from "./driver.js";
 import { Unreadable } from "./unreadable.js";
 
-/** Work inside a transaction. `simple` work is one statement that changes something or does not: it needs no savepoint. */
+/**
+ * Work inside a transaction. `simple` work is one statement that changes something or does not: it
+ * needs no savepoint.
+ */
 export interface Work<T> {
   readonly simple: boolean;
-  /** Does the work. A refusal is an answer for which `refused` is true; exceptions are the driver's. */
+  /**
+   * Does the work. A refusal is an answer for which `refused` is true; exceptions are the driver's.
+   */
   run(): T;
   refused(answer: T): boolean;
   /** Told the answer once it is committed, before anybody else is. It does not throw. */
@@ -76,14 +86,20 @@ export class Committer {
     if (this.#failed) return Promise.reject(this.#failed);
     if (this.#queue.length >= MAX_QUEUE) return Promise.reject(queueFull(MAX_QUEUE));
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ job, resolve: resolve as (answer: unknown) => void, reject, deadline: undefined });
+      this.#queue.push({
+        job,
+        resolve: resolve as (answer: unknown) => void,
+        reject,
+        deadline: undefined,
+      });
       this.#schedule();
     });
   }
 
   /** Resolves when nothing waits any more. */
   async drain(): Promise<void> {
-    if (this.#queue.length > 0 || this.#scheduled) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (this.#queue.length > 0 || this.#scheduled)
+      await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
   #schedule(): void {
@@ -117,7 +133,8 @@ export class Committer {
       this.#takeBack();
       return this.#failedGroup(group, error);
     }
-    if (!this.#presence.isThere()) return this.#giveUp(group, this.#presence.gone.reason as HoldfastError);
+    if (!this.#presence.isThere())
+      return this.#giveUp(group, this.#presence.gone.reason as HoldfastError);
     // Committed: from here on nothing may make it seem otherwise.
     for (const [i, { job, resolve }] of group.entries()) {
       job.committed?.(answers[i]);
@@ -130,12 +147,15 @@ export class Committer {
     const failure = failureOf(error);
     if (failure === "busy" && !this.#failed) return this.#stillInTime(group, error);
     // A failed read leaves nothing half written: others can still be saved.
-    if ((failure === "io" && !(error instanceof Unreadable)) || this.#failed) return this.#giveUp(group, translate(error));
+    if ((failure === "io" && !(error instanceof Unreadable)) || this.#failed)
+      return this.#giveUp(group, translate(error));
     if (group.length === 1) {
       group[0]?.reject(translate(error));
       return [];
     }
-    return group.flatMap((waiting) => (this.#failed ? (waiting.reject(this.#failed), []) : this.#runGroup([waiting])));
+    return group.flatMap((waiting) =>
+      this.#failed ? (waiting.reject(this.#failed), []) : this.#runGroup([waiting]),
+    );
   }
 
   /** Writes no more. All who wait are told. */
@@ -186,8 +206,14 @@ export class Committer {
     try {
       if (this.#db.inTransaction) this.#rollback.run();
     } catch (error) {
-      // A transaction that can be neither committed nor taken back leaves only one honest thing to do: write no more.
-      this.#failed = new HoldfastError("IO", "A failed write could not be taken back. Close the store and open it again.", {}, error);
+      // A transaction that can be neither committed nor taken back leaves only one honest thing to
+      // do: write no more.
+      this.#failed = new HoldfastError(
+        "IO",
+        "A failed write could not be taken back. Close the store and open it again.",
+        {},
+        error,
+      );
     }
   }
 }
@@ -202,7 +228,12 @@ export function translate(error: unknown): HoldfastError {
   const file = typeof path === "string" ? quote(path) : "The store's file";
   switch (failureOf(error)) {
     case "busy":
-      return new HoldfastError("BUSY", "Other processes kept the store busy. Try again.", {}, error);
+      return new HoldfastError(
+        "BUSY",
+        "Other processes kept the store busy. Try again.",
+        {},
+        error,
+      );
     case "full":
       return new HoldfastError(
         "DISK_FULL",
@@ -218,7 +249,12 @@ export function translate(error: unknown): HoldfastError {
         error,
       );
     case "readonly":
-      return new HoldfastError("IO", `${file} cannot be written. Check its permissions and those of its directory.`, details, error);
+      return new HoldfastError(
+        "IO",
+        `${file} cannot be written. Check its permissions and those of its directory.`,
+        details,
+        error,
+      );
     case "io":
       return new HoldfastError(
         "IO",

@@ -1,5 +1,6 @@
 /**
- * The thin layer over SQLite: `node:sqlite` on Node 24 and newer, better-sqlite3 before. Both are synchronous; rows are arrays.
+ * The thin layer over SQLite: `node:sqlite` on Node 24 and newer, better-sqlite3 before. Both are
+ * synchronous; rows are arrays.
  */
 import { closeSync, openSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -14,8 +15,9 @@ export interface Statement {
   run(...params: Param[]): number;
   all(...params: Param[]): Row[];
   /**
-   * The first row. It runs the statement to its end: a driver's own `get` stops after the first row, and SQLite moves the log into the
-   * file only after statements that ended, so a log written by `INSERT … RETURNING` would grow for ever.
+   * The first row. It runs the statement to its end: a driver's own `get` stops after the first
+   * row, and SQLite moves the log into the file only after statements that ended, so a log written
+   * by `INSERT … RETURNING` would grow for ever.
    */
   get(...params: Param[]): Row | undefined;
 }
@@ -25,7 +27,10 @@ export interface Driver {
   prepare(sql: string): Statement;
   exec(sql: string): void;
   readonly inTransaction: boolean;
-  /** Copies the database as this connection sees it, a few pages at a time, with room for others in between. `step` may throw to end it. */
+  /**
+   * Copies the database as this connection sees it, a few pages at a time, with room for others in
+   * between. `step` may throw to end it.
+   */
   copyTo(path: string, pages: number, step: (done: number, of: number) => void): Promise<void>;
   close(): void;
 }
@@ -83,7 +88,10 @@ function isCannotOpen(error: unknown): boolean {
     : typeof code === "string" && code.startsWith("SQLITE_CANTOPEN");
 }
 
-/** SQLite does not say why it cannot open a file. A lack of descriptors shows again where the file's directory is opened. */
+/**
+ * SQLite does not say why it cannot open a file. A lack of descriptors shows again where the file's
+ * directory is opened.
+ */
 function exhaustedAt(path: string): HoldfastError | undefined {
   try {
     closeSync(openSync(dirname(path), "r"));
@@ -103,7 +111,11 @@ export interface DriverFiles {
 }
 
 /** Opens a database file with the driver that suits this Node, or with the one that is named. */
-export function openDriver(path: string, name: DriverName = defaultDriver(), { store = path, named = path }: DriverFiles = {}): Driver {
+export function openDriver(
+  path: string,
+  name: DriverName = defaultDriver(),
+  { store = path, named = path }: DriverFiles = {},
+): Driver {
   const tell = explaining(named, store);
   return explained(
     tell(() => (name === "node:sqlite" ? nodeDriver(path) : betterDriver(path))),
@@ -111,12 +123,18 @@ export function openDriver(path: string, name: DriverName = defaultDriver(), { s
   );
 }
 
-/** No file is trusted: its schema may not call functions with side effects, and its pages are checked as they are read. */
+/**
+ * No file is trusted: its schema may not call functions with side effects, and its pages are
+ * checked as they are read.
+ */
 export const DEFENCES = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON";
 
 type Tell = <T>(call: () => T) => T;
 
-/** Make an error name the file, and tell apart what SQLite does not: damage, and a store that the disk cannot read. */
+/**
+ * Make an error name the file, and tell apart what SQLite does not: damage, and a store that the
+ * disk cannot read.
+ */
 export function explain(error: unknown, path: string, store: string): unknown {
   const noDescriptor = isCannotOpen(error) ? exhaustedAt(path) : undefined;
   if (noDescriptor !== undefined) return noDescriptor;
@@ -185,13 +203,19 @@ interface NodeSqlite {
   backup(
     db: NodeDatabase,
     path: string,
-    options: { readonly rate: number; readonly progress: (now: { totalPages: number; remainingPages: number }) => void },
+    options: {
+      readonly rate: number;
+      readonly progress: (now: { totalPages: number; remainingPages: number }) => void;
+    },
   ): Promise<number>;
 }
 
 function nodeDriver(path: string): Driver {
   const sqlite = require("node:sqlite") as NodeSqlite;
-  const db = new sqlite.DatabaseSync(path, { allowExtension: false, enableForeignKeyConstraints: false });
+  const db = new sqlite.DatabaseSync(path, {
+    allowExtension: false,
+    enableForeignKeyConstraints: false,
+  });
   db.exec(DEFENCES);
   return {
     name: "node:sqlite",
@@ -209,8 +233,13 @@ function nodeDriver(path: string): Driver {
       return db.isTransaction;
     },
     async copyTo(to, pages, step) {
-      const progress = ({ totalPages, remainingPages }: { totalPages: number; remainingPages: number }) =>
-        step(totalPages - remainingPages, totalPages);
+      const progress = ({
+        totalPages,
+        remainingPages,
+      }: {
+        totalPages: number;
+        remainingPages: number;
+      }) => step(totalPages - remainingPages, totalPages);
       await sqlite.backup(db, to, { rate: pages, progress });
     },
     close: () => db.close(),
@@ -227,7 +256,10 @@ interface BetterDatabase {
   prepare(sql: string): BetterStatement;
   exec(sql: string): void;
   readonly inTransaction: boolean;
-  backup(path: string, options: { progress: (now: { totalPages: number; remainingPages: number }) => number }): Promise<unknown>;
+  backup(
+    path: string,
+    options: { progress: (now: { totalPages: number; remainingPages: number }) => number },
+  ): Promise<unknown>;
   close(): void;
 }
 
@@ -250,7 +282,13 @@ function betterDriver(path: string): Driver {
       return db.inTransaction;
     },
     async copyTo(to, pages, step) {
-      const progress = ({ totalPages, remainingPages }: { totalPages: number; remainingPages: number }) => {
+      const progress = ({
+        totalPages,
+        remainingPages,
+      }: {
+        totalPages: number;
+        remainingPages: number;
+      }) => {
         step(totalPages - remainingPages, totalPages);
         return pages;
       };
@@ -282,7 +320,9 @@ function loadBetter(): Better {
   }
 }
 
-/** npm leaves an optional dependency out if its build fails, so an absent driver is the usual case. */
+/**
+ * npm leaves an optional dependency out if its build fails, so an absent driver is the usual case.
+ */
 function remedyFor(cause: unknown): string {
   return (cause as NodeJS.ErrnoException).code === "MODULE_NOT_FOUND"
     ? "Run `npm install better-sqlite3`. If no ready-made binary fits your system, npm compiles it and needs Python and a C++ compiler."

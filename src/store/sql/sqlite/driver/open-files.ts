@@ -1,6 +1,7 @@
 /**
- * Which stores are open in this process. Systems forget every lock that a process has on a file when the process closes it anywhere: one that
- * is open here must not be opened and closed again behind SQLite's back, not even to look at its first bytes.
+ * Which stores are open in this process. Systems forget every lock that a process has on a file
+ * when the process closes it anywhere: one that is open here must not be opened and closed again
+ * behind SQLite's back, not even to look at its first bytes.
  */
 import { closeSync, openSync } from "node:fs";
 import { identityOf } from "../../../presence.js";
@@ -42,7 +43,10 @@ export function readOpenFile(file: string, read: (fd: number) => void): void {
   read(known.fd);
 }
 
-/** Run `read`, which reads the whole of a file that is open here, unless it did so without failure in the last `trustedMs`. */
+/**
+ * Run `read`, which reads the whole of a file that is open here, unless it did so without failure
+ * in the last `trustedMs`.
+ */
 export function readWholeFile(file: string, trustedMs: number, read: (fd: number) => void): void {
   const known = find(file);
   if (known === undefined || performance.now() - known.readAt < trustedMs) return;

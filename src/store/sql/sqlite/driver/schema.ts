@@ -1,18 +1,22 @@
 /**
- * The tables of format 1. ARCHITECTURE.md, "Format versions", says how a format changes once it is released.
+ * The tables of format 1. ARCHITECTURE.md, "Format versions", says how a format changes once it is
+ * released.
  *
- * Saves are rows in the order of their coming, found by line and number through one small index. Sorting the table itself by line was
- * measured to be five in a hundred faster for a single session, and eight times slower for many that save at once: every session then
- * has a page of its own to write.
+ * Saves are rows in the order of their coming, found by line and number through one small index.
+ * Sorting the table itself by line was measured to be five in a hundred faster for a single
+ * session, and eight times slower for many that save at once: every session then has a page of its
+ * own to write.
  *
- * Every column that a list of sessions can be filtered by, or a claim goes by, has an index: the check of the trees when a store is opened
- * compares the two, so that no changed bit makes a list or a claim pass over a session.
+ * Every column that a list of sessions can be filtered by, or a claim goes by, has an index: the
+ * check of the trees when a store is opened compares the two, so that no changed bit makes a list
+ * or a claim pass over a session.
  */
 export const APPLICATION_ID = 0x484f4c44; // "HOLD"
 
 /**
- * The number that SQLite keeps for us on a file's first page: the format in the low byte (0 until the tables are made), and above it one drawn
- * when the store was made. The first page is in nearly every log too, so that the log of another store is told by it.
+ * The number that SQLite keeps for us on a file's first page: the format in the low byte (0 until
+ * the tables are made), and above it one drawn when the store was made. The first page is in nearly
+ * every log too, so that the log of another store is told by it.
  */
 export const formatOf = (userVersion: number): number => userVersion & 255;
 export const stampOf = (userVersion: number): number => userVersion >>> 8;

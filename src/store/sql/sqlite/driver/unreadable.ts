@@ -1,12 +1,14 @@
 /**
  * Tell a file that the disk cannot read from a file that is damaged.
  *
- * SQLite reports both as damage: it turns a failed read (EIO) into SQLITE_CORRUPT before a driver sees it. So when SQLite reports damage of a
- * store that is open here, its file and its log are read once from their beginning. The read ends after a second: of a very large file a
- * failure may stay undetected, and is then called damage.
+ * SQLite reports both as damage: it turns a failed read (EIO) into SQLITE_CORRUPT before a driver
+ * sees it. So when SQLite reports damage of a store that is open here, its file and its log are
+ * read once from their beginning. The read ends after a second: of a very large file a failure may
+ * stay undetected, and is then called damage.
  *
- * SQLite's integrity check names the pages that it could not get, so those are read, and no others. For two kinds of page it does not say
- * why: a page of a long row that goes on in other pages, and a page of the pointer map.
+ * SQLite's integrity check names the pages that it could not get, so those are read, and no others.
+ * For two kinds of page it does not say why: a page of a long row that goes on in other pages, and
+ * a page of the pointer map.
  */
 import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import type { Row } from "../../database.js";
@@ -40,16 +42,23 @@ export function findUnreadable(file: string): Unreadable | undefined {
   );
 }
 
-/** Answer the failure if the disk cannot read these pages of a store that is open here, or its log: SQLite takes a page from either. */
+/**
+ * Answer the failure if the disk cannot read these pages of a store that is open here, or its log:
+ * SQLite takes a page from either.
+ */
 const findUnreadablePages = (file: string, pages: readonly number[]): Unreadable | undefined =>
   failureIn(file, (readLog) =>
     readOpenFile(file, (fd) => {
-      for (const page of new Set(pages)) readSync(fd, Buffer.allocUnsafe(PAGE_BYTES), 0, PAGE_BYTES, (page - 1) * PAGE_BYTES);
+      for (const page of new Set(pages))
+        readSync(fd, Buffer.allocUnsafe(PAGE_BYTES), 0, PAGE_BYTES, (page - 1) * PAGE_BYTES);
       readLog(Number.POSITIVE_INFINITY);
     }),
   );
 
-function failureIn(file: string, read: (readLog: (deadline: number) => void) => void): Unreadable | undefined {
+function failureIn(
+  file: string,
+  read: (readLog: (deadline: number) => void) => void,
+): Unreadable | undefined {
   const log = `${file}-wal`;
   let path = file;
   try {
@@ -81,7 +90,10 @@ function readToEnd(fd: number, deadline: number): void {
   }
 }
 
-/** Answer the lines of SQLite's integrity check. Throw where one says that a page could not be read: that is no damage. */
+/**
+ * Answer the lines of SQLite's integrity check. Throw where one says that a page could not be read:
+ * that is no damage.
+ */
 export function findingsOf(rows: readonly Row[], file: string): readonly string[] {
   const lines = rows.map(([line]) => String(line).replace("*** in database main ***\n", ""));
   const unread = lines.find(isUnread);
@@ -93,13 +105,20 @@ export function findingsOf(rows: readonly Row[], file: string): readonly string[
   return lines;
 }
 
-/** The page that SQLite uses for its locks. It holds no data, so SQLite refuses to get it, and a row that goes on there is damaged. */
+/**
+ * The page that SQLite uses for its locks. It holds no data, so SQLite refuses to get it, and a row
+ * that goes on there is damaged.
+ */
 const LOCK_PAGE = 0x40000000 / PAGE_BYTES + 1;
-/** Each page of the pointer map stands before the pages that it speaks of, with five bytes for each. */
+/**
+ * Each page of the pointer map stands before the pages that it speaks of, with five bytes for each.
+ */
 const MAPPED = Math.floor(PAGE_BYTES / 5) + 1;
 
-const numbersIn = (line: string, pattern: RegExp): number[] => [...line.matchAll(pattern)].map(([, number]) => Number(number));
-const pagesIn = (line: string): number[] => numbersIn(line, /\bfailed to get page (\d+)/g).filter((page) => page !== LOCK_PAGE);
+const numbersIn = (line: string, pattern: RegExp): number[] =>
+  [...line.matchAll(pattern)].map(([, number]) => Number(number));
+const pagesIn = (line: string): number[] =>
+  numbersIn(line, /\bfailed to get page (\d+)/g).filter((page) => page !== LOCK_PAGE);
 
 /** SQLite also prints this line for a page of the pointer map that it read, and that is damaged. */
 const mapPagesIn = (line: string): number[] =>
@@ -108,6 +127,10 @@ const mapPagesIn = (line: string): number[] =>
     return map === LOCK_PAGE ? map + 1 : map;
   });
 
-/** The low byte of the code is SQLITE_IOERR, 10. The number of the page was checked before, so only a read can have failed. */
+/**
+ * The low byte of the code is SQLITE_IOERR, 10. The number of the page was checked before, so only
+ * a read can have failed.
+ */
 const isUnread = (line: string): boolean =>
-  numbersIn(line, /\berror code=(\d+)/g).some((code) => (code & 255) === 10) || pagesIn(line).length > 0;
+  numbersIn(line, /\berror code=(\d+)/g).some((code) => (code & 255) === 10) ||
+  pagesIn(line).length > 0;

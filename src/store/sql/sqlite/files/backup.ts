@@ -1,11 +1,13 @@
 /**
- * A backup of a store in one SQLite file: a copy of all there is at one moment, made while others write.
+ * A backup of a store in one SQLite file: a copy of all there is at one moment, made while others
+ * write.
  *
- * B1  a read transaction is held while pages are copied a few at a time: nobody waits for it, and what is written meanwhile is not in it.
- * B2  whatever stands at the path is replaced by one rename, once the copy is whole, checked and synced; a kill leaves the old one, and at
- *     most a draft that the next backup clears away.
- * B3  the copy says of itself that it is one, so that whoever opens it begins another incarnation; and it has a stamp of its own, so that no
- *     log of the original is taken for its own (H3).
+ * B1  a read transaction is held while pages are copied a few at a time: nobody waits for it, and
+ *     what is written meanwhile is not in it.
+ * B2  whatever stands at the path is replaced by one rename, once the copy is whole, checked and
+ *     synced; a kill leaves the old one, and at most a draft that the next backup clears away.
+ * B3  the copy says of itself that it is one, so that whoever opens it begins another incarnation;
+ *     and it has a stamp of its own, so that no log of the original is taken for its own (H3).
  */
 import { randomInt } from "node:crypto";
 import { lstatSync, statSync } from "node:fs";
@@ -27,18 +29,29 @@ import { kindOf } from "./header.js";
 
 /** Two megabytes: a few milliseconds, after which others have their turn. */
 const PAGES_AT_ONCE = 256;
-/** The system is given the pages to write as they come. All at once, at the end, they would hold up whoever else writes. */
+/**
+ * The system is given the pages to write as they come. All at once, at the end, they would hold up
+ * whoever else writes.
+ */
 const SYNC_EVERY = 4_096;
 const BUSY_MS = 5_000;
 
-/** A store that is open here. `place`: the store that the caller named, where the file is a copy of it. */
+/**
+ * A store that is open here. `place`: the store that the caller named, where the file is a copy of
+ * it.
+ */
 export interface Source {
   readonly file: string;
   readonly place: string;
 }
 
 /** Writes a backup of a store that is open here. */
-export async function backup(source: Source, driver: DriverName, path: string, o: BackupOptions): Promise<Backup> {
+export async function backup(
+  source: Source,
+  driver: DriverName,
+  path: string,
+  o: BackupOptions,
+): Promise<Backup> {
   const target = resolve(path);
   let draft: string | undefined;
   try {
@@ -62,7 +75,10 @@ export async function backup(source: Source, driver: DriverName, path: string, o
 function refuse(target: string, force: boolean): void {
   const directory = dirname(target);
   if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true)
-    throw new HoldfastError("NOT_FOUND", `There is no directory ${quote(directory)} for the backup. Make it first.`);
+    throw new HoldfastError(
+      "NOT_FOUND",
+      `There is no directory ${quote(directory)} for the backup. Make it first.`,
+    );
   if (isOnNetwork(directory))
     throw new HoldfastError(
       "UNSUPPORTED",
@@ -70,7 +86,11 @@ function refuse(target: string, force: boolean): void {
     );
   const there = lstatSync(target, { throwIfNoEntry: false });
   if (there === undefined) return;
-  if (!there.isFile()) throw new HoldfastError("CONFLICT", `${quote(target)} is there already, and is not a file. Choose another path.`);
+  if (!there.isFile())
+    throw new HoldfastError(
+      "CONFLICT",
+      `${quote(target)} is there already, and is not a file. Choose another path.`,
+    );
   const kind = isOpenHere(target) ? "store" : kindOf(target);
   if (kind === "store" || kind === "other")
     throw new HoldfastError(
@@ -78,11 +98,19 @@ function refuse(target: string, force: boolean): void {
       `${quote(target)} is there already, and is ${kind === "store" ? "a store" : "not a backup of Holdfast"}. Choose another path.`,
     );
   if (!force)
-    throw new HoldfastError("CONFLICT", `There is a backup at ${quote(target)} already. Choose another path, or force it to be replaced.`);
+    throw new HoldfastError(
+      "CONFLICT",
+      `There is a backup at ${quote(target)} already. Choose another path, or force it to be replaced.`,
+    );
 }
 
 /** B1 */
-async function copy({ file, place }: Source, driver: DriverName, draft: string, { signal, onProgress }: BackupOptions): Promise<void> {
+async function copy(
+  { file, place }: Source,
+  driver: DriverName,
+  draft: string,
+  { signal, onProgress }: BackupOptions,
+): Promise<void> {
   const written = await open(draft, "r+");
   let db: Driver | undefined;
   let synced = 0;
@@ -135,7 +163,10 @@ async function beginReading(db: Driver): Promise<void> {
   }
 }
 
-/** B3. Nobody else knows of the file yet: what is cut short here is thrown away. Answers how many sessions are in it. */
+/**
+ * B3. Nobody else knows of the file yet: what is cut short here is thrown away. Answers how many
+ * sessions are in it.
+ */
 function markAsBackup(draft: string, driver: DriverName): number {
   const db = openDriver(draft, driver);
   try {
@@ -152,9 +183,9 @@ function markAsBackup(draft: string, driver: DriverName): number {
 
 /** Says of a store that it is a copy, and since when. */
 export function mark(db: Driver): void {
-  db.prepare("INSERT INTO meta (key, value) VALUES ('backup', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(
-    new Date().toISOString(),
-  );
+  db.prepare(
+    "INSERT INTO meta (key, value) VALUES ('backup', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+  ).run(new Date().toISOString());
 }
 
 /** When a store was marked as a copy; undefined where it was not. */
@@ -169,9 +200,19 @@ export function restamp(db: Driver): void {
 function failed(error: unknown, target: string): HoldfastError {
   const { code } = error as { code?: unknown };
   if (code === "ENOSPC" || code === "EDQUOT" || failureOf(error) === "full")
-    return new HoldfastError("DISK_FULL", `There is no room for the backup at ${quote(target)}. Nothing is left of it.`, {}, error);
+    return new HoldfastError(
+      "DISK_FULL",
+      `There is no room for the backup at ${quote(target)}. Nothing is left of it.`,
+      {},
+      error,
+    );
   if (typeof code === "string" && /^E[A-Z]+$/.test(code))
-    return new HoldfastError("IO", `The backup could not be written to ${quote(target)} (${code}). Nothing is left of it.`, {}, error);
+    return new HoldfastError(
+      "IO",
+      `The backup could not be written to ${quote(target)} (${code}). Nothing is left of it.`,
+      {},
+      error,
+    );
   if (failureOf(error) === "io" && !(error instanceof Unreadable))
     return new HoldfastError(
       "IO",

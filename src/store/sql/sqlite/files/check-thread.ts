@@ -1,6 +1,7 @@
 /**
- * SQLite's own check of a whole file, in a thread: of a large one it takes seconds, during which nothing else would run. What the thread runs
- * is a text, because a thread needs a file of its own otherwise, which bundlers and test runners do not find.
+ * SQLite's own check of a whole file, in a thread: of a large one it takes seconds, during which
+ * nothing else would run. What the thread runs is a text, because a thread needs a file of its own
+ * otherwise, which bundlers and test runners do not find.
  */
 import { Worker } from "node:worker_threads";
 import { HoldfastError, quote } from "../../../../core/values/errors.js";
@@ -29,8 +30,15 @@ try {
 }
 `;
 
-/** Throw where the trees of a file are damaged that no other process has open, or where the disk cannot read them. */
-export async function checkFile(file: string, driver: DriverName, signal?: AbortSignal): Promise<void> {
+/**
+ * Throw where the trees of a file are damaged that no other process has open, or where the disk
+ * cannot read them.
+ */
+export async function checkFile(
+  file: string,
+  driver: DriverName,
+  signal?: AbortSignal,
+): Promise<void> {
   signal?.throwIfAborted();
   const left = stay(identityOf(file));
   try {
@@ -39,7 +47,11 @@ export async function checkFile(file: string, driver: DriverName, signal?: Abort
       said.map((line) => [line]),
       file,
     );
-    if (first !== "ok") throw new HoldfastError("CORRUPT", `The copy in ${quote(file)} is damaged (${quote(first)}).`);
+    if (first !== "ok")
+      throw new HoldfastError(
+        "CORRUPT",
+        `The copy in ${quote(file)} is damaged (${quote(first)}).`,
+      );
   } finally {
     left();
   }
@@ -48,15 +60,32 @@ export async function checkFile(file: string, driver: DriverName, signal?: Abort
 /** An error of a driver is an error no more behind a thread: its fields come one by one. */
 type Answer =
   | { readonly said: readonly string[] }
-  | { readonly failure: { readonly message: string; readonly code?: string; readonly errcode?: number } };
+  | {
+      readonly failure: {
+        readonly message: string;
+        readonly code?: string;
+        readonly errcode?: number;
+      };
+    };
 
-function check(file: string, driver: DriverName, signal: AbortSignal | undefined): Promise<readonly string[]> {
+function check(
+  file: string,
+  driver: DriverName,
+  signal: AbortSignal | undefined,
+): Promise<readonly string[]> {
   // The flags of this process are for its own program, not for the thread.
-  const thread = new Worker(CODE, { eval: true, execArgv: [], workerData: { file, driver, from: import.meta.url, defences: DEFENCES } });
+  const thread = new Worker(CODE, {
+    eval: true,
+    execArgv: [],
+    workerData: { file, driver, from: import.meta.url, defences: DEFENCES },
+  });
   return new Promise<readonly string[]>((resolve, reject) => {
     thread.once("message", (answer: Answer) => {
       if ("said" in answer) resolve(answer.said);
-      else reject(explain(Object.assign(new Error(answer.failure.message), answer.failure), file, file));
+      else
+        reject(
+          explain(Object.assign(new Error(answer.failure.message), answer.failure), file, file),
+        );
     });
     thread.once("error", reject);
     thread.once("exit", () => reject(new Error("the check ended without an answer")));

@@ -38,26 +38,43 @@ export function enter(path: string): Entered {
     const { code, path: at = file, message } = error as NodeJS.ErrnoException;
     if (code === "EACCES" && existsSync(at)) throw forbidden(at, error);
     const isFull = code === "ENOSPC" || code === "EDQUOT";
-    throw new HoldfastError(isFull ? "DISK_FULL" : "IO", `${quote(file)} cannot be opened (${quote(message)}).`, { path: at }, error);
+    throw new HoldfastError(
+      isFull ? "DISK_FULL" : "IO",
+      `${quote(file)} cannot be opened (${quote(message)}).`,
+      { path: at },
+      error,
+    );
   }
 }
 
-/** A backup was put in its place while it was being opened: its log would be taken for that of the other. */
+/**
+ * A backup was put in its place while it was being opened: its log would be taken for that of the
+ * other.
+ */
 export function refuseExchanged(file: string, key: string): void {
-  if (identityOf(file) !== key) throw new HoldfastError("BUSY", `${quote(file)} was replaced while it was being opened. Open it again.`);
+  if (identityOf(file) !== key)
+    throw new HoldfastError(
+      "BUSY",
+      `${quote(file)} was replaced while it was being opened. Open it again.`,
+    );
 }
 
 /**
- * SQLite deletes the log and its index when the last connection is closed, and makes new ones at the next open. While this connection is
- * open, all three files stay the same: VACUUM, checkpoints and backups write into them, or beside them.
+ * SQLite deletes the log and its index when the last connection is closed, and makes new ones at
+ * the next open. While this connection is open, all three files stay the same: VACUUM, checkpoints
+ * and backups write into them, or beside them.
  */
 export function presenceOf(file: string): Presence {
   const watched = (paths: readonly string[]) => {
     const opened = paths.map((path) => ({ path, identity: identityOf(path) }));
     return () => opened.find(({ path, identity }) => isMoved(path, identity))?.path;
   };
-  // What was written stands in the first two. The third tells processes of each other, and without it they damage the log.
-  return new Presence(watched([file, `${file}-wal`]), watched([file, `${file}-wal`, `${file}-shm`]));
+  // What was written stands in the first two. The third tells processes of each other, and without
+  // it they damage the log.
+  return new Presence(
+    watched([file, `${file}-wal`]),
+    watched([file, `${file}-wal`, `${file}-shm`]),
+  );
 }
 
 function create(file: string): void {

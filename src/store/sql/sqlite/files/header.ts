@@ -1,14 +1,19 @@
 /**
- * What is looked at before SQLite opens a file. SQLite recovers whatever it finds: it rolls back a journal, takes in a log, deletes
- * the log beside an empty file. Whether all of that is ours is therefore decided on raw bytes, and nothing is written here.
+ * What is looked at before SQLite opens a file. SQLite recovers whatever it finds: it rolls back a
+ * journal, takes in a log, deletes the log beside an empty file. Whether all of that is ours is
+ * therefore decided on raw bytes, and nothing is written here.
  *
- * H1  a file of ours carries our application id from its first byte on: id and first page are one write, made without a journal.
- *     So a file without the id is either empty or somebody else's, at whatever instant the making of a store was cut short.
- * H2  there is never a rollback journal of ours, and a log or anchors only beside a file that is not empty.
- * H3  a log whose pages are of another size, or whose first page carries another id or stamp, is not of this store.
+ * H1  a file of ours carries our application id from its first byte on: id and first page are one
+ *     write, made without a journal. So a file without the id is either empty or somebody else's,
+ *     at whatever instant the making of a store was cut short.
+ * H2  there is never a rollback journal of ours, and a log or anchors only beside a file that is
+ *     not empty.
+ * H3  a log whose pages are of another size, or whose first page carries another id or stamp, is
+ *     not of this store.
  *
- * What cannot be told before SQLite takes it in: a log in which no first page is (nothing grew while it was written), and a log of this
- * very store from another time, beside an older copy. The store is then damaged; opening it, its anchors or `verify` say so.
+ * What cannot be told before SQLite takes it in: a log in which no first page is (nothing grew
+ * while it was written), and a log of this very store from another time, beside an older copy. The
+ * store is then damaged; opening it, its anchors or `verify` say so.
  */
 import { closeSync, lstatSync, openSync, readSync, statSync } from "node:fs";
 import { HoldfastError, quote } from "../../../../core/values/errors.js";
@@ -22,9 +27,13 @@ const FRAME_HEADER_BYTES = 24;
 /** Ten times what SQLite lets a log grow to before it takes it in. */
 const MAX_FRAMES = 10_000;
 
-/** Refuses what is not ours, without touching it. A file that is missing or empty becomes a new store. */
+/**
+ * Refuses what is not ours, without touching it. A file that is missing or empty becomes a new
+ * store.
+ */
 export function inspect(file: string): void {
-  // What stands beside the file first: whoever is making this store right now makes the file before anything beside it.
+  // What stands beside the file first: whoever is making this store right now makes the file before
+  // anything beside it.
   const log = sizeBeside(file, "-wal");
   const journal = sizeBeside(file, "-journal");
   const anchors = sizeBeside(file, "-anchors");
@@ -47,18 +56,25 @@ export function inspect(file: string): void {
   }
   checkHeader(file, header);
   if (journal > 0)
-    throw new HoldfastError("CORRUPT", `The -journal file beside ${quote(file)} is not Holdfast's. Move it away. Nothing was touched.`);
+    throw new HoldfastError(
+      "CORRUPT",
+      `The -journal file beside ${quote(file)} is not Holdfast's. Move it away. Nothing was touched.`,
+    );
   if (log > 0) checkLogFile(file, header);
 }
 
 /**
- * What a file is, by its first bytes and what stands beside it. A backup is a store that nobody has opened: it is not written by log yet.
- * Nothing that is open here may be looked at in this way (see `enter`).
+ * What a file is, by its first bytes and what stands beside it. A backup is a store that nobody has
+ * opened: it is not written by log yet. Nothing that is open here may be looked at in this way (see
+ * `enter`).
  */
 export function kindOf(file: string): "nothing" | "store" | "backup" | "other" {
   const header = reading(file, (read) => read(0, HEADER_BYTES));
   if (header.length === 0) return "nothing";
-  const isOurs = header.length === HEADER_BYTES && header.toString("latin1", 0, 16) === MAGIC && applicationIdIn(header) === APPLICATION_ID;
+  const isOurs =
+    header.length === HEADER_BYTES &&
+    header.toString("latin1", 0, 16) === MAGIC &&
+    applicationIdIn(header) === APPLICATION_ID;
   if (!isOurs) return "other";
   const isWhole = formatOf(userVersionIn(header)) > 0 && header[18] === 1 && header[19] === 1;
   return isWhole && sizeBeside(file, "-wal") === 0 ? "backup" : "store";
@@ -67,13 +83,21 @@ export function kindOf(file: string): "nothing" | "store" | "backup" | "other" {
 /** The application id and format that a first page carries are ours, and known. */
 export function checkIdentity(file: string, applicationId: number, userVersion: number): void {
   if (applicationId !== APPLICATION_ID)
-    throw new HoldfastError("NOT_A_STORE", `${quote(file)} is a database of another program. It was left untouched.`, {
-      found: applicationId,
-    });
+    throw new HoldfastError(
+      "NOT_A_STORE",
+      `${quote(file)} is a database of another program. It was left untouched.`,
+      {
+        found: applicationId,
+      },
+    );
   if (userVersion < 0)
-    throw new HoldfastError("CORRUPT", `${quote(file)} says that its format is ${userVersion}. It is damaged; restore a backup.`, {
-      found: userVersion,
-    });
+    throw new HoldfastError(
+      "CORRUPT",
+      `${quote(file)} says that its format is ${userVersion}. It is damaged; restore a backup.`,
+      {
+        found: userVersion,
+      },
+    );
   const format = formatOf(userVersion);
   if (format > FORMAT)
     throw new HoldfastError(
@@ -92,8 +116,9 @@ export function checkHeaderOf(file: string): void {
 }
 
 /**
- * Refuses a backup that is longer or shorter than it says. Its author may have put a sparse tail behind it, which a copy would write out.
- * SQLite believes the number of pages only beside the number of the change that wrote it.
+ * Refuses a backup that is longer or shorter than it says. Its author may have put a sparse tail
+ * behind it, which a copy would write out. SQLite believes the number of pages only beside the
+ * number of the change that wrote it.
  */
 export function checkLengthOf(file: string, bytes: number): void {
   const header = reading(file, (read) => read(0, HEADER_BYTES));
@@ -109,18 +134,26 @@ export function checkLengthOf(file: string, bytes: number): void {
 
 function checkHeader(file: string, header: Buffer): void {
   if (header.length < HEADER_BYTES || header.toString("latin1", 0, 16) !== MAGIC)
-    throw new HoldfastError("NOT_A_STORE", `${quote(file)} is not a Holdfast store, or its beginning is damaged. It was left untouched.`);
+    throw new HoldfastError(
+      "NOT_A_STORE",
+      `${quote(file)} is not a Holdfast store, or its beginning is damaged. It was left untouched.`,
+    );
   checkIdentity(file, applicationIdIn(header), userVersionIn(header));
-  // How the file is to be written and read: 1 by rollback, 2 by log. SQLite makes a file read-only for any other.
+  // How the file is to be written and read: 1 by rollback, 2 by log. SQLite makes a file read-only
+  // for any other.
   const [write = 0, read] = header.subarray(18, 20);
   if (write !== read || write < 1 || write > 2)
-    throw new HoldfastError("CORRUPT", `The beginning of ${quote(file)} is damaged. Restore a backup.`);
+    throw new HoldfastError(
+      "CORRUPT",
+      `The beginning of ${quote(file)} is damaged. Restore a backup.`,
+    );
 }
 
 const applicationIdIn = (page: Buffer): number => page.readInt32BE(68);
 const userVersionIn = (page: Buffer): number => page.readInt32BE(60);
 // 65,536 does not fit into the two bytes, and is written as 1.
-const pageSizeIn = (header: Buffer): number => (header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16));
+const pageSizeIn = (header: Buffer): number =>
+  header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
 
 type Read = (at: number, bytes: number) => Buffer;
 
@@ -147,16 +180,25 @@ function checkLog(file: string, main: Buffer, read: Read): void {
     );
   if (header.readUInt32BE(8) !== pageSize) throw strangeLog(file);
   let before = header.subarray(24, 32);
-  for (let frame = 0, at = LOG_HEADER_BYTES; frame < MAX_FRAMES; frame++, at += FRAME_HEADER_BYTES + pageSize) {
+  for (
+    let frame = 0, at = LOG_HEADER_BYTES;
+    frame < MAX_FRAMES;
+    frame++, at += FRAME_HEADER_BYTES + pageSize
+  ) {
     const head = read(at, FRAME_HEADER_BYTES);
     // Its end, or salts of an earlier round: SQLite reads no further either.
-    if (head.length < FRAME_HEADER_BYTES || !head.subarray(8, 16).equals(header.subarray(16, 24))) return;
+    if (head.length < FRAME_HEADER_BYTES || !head.subarray(8, 16).equals(header.subarray(16, 24)))
+      return;
     if (head.readUInt32BE(0) === 1) {
       const page = read(at + FRAME_HEADER_BYTES, pageSize);
       const sum = checksum(header, checksum(header, before, head.subarray(0, 8)), page);
       // A frame that does not match its sum was never committed, or is being written.
       if (page.length < pageSize || !sum.equals(head.subarray(16, 24))) return;
-      if (applicationIdIn(page) !== APPLICATION_ID || stampOf(userVersionIn(page)) !== stampOf(userVersionIn(main))) throw strangeLog(file);
+      if (
+        applicationIdIn(page) !== APPLICATION_ID ||
+        stampOf(userVersionIn(page)) !== stampOf(userVersionIn(main))
+      )
+        throw strangeLog(file);
       checkIdentity(file, APPLICATION_ID, userVersionIn(page));
     }
     before = head.subarray(16, 24);
@@ -164,13 +206,19 @@ function checkLog(file: string, main: Buffer, read: Read): void {
 }
 
 const strangeLog = (file: string): HoldfastError =>
-  new HoldfastError("CORRUPT", `The log beside ${quote(file)} (-wal) belongs to another database. Move it away. Nothing was touched.`);
+  new HoldfastError(
+    "CORRUPT",
+    `The log beside ${quote(file)} (-wal) belongs to another database. Move it away. Nothing was touched.`,
+  );
 
 const isLogHeader = (header: Buffer): boolean =>
   header.readUInt32BE(0) >>> 1 === 0x377f0682 >>> 1 &&
   checksum(header, Buffer.alloc(8), header.subarray(0, 24)).equals(header.subarray(24, 32));
 
-/** SQLite's checksum of a log: two sums that feed each other, over words in the byte order that the log's header names. */
+/**
+ * SQLite's checksum of a log: two sums that feed each other, over words in the byte order that the
+ * log's header names.
+ */
 function checksum(header: Buffer, seed: Buffer, bytes: Buffer): Buffer {
   const bigEndian = (header.readUInt32BE(0) & 1) === 1;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -186,11 +234,17 @@ function checksum(header: Buffer, seed: Buffer, bytes: Buffer): Buffer {
   return sum;
 }
 
-/** How large a file beside the store is; 0 where there is none. Anything but a file could block whoever opens it. */
+/**
+ * How large a file beside the store is; 0 where there is none. Anything but a file could block
+ * whoever opens it.
+ */
 function sizeBeside(file: string, suffix: string): number {
   const found = lstatSync(file + suffix, { throwIfNoEntry: false });
   if (found && !found.isFile())
-    throw new HoldfastError("CORRUPT", `What stands beside ${quote(file)} as ${suffix} is not a file. Move it away. Nothing was touched.`);
+    throw new HoldfastError(
+      "CORRUPT",
+      `What stands beside ${quote(file)} as ${suffix} is not a file. Move it away. Nothing was touched.`,
+    );
   return found?.size ?? 0;
 }
 

@@ -1,13 +1,19 @@
 /**
- * Open a store that this process may not write: a file or a directory without permission, or a read-only mount.
+ * Open a store that this process may not write: a file or a directory without permission, or a
+ * read-only mount.
  *
- * SQLite must make two files beside a store (-wal, -shm), even to read it. If another process has the store open, both are there, and the
- * store is read in place. Otherwise the store is copied to the directory for temporary files, with its log, and the copy is read.
+ * SQLite must make two files beside a store (-wal, -shm), even to read it. If another process has
+ * the store open, both are there, and the store is read in place. Otherwise the store is copied to
+ * the directory for temporary files, with its log, and the copy is read.
  *
- * LOOK-1  a look shows all that was acknowledged: what stands in the log is read, or the store is refused.
- * LOOK-2  nothing is written to the store or beside it. Each write is refused with the path of the store.
- * LOOK-3  a copy is of one moment. Once the store changes, the copy ends as a store does that was replaced (GONE-1).
- * LOOK-4  of what stands among temporary files, only a directory that this user made for itself alone is removed, with the files in it.
+ * LOOK-1  a look shows all that was acknowledged: what stands in the log is read, or the store is
+ *         refused.
+ * LOOK-2  nothing is written to the store or beside it. Each write is refused with the path of the
+ *         store.
+ * LOOK-3  a copy is of one moment. Once the store changes, the copy ends as a store does that was
+ *         replaced (GONE-1).
+ * LOOK-4  of what stands among temporary files, only a directory that this user made for itself
+ *         alone is removed, with the files in it.
  */
 import {
   accessSync,
@@ -36,12 +42,20 @@ import { clearLeft, draftName } from "./drafts.js";
 export const isLookOnly = (file: string): boolean => findUnwritable(file) !== undefined;
 
 /** Whether a process has the store open, or was killed while it had. */
-export const isInUse = (file: string): boolean => existsSync(`${file}-wal`) && existsSync(`${file}-shm`);
+export const isInUse = (file: string): boolean =>
+  existsSync(`${file}-wal`) && existsSync(`${file}-shm`);
 
-/** What stands in the way of writing: one of the files, or the directory where SQLite must make some. */
+/**
+ * What stands in the way of writing: one of the files, or the directory where SQLite must make
+ * some.
+ */
 function findUnwritable(file: string): string | undefined {
-  const found = [file, `${file}-wal`, `${file}-shm`].find((path) => existsSync(path) && !allows(path, constants.W_OK));
-  return found ?? (isInUse(file) || allows(dirname(file), constants.W_OK) ? undefined : dirname(file));
+  const found = [file, `${file}-wal`, `${file}-shm`].find(
+    (path) => existsSync(path) && !allows(path, constants.W_OK),
+  );
+  return (
+    found ?? (isInUse(file) || allows(dirname(file), constants.W_OK) ? undefined : dirname(file))
+  );
 }
 
 function allows(path: string, mode: number): boolean {
@@ -63,9 +77,12 @@ export function lookOnly(file: string): HoldfastError {
   );
 }
 
-/** Refuse a store of which this process may not read a file. SQLite would call that a failed disk. */
+/**
+ * Refuse a store of which this process may not read a file. SQLite would call that a failed disk.
+ */
 export function refuseForbidden(file: string): void {
-  for (const path of [file, `${file}-wal`, `${file}-shm`]) if (existsSync(path) && !allows(path, constants.R_OK)) throw forbidden(path);
+  for (const path of [file, `${file}-wal`, `${file}-shm`])
+    if (existsSync(path) && !allows(path, constants.R_OK)) throw forbidden(path);
 }
 
 export const forbidden = (path: string, cause?: unknown): HoldfastError =>
@@ -76,8 +93,12 @@ export const forbidden = (path: string, cause?: unknown): HoldfastError =>
     cause,
   );
 
-/** Whether there are anchors that this process may not read. They are only witnesses, so a look goes on without them. */
-export const areAnchorsForbidden = (file: string): boolean => existsSync(`${file}-anchors`) && !allows(`${file}-anchors`, constants.R_OK);
+/**
+ * Whether there are anchors that this process may not read. They are only witnesses, so a look goes
+ * on without them.
+ */
+export const areAnchorsForbidden = (file: string): boolean =>
+  existsSync(`${file}-anchors`) && !allows(`${file}-anchors`, constants.R_OK);
 
 /** What a look says about anchors that it did not read. */
 export const anchorsForbidden = (file: string): Concern => ({
@@ -99,7 +120,10 @@ const OWNER_ALONE = 0o700;
 /** In a directory with this bit, a user can exchange only what is theirs. */
 const STICKY = 0o1000;
 const isWindows = process.platform === "win32";
-/** Copies that are still there. They are removed when the process exits. What a killed process left, the next one removes. */
+/**
+ * Copies that are still there. They are removed when the process exits. What a killed process left,
+ * the next one removes.
+ */
 const copies = new Set<string>();
 /** One listener for all copies, as long as the process lives. */
 let isRemovedAtExit = false;
@@ -116,20 +140,32 @@ export async function copyToLook(file: string, deadline: number): Promise<Copy> 
       const to = join(directory, basename(file));
       for (const part of PARTS) {
         rmSync(to + part, { force: true });
-        if (!existsSync(file + part) || (part === "-anchors" && areAnchorsForbidden(file))) continue;
+        if (!existsSync(file + part) || (part === "-anchors" && areAnchorsForbidden(file)))
+          continue;
         await copyFile(file + part, to + part);
         // A copy has the mode of its file, and SQLite writes to the copy.
         chmodSync(to + part, 0o600);
       }
-      if (momentOf(file) === before) return { file: to, findChanged: () => (momentOf(file) === before ? undefined : file), remove };
+      if (momentOf(file) === before)
+        return {
+          file: to,
+          findChanged: () => (momentOf(file) === before ? undefined : file),
+          remove,
+        };
       if (performance.now() > deadline)
-        throw new HoldfastError("BUSY", `${quote(file)} kept changing while it was copied to be looked at. Try again.`, { path: file });
+        throw new HoldfastError(
+          "BUSY",
+          `${quote(file)} kept changing while it was copied to be looked at. Try again.`,
+          { path: file },
+        );
       await sleep(20);
     }
   } catch (error) {
     remove();
     if (error instanceof HoldfastError) throw error;
-    const failed = FULL.includes((error as NodeJS.ErrnoException).code) ? undefined : findUnreadable(file);
+    const failed = FULL.includes((error as NodeJS.ErrnoException).code)
+      ? undefined
+      : findUnreadable(file);
     throw failed === undefined ? notCopied(file, error) : unreadable(failed.path, failed);
   }
 }
@@ -149,8 +185,9 @@ function makeDirectory(file: string): string {
 }
 
 /**
- * Remove what killed processes left (LOOK-4). All users share the directory for temporary files, and any of them can make something there
- * under the name of a copy. Root would remove it for them, and through a link that is put there meanwhile, files of other users as well.
+ * Remove what killed processes left (LOOK-4). All users share the directory for temporary files,
+ * and any of them can make something there under the name of a copy. Root would remove it for them,
+ * and through a link that is put there meanwhile, files of other users as well.
  */
 function removeLeft(): void {
   if (!isGuarded(tmpdir())) return;
@@ -162,7 +199,10 @@ function removeLeft(): void {
 /** Whether only root and this user can exchange what this user has made in a directory. */
 function isGuarded(directory: string): boolean {
   const { uid, mode } = statSync(directory);
-  return isWindows || ((uid === 0 || uid === process.getuid?.()) && ((mode & 0o022) === 0 || (mode & STICKY) !== 0));
+  return (
+    isWindows ||
+    ((uid === 0 || uid === process.getuid?.()) && ((mode & 0o022) === 0 || (mode & STICKY) !== 0))
+  );
 }
 
 function isOurs(directory: string): boolean {
@@ -171,7 +211,10 @@ function isOurs(directory: string): boolean {
   return isWindows || (found.uid === process.getuid?.() && (found.mode & 0o777) === OWNER_ALONE);
 }
 
-/** Each file by its name, and no directory: a copy has none. Twice, because a thread may be making one more where a process is ended. */
+/**
+ * Each file by its name, and no directory: a copy has none. Twice, because a thread may be making
+ * one more where a process is ended.
+ */
 function removeFiles(directory: string): void {
   for (let round = 0; round < 2; round++) {
     try {

@@ -1,19 +1,40 @@
 /**
  * A backup put in the place of a store.
  *
- * B4  the backup is only read, as bytes; what is opened and checked is a copy of it beside the target.
- * B5  a store that any process has open is not replaced. What stood in its place is kept under a name that says so, with all that belongs to
- *     it; it is a copy from then on, too, and can be restored like one.
- * B6  there is a store at the path at every instant at which there was one before: the copy takes its place by one rename.
+ * B4  the backup is only read, as bytes; what is opened and checked is a copy of it beside the
+ *     target.
+ * B5  a store that any process has open is not replaced. What stood in its place is kept under a
+ *     name that says so, with all that belongs to it; it is a copy from then on, too, and can be
+ *     restored like one.
+ * B6  there is a store at the path at every instant at which there was one before: the copy takes
+ *     its place by one rename.
  */
-import { chmodSync, constants, existsSync, linkSync, lstatSync, mkdirSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  constants,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { HoldfastError, quote } from "../../../../core/values/errors.js";
 import { refuseNetworkFileSystem } from "../../../file-system.js";
 import { identityOf } from "../../../presence.js";
 import { translate } from "../driver/committer.js";
-import { checkDriver, type Driver, type DriverName, defaultDriver, failureOf, openDriver } from "../driver/driver.js";
+import {
+  checkDriver,
+  type Driver,
+  type DriverName,
+  defaultDriver,
+  failureOf,
+  openDriver,
+} from "../driver/driver.js";
 import { isOpenHere } from "../driver/open-files.js";
 import { mark, markedAt, restamp } from "./backup.js";
 import { checkSchema } from "./check-schema.js";
@@ -42,7 +63,11 @@ export interface Restored {
 const OWNER_ALONE = 0o600;
 const UNDER_WAY = "'in-progress', 'waiting', 'in-doubt'";
 
-export async function restoreSqlite(from: string, to: string, { force, driver = defaultDriver() }: RestoreOptions): Promise<Restored> {
+export async function restoreSqlite(
+  from: string,
+  to: string,
+  { force, driver = defaultDriver() }: RestoreOptions,
+): Promise<Restored> {
   const source = resolve(from);
   let target = resolve(to);
   let draft: string | undefined;
@@ -55,7 +80,8 @@ export async function restoreSqlite(from: string, to: string, { force, driver = 
     const isTaken = refuseTarget(source, target, force);
     draft = newDraft(target);
     await copyFile(source, draft, constants.COPYFILE_FICLONE);
-    // A copy has the mode of its file, which may be one that all can read. What stood there tells who may read it here.
+    // A copy has the mode of its file, which may be one that all can read. What stood there tells
+    // who may read it here.
     chmodSync(draft, (statSync(target, { throwIfNoEntry: false })?.mode ?? OWNER_ALONE) & 0o777);
     refuseForeign(draft, source, driver);
     await checkFile(draft, driver);
@@ -74,7 +100,8 @@ export async function restoreSqlite(from: string, to: string, { force, driver = 
 
 function refuseSource(source: string): void {
   const found = statSync(source, { throwIfNoEntry: false });
-  if (found === undefined) throw new HoldfastError("NOT_FOUND", `There is no backup ${quote(source)}.`);
+  if (found === undefined)
+    throw new HoldfastError("NOT_FOUND", `There is no backup ${quote(source)}.`);
   if (!found.isFile()) throw new HoldfastError("NOT_A_STORE", `${quote(source)} is not a file.`);
   if (isOpenHere(source) || kindOf(source) === "store") throw notABackup(source);
   checkHeaderOf(source);
@@ -90,9 +117,16 @@ const notABackup = (source: string): HoldfastError =>
 /** Answers whether something stands there that must be put aside. */
 function refuseTarget(source: string, target: string, force: boolean): boolean {
   const there = statSync(target, { throwIfNoEntry: false });
-  if (there && !there.isFile()) throw new HoldfastError("NOT_A_STORE", `${quote(target)} is not a file. It was left untouched.`);
+  if (there && !there.isFile())
+    throw new HoldfastError(
+      "NOT_A_STORE",
+      `${quote(target)} is not a file. It was left untouched.`,
+    );
   if (there && identityOf(target) === identityOf(source))
-    throw new HoldfastError("CONFLICT", `${quote(target)} is the backup itself. Restore it to another path.`);
+    throw new HoldfastError(
+      "CONFLICT",
+      `${quote(target)} is the backup itself. Restore it to another path.`,
+    );
   if (isOpenHere(target)) throw inUse(target);
   const isTaken = (there?.size ?? 0) > 0 || SIDES.some((suffix) => existsSync(target + suffix));
   if (isTaken && !force)
@@ -101,14 +135,20 @@ function refuseTarget(source: string, target: string, force: boolean): boolean {
       `There is a store at ${quote(target)} already. Restore to another path, or force it to be put aside; it is kept beside.`,
     );
   if (there && there.size > 0 && kindOf(target) === "other")
-    throw new HoldfastError("NOT_A_STORE", `${quote(target)} is not a Holdfast store, or its beginning is damaged. Move it away first.`);
+    throw new HoldfastError(
+      "NOT_A_STORE",
+      `${quote(target)} is not a Holdfast store, or its beginning is damaged. Move it away first.`,
+    );
   return isTaken;
 }
 
 const SIDES = ["-anchors", "-wal", "-shm"] as const;
 
 const inUse = (target: string): HoldfastError =>
-  new HoldfastError("BUSY", `Some process has ${quote(target)} open. Stop all that use it, then restore again. Nothing was changed.`);
+  new HoldfastError(
+    "BUSY",
+    `Some process has ${quote(target)} open. Stop all that use it, then restore again. Nothing was changed.`,
+  );
 
 /** SCHEMA-1. Before the trees are checked: that runs what a schema holds. */
 function refuseForeign(draft: string, source: string, driver: DriverName): void {
@@ -122,14 +162,19 @@ function refuseForeign(draft: string, source: string, driver: DriverName): void 
 }
 
 /** Checks what only SQLite can read, and gives the copy a stamp of its own. */
-function prepare(draft: string, source: string, driver: DriverName): Pick<Restored, "madeAt" | "sessions" | "unfinished"> {
+function prepare(
+  draft: string,
+  source: string,
+  driver: DriverName,
+): Pick<Restored, "madeAt" | "sessions" | "unfinished"> {
   const db = openDriver(draft, driver);
   try {
     db.exec("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF");
     const madeAt = markedAt(db);
     if (madeAt === undefined) throw notABackup(source);
     restamp(db);
-    const count = (where: string) => Number(db.prepare(`SELECT count(*) FROM session ${where}`).get()?.[0]);
+    const count = (where: string) =>
+      Number(db.prepare(`SELECT count(*) FROM session ${where}`).get()?.[0]);
     return { madeAt, sessions: count(""), unfinished: count(`WHERE status IN (${UNDER_WAY})`) };
   } finally {
     db.close();
@@ -142,8 +187,10 @@ async function replace(draft: string, target: string, driver: DriverName): Promi
   const old = isOurs(target) ? takeDown(target, driver) : undefined;
   try {
     await putInPlace(draft, target, () => {
-      // First what stands beside it: a store without its witnesses is whole, and with those of another it is not.
-      for (const suffix of SIDES) if (existsSync(target + suffix)) renameSync(target + suffix, aside + suffix);
+      // First what stands beside it: a store without its witnesses is whole, and with those of
+      // another it is not.
+      for (const suffix of SIDES)
+        if (existsSync(target + suffix)) renameSync(target + suffix, aside + suffix);
       if (existsSync(target)) keep(target, aside);
     });
     return aside;
@@ -179,8 +226,8 @@ function keep(target: string, aside: string): void {
 }
 
 /**
- * Takes the log of a store into its file, makes a backup of it, and keeps everybody out until it is closed. Undefined where it is too damaged
- * for that: then it is kept as it stands, with its log.
+ * Takes the log of a store into its file, makes a backup of it, and keeps everybody out until it is
+ * closed. Undefined where it is too damaged for that: then it is kept as it stands, with its log.
  */
 function takeDown(target: string, driver: DriverName): Driver | undefined {
   const db = openDriver(target, driver);
@@ -188,7 +235,8 @@ function takeDown(target: string, driver: DriverName): Driver | undefined {
     // Whoever has the store open has a lock on it, and this needs all of them.
     db.exec("PRAGMA busy_timeout = 200; PRAGMA locking_mode = EXCLUSIVE");
     // A copy that was put here and never opened has no log: its journal would stay beside it (H2).
-    if (db.prepare("PRAGMA journal_mode").get()?.[0] !== "wal") db.exec("PRAGMA journal_mode = MEMORY");
+    if (db.prepare("PRAGMA journal_mode").get()?.[0] !== "wal")
+      db.exec("PRAGMA journal_mode = MEMORY");
     db.exec("BEGIN IMMEDIATE");
     if (!isSound(db, target)) {
       db.close();
@@ -196,7 +244,8 @@ function takeDown(target: string, driver: DriverName): Driver | undefined {
     }
     mark(db);
     db.exec("COMMIT");
-    // The log goes into the file. There is never a journal beside a store of ours, not even for this (H2).
+    // The log goes into the file. There is never a journal beside a store of ours, not even for
+    // this (H2).
     if (db.prepare("PRAGMA journal_mode = MEMORY").get()?.[0] !== "memory") throw inUse(target);
     return db;
   } catch (error) {
@@ -230,8 +279,18 @@ function failed(error: unknown, source: string, target: string): HoldfastError {
       error,
     );
   if (code === "ENOSPC" || code === "EDQUOT" || failureOf(error) === "full")
-    return new HoldfastError("DISK_FULL", `There is no room for the copy beside ${quote(target)}. Nothing was changed.`, {}, error);
+    return new HoldfastError(
+      "DISK_FULL",
+      `There is no room for the copy beside ${quote(target)}. Nothing was changed.`,
+      {},
+      error,
+    );
   if (typeof code === "string" && /^E[A-Z]+$/.test(code))
-    return new HoldfastError("IO", `The backup could not be restored to ${quote(target)} (${code}). What stood there is kept.`, {}, error);
+    return new HoldfastError(
+      "IO",
+      `The backup could not be restored to ${quote(target)} (${code}). What stood there is kept.`,
+      {},
+      error,
+    );
   return translated;
 }

@@ -1,7 +1,8 @@
 /**
- * Taking saves into an open index. They have numbers in the order of their coming, and the index remembers up to which it has them. What
- * went, the store has noted: it is forgotten before the next saves are read. Whoever removes something while its save is on its way into
- * the index has it noted behind the mark of the notes, and it is forgotten the next time.
+ * Taking saves into an open index. They have numbers in the order of their coming, and the index
+ * remembers up to which it has them. What went, the store has noted: it is forgotten before the
+ * next saves are read. Whoever removes something while its save is on its way into the index has it
+ * noted behind the mark of the notes, and it is forgotten the next time.
  */
 import type { LineId } from "../../../../core/values/ids.js";
 import type { Document, Fresh } from "../../../search-port.js";
@@ -29,15 +30,21 @@ interface Step {
 const lastSave = "SELECT coalesce(max(no), 0) FROM save";
 /** What a save is known by, whatever its number is. */
 const saveWith = "SELECT line || ' ' || seq || ' ' || head FROM save WHERE no = ?";
-/** Saves of a stretch of numbers, also those without texts: what is missing before one of them is noticed by it. */
+/**
+ * Saves of a stretch of numbers, also those without texts: what is missing before one of them is
+ * noticed by it.
+ */
 const savesAfter = `SELECT v.no, v.line,
     coalesce((SELECT max(p.seq) FROM save p WHERE p.line = v.line AND p.seq < v.seq), l.origin_seq, 0),
     l.id, v.seq, v.head, v.mark, v.note, v.items, NULL FROM save v CROSS JOIN line l ON l.no = v.line
   WHERE v.no > ? AND v.no <= ? AND l.tenant = ? ORDER BY v.no LIMIT CAST(? AS bigint)`;
-const ownAfter = "SELECT count(*) FROM save v CROSS JOIN line l ON l.no = v.line WHERE v.no > ? AND v.no <= ? AND l.tenant = ?";
+const ownAfter =
+  "SELECT count(*) FROM save v CROSS JOIN line l ON l.no = v.line WHERE v.no > ? AND v.no <= ? AND l.tenant = ?";
 /** Saves of all tenants that are looked at to count a tenant's own: some 10 ms. */
 const MOST_COUNTED = 100_000;
-/** Of numbers that are other tenants' so many are passed over at once for each save that is wanted. */
+/**
+ * Of numbers that are other tenants' so many are passed over at once for each save that is wanted.
+ */
 const STRETCH = 50;
 /** Notes that were taken in are removed when there are so many of them. */
 const NOTES_KEPT = 1_000;
@@ -74,7 +81,10 @@ export class Filling {
     return (own?.[0] as number) + notes.length;
   }
 
-  /** An older copy of the store was put back: numbers of saves come again, or came already, that the index has taken in as others. */
+  /**
+   * An older copy of the store was put back: numbers of saves come again, or came already, that the
+   * index has taken in as others.
+   */
   async isOfAnotherTime(): Promise<boolean> {
     const { save, note } = this.#index.marks();
     const last = this.#index.last();
@@ -94,7 +104,8 @@ export class Filling {
     const turn = this.#index.turn();
     const sessions = noted(notes, upTo.note);
     const fresh: Row[] = [];
-    for (const no of sessions.keys()) fresh.push(...(await this.#db.read(this.#sql.sessionByNo, [this.#tenant, no])));
+    for (const no of sessions.keys())
+      fresh.push(...(await this.#db.read(this.#sql.sessionByNo, [this.#tenant, no])));
     let { session } = upTo;
     if (session >= 0) {
       const more = await this.#db.read(this.#sql.sessionsAfter, [this.#tenant, session, limit]);
@@ -116,10 +127,18 @@ export class Filling {
         before: before as number,
         save: saveRow(id as LineId, row),
       })),
-      isLast: save >= most && session < 0 && notes.length < limit && note >= (notes.at(-1)?.no ?? 0),
+      isLast:
+        save >= most && session < 0 && notes.length < limit && note >= (notes.at(-1)?.no ?? 0),
     };
     const to = { save, note, session };
-    this.#steps.set(found, { turn, from: upTo, to, sessions: [...sessions.keys()], last: await this.#known(save), begun: false });
+    this.#steps.set(found, {
+      turn,
+      from: upTo,
+      to,
+      sessions: [...sessions.keys()],
+      last: await this.#known(save),
+      begun: false,
+    });
     return found;
   }
 
@@ -144,7 +163,10 @@ export class Filling {
     return true;
   }
 
-  /** One transaction for all documents of a step, however many calls bring them. False where others were quicker. */
+  /**
+   * One transaction for all documents of a step, however many calls bring them. False where others
+   * were quicker.
+   */
   #enter(step: Step): boolean {
     if (this.#index.adding === step) return true;
     // It was begun, and given up for something else.
@@ -176,7 +198,10 @@ export class Filling {
   }
 }
 
-/** Sessions of which notes speak, in a row from the first note behind a mark on, each with its last note. */
+/**
+ * Sessions of which notes speak, in a row from the first note behind a mark on, each with its last
+ * note.
+ */
 function noted(notes: readonly Note[], after: number): Map<number, number> {
   const sessions = new Map<number, number>();
   for (const note of notes) {

@@ -1,4 +1,7 @@
-/** Finding in an open index: the best places, and what stands there in the store, which is attached to it. */
+/**
+ * Finding in an open index: the best places, and what stands there in the store, which is attached
+ * to it.
+ */
 import type { Query } from "../../../../core/search/query.js";
 import type { FindOptions, Hit, IndexFound } from "../../../search-port.js";
 import type { Dialect } from "../../database.js";
@@ -22,11 +25,15 @@ export class Finding {
     const ranked = index.look((statements) => new Ranked(statements, this.#tenant, query, options));
     return {
       count: ranked.count,
-      read: async (offset, limit) => index.look((statements) => this.#hits(statements, ranked.page(statements, offset, limit))),
+      read: async (offset, limit) =>
+        index.look((statements) => this.#hits(statements, ranked.page(statements, offset, limit))),
     };
   }
 
-  #hits(statements: Prepared, places: readonly (Numbered | undefined)[]): readonly (Hit | undefined)[] {
+  #hits(
+    statements: Prepared,
+    places: readonly (Numbered | undefined)[],
+  ): readonly (Hit | undefined)[] {
     const hits: (Hit | undefined)[] = [];
     for (const one of places) hits.push(one && (againOf(hits, one) ?? this.#hit(statements, one)));
     return hits;

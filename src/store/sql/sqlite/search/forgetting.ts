@@ -1,7 +1,8 @@
 /**
- * Forgetting what the store has noted as gone: some of it before the next saves are taken in, or all of it, so that nothing is left in the
- * file either. What is gone may be forgotten twice. The highest numbers of saves that went may be given again, so the mark goes back to
- * what was left of them.
+ * Forgetting what the store has noted as gone: some of it before the next saves are taken in, or
+ * all of it, so that nothing is left in the file either. What is gone may be forgotten twice. The
+ * highest numbers of saves that went may be given again, so the mark goes back to what was left of
+ * them.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError } from "../../../../core/values/errors.js";
@@ -14,10 +15,15 @@ const AT_ONCE = { least: 20, most: 200 };
 const TRUNCATES = 100;
 
 /**
- * Forgets what the first of these notes say is gone, up to one that speaks of a session. `limit` is the size of a step. Answers where the
- * index is then; undefined where others are at it.
+ * Forgets what the first of these notes say is gone, up to one that speaks of a session. `limit` is
+ * the size of a step. Answers where the index is then; undefined where others are at it.
  */
-export function forgetSome(index: OpenIndex, notes: readonly Note[], from: Marks, limit: number): Marks | undefined {
+export function forgetSome(
+  index: OpenIndex,
+  notes: readonly Note[],
+  from: Marks,
+  limit: number,
+): Marks | undefined {
   if (notes[0]?.kind !== "gone") return from;
   return index.transaction(() => {
     const now = index.marks();
@@ -42,10 +48,14 @@ export async function forgetForGood(index: OpenIndex, notes: Notes): Promise<voi
   await forgetAll(index, notes);
   try {
     const { writer } = index.file;
-    writer.exec("CREATE VIRTUAL TABLE IF NOT EXISTS temp.term USING fts5vocab('main', 'text', 'row')");
+    writer.exec(
+      "CREATE VIRTUAL TABLE IF NOT EXISTS temp.term USING fts5vocab('main', 'text', 'row')",
+    );
     await index.patiently(() => {
       writer.exec("INSERT INTO text (text) VALUES ('optimize')");
-      writer.exec("DELETE FROM word WHERE NOT EXISTS (SELECT 1 FROM temp.term t WHERE t.term = word.word)");
+      writer.exec(
+        "DELETE FROM word WHERE NOT EXISTS (SELECT 1 FROM temp.term t WHERE t.term = word.word)",
+      );
       writer.exec("UPDATE meta SET value = value + 1 WHERE key IN ('turn', 'purges')");
       return true;
     });
@@ -60,7 +70,11 @@ export async function forgetForGood(index: OpenIndex, notes: Notes): Promise<voi
 /** Others may be reading from the log just now. */
 async function truncate(writer: Driver): Promise<void> {
   for (let tries = 0; writer.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.[0] !== 0; tries++) {
-    if (tries >= TRUNCATES) throw new HoldfastError("BUSY", "Others were reading from the log of the index. Run it again.");
+    if (tries >= TRUNCATES)
+      throw new HoldfastError(
+        "BUSY",
+        "Others were reading from the log of the index. Run it again.",
+      );
     await sleep(20 + Math.random() * 20);
   }
 }
@@ -72,7 +86,8 @@ async function forgetAll(index: OpenIndex, notes: Notes): Promise<void> {
     index.abandon();
     left = some.length > 0;
     for (const note of some) {
-      for (let removed = AT_ONCE.most; removed === AT_ONCE.most; ) removed = await index.patiently(() => forgetPart(index, note));
+      for (let removed = AT_ONCE.most; removed === AT_ONCE.most; )
+        removed = await index.patiently(() => forgetPart(index, note));
       after = note.no;
     }
   }
@@ -81,7 +96,9 @@ async function forgetAll(index: OpenIndex, notes: Notes): Promise<void> {
 function forgetPart(index: OpenIndex, note: Note): number {
   const marks = index.marks();
   const isGone = note.kind === "gone";
-  const removed = isGone ? index.remove(note.line, note.first, note.last, AT_ONCE.most) : index.remove(-note.session, 0, 0, AT_ONCE.most);
+  const removed = isGone
+    ? index.remove(note.line, note.first, note.last, AT_ONCE.most)
+    : index.remove(-note.session, 0, 0, AT_ONCE.most);
   index.mark(isGone ? { ...marks, save: Math.min(marks.save, note.ceiling) } : marks);
   return removed;
 }

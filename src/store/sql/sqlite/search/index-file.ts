@@ -1,11 +1,14 @@
 /**
- * The file of an index for search, beside the store's own: `<file>-search`, or with a digest of the tenant's name behind it. Filling it
- * takes neither the store's lock nor its syncs, whoever deletes it has it made again, and a backup need not carry it.
+ * The file of an index for search, beside the store's own: `<file>-search`, or with a digest of the
+ * tenant's name behind it. Filling it takes neither the store's lock nor its syncs, whoever deletes
+ * it has it made again, and a backup need not carry it.
  *
- * X1  a file that is not such an index (another program's, a link, a directory) is moved aside, and never opened.
- * X2  one of ours that is damaged, of another version or another store, or that somebody changed, is removed and made anew.
- * X3  files are created for their owner alone. What is lost in a power cut is taken in again: it is synced only as far as it needs to be
- *     not to be damaged.
+ * X1  a file that is not such an index (another program's, a link, a directory) is moved aside, and
+ *     never opened.
+ * X2  one of ours that is damaged, of another version or another store, or that somebody changed,
+ *     is removed and made anew.
+ * X3  files are created for their owner alone. What is lost in a power cut is taken in again: it is
+ *     synced only as far as it needs to be not to be damaged.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { closeSync, lstatSync, openSync, readSync, renameSync, rmSync } from "node:fs";
@@ -20,9 +23,11 @@ const PAGE_BYTES = 8192;
 const BUSY_MS = 5;
 
 /**
- * `doc` is a passage of a message, whose owner is the number of its line, or a title, whose owner is that of its session below zero.
- * Beside it stand the numbers of its words, apart because a search without a scope reads none of them: only who names all words of a text can take it out of the full-text table with all that it added
- * to its statistics, and scores stay what they are without it. (What that table can forget by itself still counts in its averages.)
+ * `doc` is a passage of a message, whose owner is the number of its line, or a title, whose owner
+ * is that of its session below zero. Beside it stand the numbers of its words, apart because a
+ * search without a scope reads none of them: only who names all words of a text can take it out of
+ * the full-text table with all that it added to its statistics, and scores stay what they are
+ * without it. (What that table can forget by itself still counts in its averages.)
  */
 const SCHEMA = `
   CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -113,19 +118,25 @@ export class IndexFile {
 class NotThisIndex extends Error {}
 
 function pathOf(store: string, tenant: string): string {
-  const name = tenant === "" ? "" : `-${createHash("sha256").update(tenant).digest("hex").slice(0, 16)}`;
+  const name =
+    tenant === "" ? "" : `-${createHash("sha256").update(tenant).digest("hex").slice(0, 16)}`;
   return `${store}-search${name}`;
 }
 
 function remove(path: string): void {
-  for (const suffix of ["", "-wal", "-shm", "-journal"]) rmSync(path + suffix, { force: true, recursive: false });
+  for (const suffix of ["", "-wal", "-shm", "-journal"])
+    rmSync(path + suffix, { force: true, recursive: false });
 }
 
 /** X1 */
 function putAside(path: string): void {
   for (const suffix of ["-wal", "-shm", "-journal", ""]) {
     const found = lstatSync(path + suffix, { throwIfNoEntry: false });
-    if (found === undefined || (found.isFile() && (suffix !== "" || found.size === 0 || isIndex(path)))) continue;
+    if (
+      found === undefined ||
+      (found.isFile() && (suffix !== "" || found.size === 0 || isIndex(path)))
+    )
+      continue;
     renameSync(path + suffix, `${path}${suffix}.aside-${randomBytes(4).toString("hex")}`);
   }
 }
@@ -138,15 +149,22 @@ function isIndex(path: string): boolean {
   } finally {
     closeSync(fd);
   }
-  return header.toString("latin1", 0, 16) === "SQLite format 3\0" && header.readInt32BE(68) === APPLICATION_ID;
+  return (
+    header.toString("latin1", 0, 16) === "SQLite format 3\0" &&
+    header.readInt32BE(68) === APPLICATION_ID
+  );
 }
 
 function setUp(db: Driver, identity: string): void {
-  db.exec(`PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16000`);
+  db.exec(
+    `PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16000`,
+  );
   const own = `${FORMAT} ${WORDS_VERSION} ${identity}`;
   if (pragma(db, "page_count") === 0) {
     // The id with the first page: a file without it is not ours.
-    db.exec(`PRAGMA page_size = ${PAGE_BYTES}; PRAGMA journal_mode = MEMORY; PRAGMA application_id = ${APPLICATION_ID}`);
+    db.exec(
+      `PRAGMA page_size = ${PAGE_BYTES}; PRAGMA journal_mode = MEMORY; PRAGMA application_id = ${APPLICATION_ID}`,
+    );
   }
   db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
   if (entriesOf(db).length === 0) {
@@ -165,13 +183,17 @@ function setUp(db: Driver, identity: string): void {
   }
   const found = entriesOf(db);
   const expected = expectedEntries(db.name);
-  if (found.length !== expected.length || found.some((entry, i) => entry !== expected[i])) throw new NotThisIndex();
-  if (db.prepare("SELECT value FROM meta WHERE key = 'identity'").get()?.[0] !== own) throw new NotThisIndex();
+  if (found.length !== expected.length || found.some((entry, i) => entry !== expected[i]))
+    throw new NotThisIndex();
+  if (db.prepare("SELECT value FROM meta WHERE key = 'identity'").get()?.[0] !== own)
+    throw new NotThisIndex();
 }
 
 function readerOf(path: string, store: string, driver: DriverName): Driver {
   const db = openDriver(path, driver, { store });
-  db.exec(`PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32000`);
+  db.exec(
+    `PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32000`,
+  );
   db.prepare("ATTACH DATABASE ? AS store").run(store);
   db.exec("PRAGMA store.synchronous = FULL; PRAGMA query_only = ON");
   return db;

@@ -1,4 +1,7 @@
-/** What the store has noted for its index: texts that are gone, or another, and sessions whose title may be. */
+/**
+ * What the store has noted for its index: texts that are gone, or another, and sessions whose title
+ * may be.
+ */
 import { change } from "../../asks.js";
 import type { Database } from "../../database.js";
 
@@ -35,10 +38,16 @@ export class Notes {
   }
 
   async after(no: number, limit: number): Promise<readonly Note[]> {
-    const rows = (await this.#db.read(notesAfter, [this.#tenant, no, limit])) as readonly (readonly number[])[];
+    const rows = (await this.#db.read(notesAfter, [
+      this.#tenant,
+      no,
+      limit,
+    ])) as readonly (readonly number[])[];
     return rows.map(
       ([own, line, first, last, ceiling, session]) =>
-        (line === null ? { kind: "session", no: own, session } : { kind: "gone", no: own, line, first, last, ceiling }) as Note,
+        (line === null
+          ? { kind: "session", no: own, session }
+          : { kind: "gone", no: own, line, first, last, ceiling }) as Note,
     );
   }
 

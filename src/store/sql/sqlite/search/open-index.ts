@@ -8,7 +8,10 @@ import { Prepared } from "../driver/prepared.js";
 import { IndexFile, type IndexPlace } from "./index-file.js";
 import { Vocabulary } from "./vocabulary.js";
 
-/** Where the index is: the last save and the last note it has taken in, and how far it has gone over sessions (all: -1). */
+/**
+ * Where the index is: the last save and the last note it has taken in, and how far it has gone over
+ * sessions (all: -1).
+ */
 export interface Marks {
   readonly save: number;
   readonly note: number;
@@ -36,9 +39,17 @@ export class OpenIndex {
     try {
       file = IndexFile.open(place, identity, anew);
       this.#write = new Prepared(file.writer);
-      const values: Record<keyof Marks | "turn" | "purges", number> = { turn: 0, purges: 0, save: 0, note, session: 0 };
+      const values: Record<keyof Marks | "turn" | "purges", number> = {
+        turn: 0,
+        purges: 0,
+        save: 0,
+        note,
+        session: 0,
+      };
       for (const [key, value] of Object.entries(values))
-        this.#write.of("INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING").run(key, value);
+        this.#write
+          .of("INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING")
+          .run(key, value);
     } catch (error) {
       if (isBeyondUse(error)) file?.remove();
       else file?.close();
@@ -86,8 +97,14 @@ export class OpenIndex {
   mark(marks: Marks, last?: string): void {
     const write = this.#write;
     if (last === undefined) write.of("DELETE FROM meta WHERE key = 'last'").run();
-    else write.of("INSERT INTO meta (key, value) VALUES ('last', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(last);
-    for (const key of MARKS) write.of("UPDATE meta SET value = ? WHERE key = ?").run(marks[key], key);
+    else
+      write
+        .of(
+          "INSERT INTO meta (key, value) VALUES ('last', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        )
+        .run(last);
+    for (const key of MARKS)
+      write.of("UPDATE meta SET value = ? WHERE key = ?").run(marks[key], key);
     write.of("UPDATE meta SET value = value + 1 WHERE key = 'turn'").run();
   }
 
@@ -103,7 +120,9 @@ export class OpenIndex {
     const insert = `INSERT INTO doc (owner, seq, passage, role, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING no`;
     const no = write.of(insert).get(owner, seq, passage, role, at)?.[0] as number | undefined;
     if (no === undefined) return;
-    write.of("INSERT INTO doc_words (no, words) VALUES (?, ?)").run(no, this.#vocabulary.pack(words));
+    write
+      .of("INSERT INTO doc_words (no, words) VALUES (?, ?)")
+      .run(no, this.#vocabulary.pack(words));
     write.of("INSERT INTO text (rowid, words) VALUES (?, ?)").run(no, words.join(" "));
   }
 
@@ -117,8 +136,11 @@ export class OpenIndex {
       .all(owner, first, last, most);
     for (const [no, words] of docs) {
       const text = this.#vocabulary.unpack(words as Uint8Array);
-      write.of("INSERT INTO text (text, rowid, words) VALUES ('delete', ?, ?)").run(no as number, text);
-      for (const table of ["doc", "doc_words"]) write.of(`DELETE FROM ${table} WHERE no = ?`).run(no as number);
+      write
+        .of("INSERT INTO text (text, rowid, words) VALUES ('delete', ?, ?)")
+        .run(no as number, text);
+      for (const table of ["doc", "doc_words"])
+        write.of(`DELETE FROM ${table} WHERE no = ?`).run(no as number);
     }
     return docs.length;
   }
@@ -130,7 +152,10 @@ export class OpenIndex {
 
   // ---- transactions
 
-  /** One look at both files: taking their locks for each of some forty statements was measured to cost a tenth of a search. */
+  /**
+   * One look at both files: taking their locks for each of some forty statements was measured to
+   * cost a tenth of a search.
+   */
   look<T>(run: (statements: Prepared) => T): T {
     // Numbers of one file say nothing about another that is in its place by now.
     if (!this.#isOpen) throw notOpen();
@@ -165,11 +190,15 @@ export class OpenIndex {
       this.abandon();
       const answer = this.transaction(run);
       if (answer !== undefined) return answer;
-      if (performance.now() > deadline) throw new HoldfastError("BUSY", "Others kept the index for search busy. Try again.");
+      if (performance.now() > deadline)
+        throw new HoldfastError("BUSY", "Others kept the index for search busy. Try again.");
     }
   }
 
-  /** One that stays open for all documents of a step, however many calls bring them: `step` says whose it is. */
+  /**
+   * One that stays open for all documents of a step, however many calls bring them: `step` says
+   * whose it is.
+   */
   beginAdding(step: object): void {
     this.#begin();
     this.#adding = step;
@@ -192,7 +221,10 @@ export class OpenIndex {
     this.file.writer.exec("ROLLBACK");
   }
 
-  /** X2: a damaged index is made anew the next time somebody wants it. One that was closed meanwhile is not damaged for that. */
+  /**
+   * X2: a damaged index is made anew the next time somebody wants it. One that was closed meanwhile
+   * is not damaged for that.
+   */
   failed(error: unknown): Error {
     if (this.#isOpen && isBeyondUse(error)) {
       this.#isOpen = false;
@@ -212,4 +244,5 @@ export class OpenIndex {
 
 export const notOpen = (): Error => translate(new Error("the index is not open"));
 
-const isBeyondUse = (error: unknown): boolean => failureOf(error) === "corrupt" || failureOf(error) === "other";
+const isBeyondUse = (error: unknown): boolean =>
+  failureOf(error) === "corrupt" || failureOf(error) === "other";

@@ -1,4 +1,7 @@
-/** How often a query's phrases stand in texts, by the numbers of their words, as the index keeps them. */
+/**
+ * How often a query's phrases stand in texts, by the numbers of their words, as the index keeps
+ * them.
+ */
 import type { Phrase, Query } from "../../../../core/search/query.js";
 import type { Prepared } from "../driver/prepared.js";
 import { numberOf, numbersIn, wordOf } from "./vocabulary.js";
@@ -39,7 +42,8 @@ export class Phrases {
   #testsOf({ words, prefix }: Phrase): readonly Test[] {
     return words.map((word, i) => {
       if (prefix && i === words.length - 1) return this.#begins(word);
-      // A word that no text has is no reason to look no further: others may have it, and how long it takes must not tell.
+      // A word that no text has is no reason to look no further: others may have it, and how long
+      // it takes must not tell.
       const wanted = this.#statements.of(numberOf).get(word)?.[0];
       return (number) => number === wanted;
     });

@@ -1,4 +1,7 @@
-/** Asking FTS5. What people wrote never reaches its syntax: words hold letters, numbers and marks alone (W5), and stand in quotes. */
+/**
+ * Asking FTS5. What people wrote never reaches its syntax: words hold letters, numbers and marks
+ * alone (W5), and stand in quotes.
+ */
 import { rounded } from "../../../../core/search/match.js";
 import type { Phrase, Query } from "../../../../core/search/query.js";
 import { type FindOptions, isScoped, MOST_RANKED } from "../../../search-port.js";
@@ -14,7 +17,10 @@ interface Scored {
   readonly score: number;
 }
 
-/** The documents that were found, by their scores. Where they are of is only looked up for those that somebody wants to see. */
+/**
+ * The documents that were found, by their scores. Where they are of is only looked up for those
+ * that somebody wants to see.
+ */
 export class Ranked {
   readonly #scored: readonly Scored[];
   /** Where those up to `#known` are of, as far as anybody has asked. */
@@ -46,13 +52,18 @@ export class Ranked {
     return first;
   }
 
-  /** Those with the score of this one, from the first of them on, in the order of where they are of. Answers where they end. */
+  /**
+   * Those with the score of this one, from the first of them on, in the order of where they are of.
+   * Answers where they end.
+   */
   #order(statements: Prepared, first: number): number {
     const score = this.#scored[first]?.score;
     const equals: Numbered[] = [];
     let end = first;
     for (; this.#scored[end]?.score === score && end < this.count; end++) {
-      const found = statements.of(docAt).get((this.#scored[end] as Scored).no) as readonly number[] | undefined;
+      const found = statements.of(docAt).get((this.#scored[end] as Scored).no) as
+        | readonly number[]
+        | undefined;
       if (found === undefined) continue;
       const [owner, seq, passage, at] = found;
       equals.push({ owner, seq, passage, at, score } as Numbered);
@@ -64,13 +75,18 @@ export class Ranked {
 
 function ranked(statements: Prepared, query: Query, options: FindOptions): Scored[] {
   const { text, params } = asked(query, options);
-  // Upwards is a sixth faster than downwards; only where there are too many does it matter which are left out.
+  // Upwards is a sixth faster than downwards; only where there are too many does it matter which
+  // are left out.
   let rows = statements.of(`${text} LIMIT ${MOST_RANKED + 1}`).all(...params);
-  if (rows.length > MOST_RANKED) rows = statements.of(`${text} ORDER BY text.rowid DESC LIMIT ${MOST_RANKED}`).all(...params);
+  if (rows.length > MOST_RANKED)
+    rows = statements.of(`${text} ORDER BY text.rowid DESC LIMIT ${MOST_RANKED}`).all(...params);
   return rows.map(([no, score]) => ({ no: no as number, score: rounded(-(score as number)) }));
 }
 
-function asked(query: Query, { tag, role, since, until }: FindOptions): { readonly text: string; readonly params: Param[] } {
+function asked(
+  query: Query,
+  { tag, role, since, until }: FindOptions,
+): { readonly text: string; readonly params: Param[] } {
   const params: Param[] = [matchOf(query)];
   const wheres = ["text MATCH ?"];
   const filter = (where: string, ...values: Param[]) => {
@@ -79,7 +95,11 @@ function asked(query: Query, { tag, role, since, until }: FindOptions): { readon
   };
   // A line that nobody owns is looked at by who asks.
   const orNobodys = "(d.owner > 0 AND l.no IS NOT NULL AND l.session IS NULL)";
-  if (tag !== undefined) filter(`(EXISTS (SELECT 1 FROM store.tag t WHERE t.tag = ? AND t.session = s.no) OR ${orNobodys})`, tag);
+  if (tag !== undefined)
+    filter(
+      `(EXISTS (SELECT 1 FROM store.tag t WHERE t.tag = ? AND t.session = s.no) OR ${orNobodys})`,
+      tag,
+    );
   if (role !== undefined) filter("d.role = ?", role);
   if (since !== undefined) filter("d.at >= ?", since);
   if (until !== undefined) filter("d.at < ?", until);
@@ -88,7 +108,10 @@ function asked(query: Query, { tag, role, since, until }: FindOptions): { readon
     tag === undefined
       ? ""
       : " LEFT JOIN store.line l ON l.no = d.owner LEFT JOIN store.session s ON s.no = CASE WHEN d.owner < 0 THEN -d.owner ELSE l.session END";
-  return { text: `SELECT text.rowid, text.rank FROM text${docs}${sessions} WHERE ${wheres.join(" AND ")}`, params };
+  return {
+    text: `SELECT text.rowid, text.rank FROM text${docs}${sessions} WHERE ${wheres.join(" AND ")}`,
+    params,
+  };
 }
 
 function matchOf({ all, none }: Query): string {

@@ -1,4 +1,7 @@
-/** The statements of a search in a scope. Each answers the number, the owner and the place of a document, and its words. */
+/**
+ * The statements of a search in a scope. Each answers the number, the owner and the place of a
+ * document, and its words.
+ */
 import { type FindOptions, MOST_GONE_OVER, MOST_RANKED } from "../../../search-port.js";
 import type { Param } from "../../database.js";
 import { filtersOf, type Sql } from "../../search-filters.js";
@@ -7,7 +10,10 @@ interface ScopeStatements {
   /** 1 where there are more texts than are gone over one by one. */
   readonly isLarge: Sql;
   readonly oneByOne: Sql;
-  /** By what FTS5 is asked, which is the first parameter. Upwards is faster; of more than are ranked the newest are wanted. */
+  /**
+   * By what FTS5 is asked, which is the first parameter. Upwards is faster; of more than are ranked
+   * the newest are wanted.
+   */
   readonly byWords: Sql;
   readonly newestByWords: Sql;
 }
@@ -29,13 +35,20 @@ export function scopeStatements(tenant: string, options: FindOptions): ScopeStat
       params: [...owners.params, ...filters.params],
     },
     byWords: { text: `SELECT ${columns} FROM ${found} LIMIT ${MOST_RANKED + 1}`, params },
-    newestByWords: { text: `SELECT ${columns} FROM ${found} ORDER BY text.rowid DESC LIMIT ${MOST_RANKED}`, params },
+    newestByWords: {
+      text: `SELECT ${columns} FROM ${found} ORDER BY text.rowid DESC LIMIT ${MOST_RANKED}`,
+      params,
+    },
   };
 }
 
-/** Lines of the agent's sessions, the sessions for their titles, and lines that no session owns and such a session goes back to. */
+/**
+ * Lines of the agent's sessions, the sessions for their titles, and lines that no session owns and
+ * such a session goes back to.
+ */
 function ownersOf(tenant: string, { within, agent = "", tag }: FindOptions): Sql {
-  if (within !== undefined) return { text: "value AS owner FROM json_each(?)", params: [ownersWithin(within)] };
+  if (within !== undefined)
+    return { text: "value AS owner FROM json_each(?)", params: [ownersWithin(within)] };
   const own: Param[] = [tenant, agent, ...(tag === undefined ? [] : [tag])];
   const lines = `store.session s CROSS JOIN store.line l WHERE s.tenant = ? AND s.agent = ?${tagged(tag)} AND l.session = s.no`;
   return {
@@ -51,8 +64,16 @@ function ownersOf(tenant: string, { within, agent = "", tag }: FindOptions): Sql
 }
 
 /** The same for a document `d` that was found by its words. */
-function sessionsOf(tenant: string, { within, agent = "", tag }: FindOptions): Sql & { readonly joins: string } {
-  if (within !== undefined) return { joins: "", text: " AND d.owner IN (SELECT value FROM json_each(?))", params: [ownersWithin(within)] };
+function sessionsOf(
+  tenant: string,
+  { within, agent = "", tag }: FindOptions,
+): Sql & { readonly joins: string } {
+  if (within !== undefined)
+    return {
+      joins: "",
+      text: " AND d.owner IN (SELECT value FROM json_each(?))",
+      params: [ownersWithin(within)],
+    };
   return {
     joins:
       " LEFT JOIN store.line l ON l.no = d.owner LEFT JOIN store.session s ON s.no = CASE WHEN d.owner < 0 THEN -d.owner ELSE l.session END",
@@ -65,7 +86,9 @@ function sessionsOf(tenant: string, { within, agent = "", tag }: FindOptions): S
 }
 
 const tagged = (tag: string | undefined): string =>
-  tag === undefined ? "" : " AND EXISTS (SELECT 1 FROM store.tag t WHERE t.tag = ? AND t.session = s.no)";
+  tag === undefined
+    ? ""
+    : " AND EXISTS (SELECT 1 FROM store.tag t WHERE t.tag = ? AND t.session = s.no)";
 
 const ownersWithin = ({ no, lines }: NonNullable<FindOptions["within"]>): string =>
   JSON.stringify([-no, ...[...lines.values()].map((line) => line.no)]);

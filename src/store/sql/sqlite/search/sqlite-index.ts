@@ -1,7 +1,16 @@
-/** The index for search of a SQLite store: full text in FTS5, in a file of its own (`index-file.ts`), which is opened, left and made anew here. */
+/**
+ * The index for search of a SQLite store: full text in FTS5, in a file of its own
+ * (`index-file.ts`), which is opened, left and made anew here.
+ */
 import { randomBytes } from "node:crypto";
 import type { Query } from "../../../../core/search/query.js";
-import type { Document, FindOptions, Fresh, IndexFound, SearchIndex } from "../../../search-port.js";
+import type {
+  Document,
+  FindOptions,
+  Fresh,
+  IndexFound,
+  SearchIndex,
+} from "../../../search-port.js";
 import { change } from "../../asks.js";
 import type { Database } from "../../database.js";
 import { indexKey } from "../../index-notes.js";
@@ -76,16 +85,30 @@ export class SqliteIndex implements SearchIndex {
     const [born] = await this.#db.read(this.#sql.incarnation, []);
     const name = String(await this.#name());
     const note = await this.#notes.last();
-    const index = new OpenIndex(this.#place, `${this.#storeId} ${String(born?.[0] ?? "")} ${name}`, anew, note);
-    this.#open = { name, index, filling: new Filling(this.#db, this.#place.tenant, this.#notes, index) };
+    const index = new OpenIndex(
+      this.#place,
+      `${this.#storeId} ${String(born?.[0] ?? "")} ${name}`,
+      anew,
+      note,
+    );
+    this.#open = {
+      name,
+      index,
+      filling: new Filling(this.#db, this.#place.tenant, this.#notes, index),
+    };
     return this.#open;
   }
 
   async #name(): Promise<string | undefined> {
-    return (await this.#db.read(this.#sql.indexName, [indexKey(this.#place.tenant)]))[0]?.[0] as string | undefined;
+    return (await this.#db.read(this.#sql.indexName, [indexKey(this.#place.tenant)]))[0]?.[0] as
+      | string
+      | undefined;
   }
 
-  /** One that was given up, for more was noted than anybody took in, is made anew: nobody knows what it should have forgotten. */
+  /**
+   * One that was given up, for more was noted than anybody took in, is made anew: nobody knows what
+   * it should have forgotten.
+   */
   async #renew(): Promise<void> {
     if (this.#open === undefined || this.#open.name === (await this.#name())) return;
     this.#leave();
@@ -93,7 +116,11 @@ export class SqliteIndex implements SearchIndex {
   }
 
   async #noteFromNowOn(): Promise<void> {
-    const begins = change(this.#sql.beginIndex, indexKey(this.#place.tenant), randomBytes(8).toString("hex"));
+    const begins = change(
+      this.#sql.beginIndex,
+      indexKey(this.#place.tenant),
+      randomBytes(8).toString("hex"),
+    );
     await this.#db.write({
       locks: [],
       *steps() {

@@ -35,7 +35,8 @@ export class Vocabulary {
   #numberOf(word: string): number {
     let number = this.#known.get(word);
     if (number === undefined) {
-      number = (this.#statements.of(numberOf).get(word) ?? this.#statements.of(insert).get(word))?.[0] as number;
+      number = (this.#statements.of(numberOf).get(word) ??
+        this.#statements.of(insert).get(word))?.[0] as number;
       if (this.#known.size >= MOST_KNOWN) this.#known.clear();
       this.#known.set(word, number);
     }
