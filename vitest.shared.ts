@@ -29,6 +29,7 @@ const testFiles: readonly TestFile[] = readdirSync("test", { recursive: true, en
   .map((name) => join("test", name))
   .map((file) => ({ file, text: readFileSync(file, "utf8") }));
 
+const RUN_DIRECTORY = "HOLDFAST_RUN_DIRECTORY";
 const RAM_DISK = "/dev/shm";
 const MOST_BYTES = 4 * 2 ** 30;
 
@@ -38,7 +39,11 @@ const MOST_BYTES = 4 * 2 ** 30;
  * name is short, because messages cut long paths.
  */
 export function runDirectory(on: "memory" | "disk"): string {
+  // Vitest reads the configuration again for each project.
+  const known = process.env[RUN_DIRECTORY];
+  if (known !== undefined) return known;
   const directory = mkdtempSync(join(on === "memory" && hasRoom() ? RAM_DISK : tmpdir(), "hf-"));
+  process.env[RUN_DIRECTORY] = directory;
   // Some tests run as another user, who copies a store here.
   chmodSync(directory, 0o1777);
   process.once("exit", () => rmSync(directory, { recursive: true, force: true }));

@@ -154,9 +154,9 @@ const KIB = 1_024;
 const LONG = (isThorough ? 64 : 32) * KIB;
 const repeated = (piece: string, length: number): string =>
   piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
-/** The better of two: another process may have had the processor's caches. */
+/** The best of three: another process may have had the processor's caches. */
 const fastest = (text: string): number =>
-  Math.min(...[1, 2].map(() => cpuMs(() => set.everywhere(text))));
+  Math.min(...[1, 2, 3].map(() => cpuMs(() => set.everywhere(text))));
 
 describe("B13: time is linear", () => {
   test.each(SLOW)("of %j again and again", (piece) => {
@@ -170,8 +170,8 @@ describe("B13: time is linear", () => {
     test.each(["password=aaaaaaaa&", "password=a,b", "://", "4 "])(
       "of 1 MiB and 2 MiB of %j",
       (piece) => {
-        const one = cpuMs(() => set.everywhere(repeated(piece, KIB * KIB)));
-        const two = cpuMs(() => set.everywhere(repeated(piece, 2 * KIB * KIB)));
+        const one = fastest(repeated(piece, KIB * KIB));
+        const two = fastest(repeated(piece, 2 * KIB * KIB));
         expect(one).toBeLessThan(2_000);
         expect(two).toBeLessThan(3.2 * Math.max(one, 100));
       },
@@ -188,7 +188,7 @@ describe("B13: time is linear", () => {
       Object.fromEntries(Array.from({ length: count }, (_, i) => [`user${i}@example.org`, i]));
     const ms = (count: number) =>
       Math.min(
-        ...[1, 2].map(() => cpuMs(() => editJson(keys(count), edit, { in: "state", key: "m" }))),
+        ...[1, 2, 3].map(() => cpuMs(() => editJson(keys(count), edit, { in: "state", key: "m" }))),
       );
     expect(ms(16_000)).toBeLessThan(3 * Math.max(ms(8_000), 30));
     const few = editJson({ "user1@b": 1, "[email] 2": 2, "user2@b": 3, "user3@b": 4 }, edit, {
