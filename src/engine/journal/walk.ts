@@ -290,12 +290,9 @@ function opened(save: Save, { items = false, state = false, opens, whole }: Walk
     if (whole) throw hole(save.line, firstSeq(save));
     return { save, digest: undefined, items: nothing, state: nothing };
   }
-  if (opens !== undefined) return { save, ...open(save, opens(save)) };
-  if (whole) return { save, ...open(save, { items, state }) };
-  return {
-    save,
-    ...open(save, { items: items && save.items !== null, state: state && save.state !== null }),
-  };
+  const isThere = { items: items && save.items !== null, state: state && save.state !== null };
+  const found = open(save, opens?.(save) ?? (whole ? { items, state } : isThere));
+  return { save, digest: found.digest, items: found.items, state: found.state };
 }
 
 /**
