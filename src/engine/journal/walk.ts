@@ -128,7 +128,8 @@ export class SaveReader {
         const first = firstSeq(save);
         // The first save may begin before the walk does, and a gap may have grown since the page
         // before it was read.
-        const reachesBack = first < next && (isGap(save) || (last === undefined && !o.whole));
+        const isFirst = last === undefined && link.before === undefined;
+        const reachesBack = first < next && (isGap(save) || (isFirst && !o.whole));
         if ((first !== next && !reachesBack) || save.seq < next) throw hole(line, next);
         const walked = opened(save, o);
         if (first === next && link.before !== undefined && !save.prev.startsWith(link.before))
@@ -155,7 +156,8 @@ export class SaveReader {
       yield* verified(saves, (save) => {
         // The end of a line is wherever it is. Any other place must be there.
         const { after } = link;
-        const reachesOn = save.seq > at && (isGap(save) || at === to);
+        const isFirst = at === to && after === undefined;
+        const reachesOn = save.seq > at && (isGap(save) || isFirst);
         if (at !== MAX_SEQ && ((save.seq !== at && !reachesOn) || firstSeq(save) > at))
           throw hole(line, at);
         const walked = opened(save, o);
