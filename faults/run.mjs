@@ -18,34 +18,47 @@
  *   HOLDFAST_ROUNDS        rounds of processes competing for one session       50
  *   HOLDFAST_SEED          to repeat a run
  */
-import { randomInt } from "node:crypto";
+
 import { spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { agentCampaign } from "../test/faults/agents/agent-campaign.mjs";
 import { backupCampaign } from "../test/faults/backups/backup-campaign.mjs";
-import { compete } from "../test/faults/processes/compete.mjs";
 import { crewCampaign } from "../test/faults/crew/crew-campaign.mjs";
-import { snapshotCampaign } from "../test/faults/snapshots/snapshot-campaign.mjs";
 import { deskCampaign } from "../test/faults/desk/desk-campaign.mjs";
-import { cartographer, classes, damageAll, frameBits, killedStore, soundStore, spread } from "../test/faults/flips/flip-campaign.mjs";
+import {
+  cartographer,
+  classes,
+  damageAll,
+  frameBits,
+  killedStore,
+  soundStore,
+  spread,
+} from "../test/faults/flips/flip-campaign.mjs";
 import { inDirectory, inPostgres, killCampaign } from "../test/faults/kills/kill-campaign.mjs";
-import { random } from "../test/support/random.mjs";
+import { compete } from "../test/faults/processes/compete.mjs";
+import { snapshotCampaign } from "../test/faults/snapshots/snapshot-campaign.mjs";
 import { startPostgres } from "../test/support/postgres.mjs";
+import { random } from "../test/support/random.mjs";
 
 /** Runs the tests of vitest.faults.config.ts. Answers the exit code. */
 async function faultTests(words = [], env = {}) {
   const args = ["node_modules/vitest/vitest.mjs", "run", "-c", "vitest.faults.config.ts", ...words];
-  const vitest = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: "inherit" });
+  const vitest = spawn(process.execPath, args, {
+    env: { ...process.env, ...env },
+    stdio: "inherit",
+  });
   const [code, signal] = await once(vitest, "exit");
   return signal === null ? code : 1;
 }
 
 if (process.argv[2] === "--short") process.exit(await faultTests(process.argv.slice(3)));
 
-const number = (name, standard) => (process.env[name] === "all" ? Number.MAX_SAFE_INTEGER : Number(process.env[name] ?? standard));
+const number = (name, standard) =>
+  process.env[name] === "all" ? Number.MAX_SAFE_INTEGER : Number(process.env[name] ?? standard);
 const seed = Number(process.env["HOLDFAST_SEED"] ?? randomInt(2 ** 31));
 const rng = random(seed);
 const directory = mkdtempSync(join(tmpdir(), "holdfast-faults-"));
@@ -63,7 +76,12 @@ async function campaign(name, run) {
   const began = performance.now();
   const { did, wrong } = await run();
   for (const what of wrong.slice(0, 20)) console.error(`  WRONG ${what}`);
-  table.push({ campaign: name, did, wrong: wrong.length, seconds: Math.round((performance.now() - began) / 1000) });
+  table.push({
+    campaign: name,
+    did,
+    wrong: wrong.length,
+    seconds: Math.round((performance.now() - began) / 1000),
+  });
 }
 
 const KILLS = number("HOLDFAST_KILLS", 10_000);
@@ -84,9 +102,13 @@ for (const [kind, where] of [
         ...where,
         kills: KILLS,
         seed,
-        onProgress: ({ kills, acknowledged }) => progress(`${kills} of ${KILLS} kills, ${acknowledged} acknowledged`),
+        onProgress: ({ kills, acknowledged }) =>
+          progress(`${kills} of ${KILLS} kills, ${acknowledged} acknowledged`),
       });
-      return { did: `${result.kills} kills, ${result.acknowledged} acknowledged, ${result.inFlight} in flight`, wrong: result.wrong };
+      return {
+        did: `${result.kills} kills, ${result.acknowledged} acknowledged, ${result.inFlight} in flight`,
+        wrong: result.wrong,
+      };
     });
   if (AGENT_KILLS > 0)
     await campaign(`kill -9 around the calls of an agent in ${kind}`, async () => {
@@ -94,7 +116,8 @@ for (const [kind, where] of [
         ...where,
         kills: AGENT_KILLS,
         seed,
-        onProgress: (so) => progress(`${so.kills} of ${AGENT_KILLS} kills, ${so.stores} stores, ${so.calls} calls`),
+        onProgress: (so) =>
+          progress(`${so.kills} of ${AGENT_KILLS} kills, ${so.stores} stores, ${so.calls} calls`),
       });
       return {
         did: `${kills} kills, ${calls} calls in ${stores} stores: ${deduped} known by key, ${checked} checked, ${settled} settled`,
@@ -107,7 +130,8 @@ for (const [kind, where] of [
         ...where,
         kills: DESK_KILLS,
         seed,
-        onProgress: (so) => progress(`${so.kills} of ${DESK_KILLS} kills, ${so.stores} stores, ${so.calls} calls`),
+        onProgress: (so) =>
+          progress(`${so.kills} of ${DESK_KILLS} kills, ${so.stores} stores, ${so.calls} calls`),
       });
       const decided = so.approved + so.changed + so.denied;
       return {
@@ -122,9 +146,13 @@ for (const [kind, where] of [
         ...where,
         kills: CREW_KILLS,
         seed,
-        onProgress: (so) => progress(`${so.kills} of ${CREW_KILLS} kills, ${so.stores} stores, ${so.turns} turns`),
+        onProgress: (so) =>
+          progress(`${so.kills} of ${CREW_KILLS} kills, ${so.stores} stores, ${so.turns} turns`),
       });
-      return { did: `${kills} kills, ${turns} turns (${later} for later) and ${calls} calls in ${stores} stores, ${settled} settled`, wrong };
+      return {
+        did: `${kills} kills, ${turns} turns (${later} for later) and ${calls} calls in ${stores} stores, ${settled} settled`,
+        wrong,
+      };
     });
   if (SNAPSHOT_KILLS > 0)
     await campaign(`kill -9 while snapshots are taken and restored in ${kind}`, async () => {
@@ -132,9 +160,13 @@ for (const [kind, where] of [
         ...where,
         kills: SNAPSHOT_KILLS,
         seed,
-        onProgress: (so) => progress(`${so.kills} of ${SNAPSHOT_KILLS} kills, ${so.done.restore ?? 0} restored`),
+        onProgress: (so) =>
+          progress(`${so.kills} of ${SNAPSHOT_KILLS} kills, ${so.done.restore ?? 0} restored`),
       });
-      return { did: `${kills} kills, ${done.restore ?? 0} restored, ${inFlight.restore ?? 0} restores under way`, wrong };
+      return {
+        did: `${kills} kills, ${done.restore ?? 0} restored, ${inFlight.restore ?? 0} restores under way`,
+        wrong,
+      };
     });
   if (BIRTHS > 0)
     await campaign(`kill -9 while ${kind} is made`, async () => {
@@ -181,16 +213,29 @@ if (ROUNDS > 0)
       lost.STALE_LEASE += result.lost.STALE_LEASE;
       progress(`${round + 1} of ${ROUNDS} rounds`);
     }
-    return { did: `${ROUNDS} rounds, ${lost.LEASE_HELD} times LEASE_HELD, ${lost.STALE_LEASE} times STALE_LEASE`, wrong };
+    return {
+      did: `${ROUNDS} rounds, ${lost.LEASE_HELD} times LEASE_HELD, ${lost.STALE_LEASE} times STALE_LEASE`,
+      wrong,
+    };
   });
 
 if (process.env.HOLDFAST_ACTING_CALLS !== "0")
   await campaign("acting calls crossed with everything else, on every store", async () => {
     const env = { ...process.env, HOLDFAST_ACTING_CALLS: "all" };
-    const vitest = spawn(process.execPath, ["node_modules/vitest/vitest.mjs", "run", "test/acting-calls", "--reporter=dot", "--testTimeout=3600000"], {
-      env,
-      stdio: ["ignore", "inherit", "inherit"],
-    });
+    const vitest = spawn(
+      process.execPath,
+      [
+        "node_modules/vitest/vitest.mjs",
+        "run",
+        "test/acting-calls",
+        "--reporter=dot",
+        "--testTimeout=3600000",
+      ],
+      {
+        env,
+        stdio: ["ignore", "inherit", "inherit"],
+      },
+    );
     const [code] = await once(vitest, "exit");
     return { did: "every cell", wrong: code === 0 ? [] : ["see above"] };
   });
@@ -219,7 +264,9 @@ async function flips(name, make, bits) {
 }
 const anywhere = (suffix) => (files) => spread(suffix, files[suffix].length, FLIPS, rng);
 if (FLIPS > 0) {
-  await flips("flipped bits of headers and types", soundStore, (_, path) => frameBits(path, FLIPS, rng));
+  await flips("flipped bits of headers and types", soundStore, (_, path) =>
+    frameBits(path, FLIPS, rng),
+  );
   await flips("flipped bits in the file", soundStore, anywhere(""));
   await flips("flipped bits in the log of a killed process", killedStore, anywhere("-wal"));
   await flips("flipped bits in the anchors", soundStore, anywhere("-anchors"));
