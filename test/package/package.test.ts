@@ -18,6 +18,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, test } from "vitest";
 import { open } from "../../src/index.js";
+import { isThorough } from "../support/runs.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
@@ -163,18 +164,19 @@ test("without better-sqlite3, the stores that do not need it work", () => {
     );
 });
 
-test("the first command in a fresh checkout builds it", () => {
-  const dir = copyOf("bin", "src", "tsconfig.json", "tsconfig.build.json", "rolldown.config.mjs");
-  symlinkSync(join(root, "node_modules"), join(dir, "node_modules"), "junction");
-  const first = run(dir, "bin/holdfast.js", "--version");
-  expect(first).toMatchObject({ status: 0, stdout: "0.1.0\n" });
-  expect(first.stderr).toContain("Building Holdfast");
-  expect(run(dir, "bin/holdfast.js", "--version")).toEqual({
-    status: 0,
-    stdout: "0.1.0\n",
-    stderr: "",
+if (isThorough)
+  test("the first command in a fresh checkout builds it", () => {
+    const dir = copyOf("bin", "src", "tsconfig.json", "tsconfig.build.json", "rolldown.config.mjs");
+    symlinkSync(join(root, "node_modules"), join(dir, "node_modules"), "junction");
+    const first = run(dir, "bin/holdfast.js", "--version");
+    expect(first).toMatchObject({ status: 0, stdout: "0.1.0\n" });
+    expect(first.stderr).toContain("Building Holdfast");
+    expect(run(dir, "bin/holdfast.js", "--version")).toEqual({
+      status: 0,
+      stdout: "0.1.0\n",
+      stderr: "",
+    });
   });
-});
 
 test("a build that fails is told, with what to run", () => {
   const dir = copyOf("bin");

@@ -18,7 +18,7 @@ import { StdioTransport } from "../../src/server/mcp/stdio-transport.js";
 import { Tokens } from "../../src/server/mcp/tokens.js";
 import { filesWith } from "../support/bytes.js";
 import { errorOf } from "../support/error-of.js";
-import { type Way, ways } from "../support/mcp.js";
+import { type Way, ways } from "../support/mcp/connect.js";
 import { isThorough } from "../support/runs.js";
 import { scratch, stores } from "../support/stores.js";
 

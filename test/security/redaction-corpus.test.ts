@@ -6,7 +6,7 @@
 import { describe, expect, test } from "vitest";
 import { editJson } from "../../src/core/redaction/redact-text.js";
 import { redactions } from "../../src/index.js";
-import { cpuMs } from "../support/cpu.js";
+import { cpuMs, LINEAR, timesSlower } from "../support/cpu.js";
 import { isThorough } from "../support/runs.js";
 import { negatives } from "./corpus/negatives.js";
 import { type Positive, positives } from "./corpus/positives.js";
@@ -154,43 +154,36 @@ const KIB = 1_024;
 const LONG = (isThorough ? 64 : 32) * KIB;
 const repeated = (piece: string, length: number): string =>
   piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
-/** The best of three: another process may have had the processor's caches. */
-const fastest = (text: string): number =>
-  Math.min(...[1, 2, 3].map(() => cpuMs(() => set.everywhere(text))));
+const edited = (text: string) => () => set.everywhere(text);
 
 describe("B13: time is linear", () => {
   test.each(SLOW)("of %j again and again", (piece) => {
     const [half, whole] = [repeated(piece, LONG), repeated(piece, 2 * LONG)];
-    // Twice the text takes twice the time; four times would be quadratic. Below a few milliseconds
-    // a clock tells nothing.
-    expect(fastest(whole)).toBeLessThan(3 * Math.max(fastest(half), 15));
+    expect(timesSlower(edited(whole), edited(half), 15)).toBeLessThan(LINEAR);
   });
 
   if (isThorough)
     test.each(["password=aaaaaaaa&", "password=a,b", "://", "4 "])(
       "of 1 MiB and 2 MiB of %j",
       (piece) => {
-        const one = fastest(repeated(piece, KIB * KIB));
-        const two = fastest(repeated(piece, 2 * KIB * KIB));
-        expect(one).toBeLessThan(2_000);
-        expect(two).toBeLessThan(3.2 * Math.max(one, 100));
+        const [one, two] = [repeated(piece, KIB * KIB), repeated(piece, 2 * KIB * KIB)];
+        expect(cpuMs(edited(one))).toBeLessThan(2_000);
+        expect(timesSlower(edited(two), edited(one), 100)).toBeLessThan(LINEAR);
       },
     );
 
   test("M3: of signs that end no value", () => {
     const made = (length: number) => `password=aB3xyz1aaaaaaaaaaaa==b${",".repeat(length)}b`;
-    expect(fastest(made(2 * LONG))).toBeLessThan(3 * Math.max(fastest(made(LONG)), 15));
+    expect(timesSlower(edited(made(2 * LONG)), edited(made(LONG)), 15)).toBeLessThan(LINEAR);
   });
 
   test("M3: of keys that come to be the same", () => {
     const edit = { text: (text: string) => text.replace(/^user\d+@.*/, "[email]") };
     const keys = (count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, i) => [`user${i}@example.org`, i]));
-    const ms = (count: number) =>
-      Math.min(
-        ...[1, 2, 3].map(() => cpuMs(() => editJson(keys(count), edit, { in: "state", key: "m" }))),
-      );
-    expect(ms(16_000)).toBeLessThan(3 * Math.max(ms(8_000), 30));
+    const [half, whole] = [keys(8_000), keys(16_000)];
+    const editAll = (value: typeof half) => () => editJson(value, edit, { in: "state", key: "m" });
+    expect(timesSlower(editAll(whole), editAll(half), 30)).toBeLessThan(LINEAR);
     const few = editJson({ "user1@b": 1, "[email] 2": 2, "user2@b": 3, "user3@b": 4 }, edit, {
       in: "state",
       key: "m",
@@ -199,9 +192,7 @@ describe("B13: time is linear", () => {
   });
 
   test("the control: the same measure tells a rule that is quadratic", () => {
-    const quadratic = (text: string): number => cpuMs(() => /x*y/.test(text));
-    expect(quadratic("x".repeat(32 * KIB))).toBeGreaterThan(
-      3 * Math.max(quadratic("x".repeat(16 * KIB)), 15),
-    );
+    const quadratic = (length: number) => () => /x*y/.test("x".repeat(length));
+    expect(timesSlower(quadratic(10 * KIB), quadratic(5 * KIB), 15)).toBeGreaterThan(LINEAR);
   });
 });

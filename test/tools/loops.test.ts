@@ -9,6 +9,7 @@ import { MemoryStore } from "../../src/store/memory.js";
 import { RECEIPT } from "../../src/store/port/documents.js";
 import { everyCrash, scriptedModel } from "../../src/testing/index.js";
 import { wrapped } from "../support/failures/wrapped.js";
+import { isThorough } from "../support/runs.js";
 
 const call = (id: string, name: string, args: object) => ({ id, name, arguments: args as never });
 
@@ -103,26 +104,27 @@ test("killed at every point, it does everything once", async () => {
   expect(report.points).toBeGreaterThan(40);
 });
 
-test("a call that would do without its key is found doubled: the control", async () => {
-  const wrong: unknown[] = [];
-  await everyCrash({
-    make: async (hold) => {
-      const tools = hold.tools();
-      const agent_save = {
-        ...tools.agent_save,
-        run: (args: { readonly id: string }) => tools.agent_save.execute(args),
-      };
-      const result = await hold
-        .agent({ name: "keeper", model: model(), tools: { ...tools, agent_save } })
-        .run("job", "go");
-      const found = await done(hold);
-      if (JSON.stringify(found) !== JSON.stringify(ONCE)) wrong.push(found);
-      return result;
-    },
-    ledger: () => [],
+if (isThorough)
+  test("a call that would do without its key is found doubled: the control", async () => {
+    const wrong: unknown[] = [];
+    await everyCrash({
+      make: async (hold) => {
+        const tools = hold.tools();
+        const agent_save = {
+          ...tools.agent_save,
+          run: (args: { readonly id: string }) => tools.agent_save.execute(args),
+        };
+        const result = await hold
+          .agent({ name: "keeper", model: model(), tools: { ...tools, agent_save } })
+          .run("job", "go");
+        const found = await done(hold);
+        if (JSON.stringify(found) !== JSON.stringify(ONCE)) wrong.push(found);
+        return result;
+      },
+      ledger: () => [],
+    });
+    expect(wrong.length).toBeGreaterThan(0);
   });
-  expect(wrong.length).toBeGreaterThan(0);
-});
 
 test("where the store was away, a call is looked for under its key: nothing is left in doubt", async () => {
   for (const when of ["before", "after"] as const) {

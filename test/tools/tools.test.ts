@@ -15,8 +15,8 @@ import { thisMachine } from "../../src/store/machine.js";
 import { MemoryStore } from "../../src/store/memory.js";
 import { PAGE_CHARS } from "../../src/tools/pages.js";
 import { errorOf } from "../support/error-of.js";
-import { type Answer, badArguments, type CallTool, everyTool } from "../support/every-tool.js";
 import { wrapped } from "../support/failures/wrapped.js";
+import { type Answer, badArguments, type CallTool, everyTool } from "../support/mcp/every-tool.js";
 import { stores } from "../support/stores.js";
 
 const opened: Holdfast[] = [];

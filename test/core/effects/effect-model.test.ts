@@ -298,11 +298,11 @@ const searches: Readonly<Record<string, readonly Search[]>> = {
   ),
   "one call, made three times at most, with two letters on their way": alone(kinds, talkative),
   "one call, and back to before or behind it": [
-    ...alone(onAnotherLine, { ...narrow, goesBack: true }),
+    ...alone(eachNth(2, onAnotherLine), { ...narrow, goesBack: true }),
     ...alone([calm(once)], { ...narrow, maxEpoch: 2, goesBack: true }),
   ],
   "one call, and the same on a fork": [
-    ...alone(onAnotherLine, { ...narrow, forks: true }),
+    ...alone(eachNth(2, onAnotherLine), { ...narrow, forks: true }),
     ...alone([calm(once)], { ...narrow, maxEpoch: 2, forks: true }),
   ],
   "two calls of one reply": eachNth(2, [

@@ -5,7 +5,7 @@
 import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { afterEach, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { baseTuning } from "../../../src/core/journal/fold.js";
 import { open } from "../../../src/index.js";
 import { type Child, startPuppet } from "../../support/children/child.mjs";
@@ -19,10 +19,8 @@ const Database = createRequire(import.meta.url)("better-sqlite3") as new (
   close(): void;
 };
 
-const children: Child[] = [];
-afterEach(async () => {
-  for (const child of children.splice(0)) await child.end();
-});
+let child: Child | undefined;
+afterAll(() => child?.end());
 
 /**
  * A store with one session of so many checkpoints; `removed` of them, newest first, are removed
@@ -50,10 +48,11 @@ async function asked(
   path: string,
   order: { readonly do: string; readonly [key: string]: unknown },
 ): Promise<Record<string, unknown>> {
-  const child = startPuppet();
-  children.push(child);
+  child ??= startPuppet();
   await child.ask({ do: "open", path });
-  return child.ask({ session: "a", ...order }, { withinMs: 4_000 });
+  const answer = await child.ask({ session: "a", ...order }, { withinMs: 4_000 });
+  await child.ask({ do: "close" });
+  return answer;
 }
 
 const rowAt = (n: number): string =>

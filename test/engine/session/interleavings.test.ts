@@ -123,7 +123,7 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
   });
 
   test("a prune that is cut short leaves nothing listed that does not load", async () => {
-    for (const steps of eachNth(2, [0, 2, 5])) {
+    for (const steps of eachNth(3, [2, 0, 5])) {
       const { free, stopped } = await two();
       const session = await free.session("a");
       await work(session, 450);
@@ -142,10 +142,10 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
   });
 
   test("two prunes at once leave a sound line", { timeout: 30_000 }, async () => {
-    for (const moment of eachNth(2, [
+    for (const moment of eachNth(4, [
+      "before replace",
       "after lines",
       "after saves",
-      "before replace",
       "after replace",
     ] as const)) {
       const { free, stopped } = await two();

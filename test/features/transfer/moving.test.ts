@@ -35,7 +35,7 @@ import type { Store } from "../../../src/store/port.js";
 import { errorOf } from "../../support/error-of.js";
 import { forged, look, lookAtAll, rich, rowsOf } from "../../support/moving.js";
 import { random, SEED } from "../../support/random.mjs";
-import { runs } from "../../support/runs.js";
+import { eachNth, isThorough, runs } from "../../support/runs.js";
 import { everyStore, type StoreKind, scratch, stores } from "../../support/stores.js";
 import { commands, World } from "../../support/world.js";
 
@@ -58,9 +58,12 @@ afterEach(async () => {
 });
 
 const [memory] = everyStore as readonly [StoreKind, ...StoreKind[]];
-/** Each to itself and to the next. Any two are tried with random work, below. */
+/** Each to the next, and in the faults to itself. Any two are tried with random work, below. */
 const pairs = stores.flatMap((from) =>
-  [from, everyStore[(everyStore.indexOf(from) + 1) % everyStore.length] as StoreKind].map((to) => ({
+  eachNth(2, [
+    everyStore[(everyStore.indexOf(from) + 1) % everyStore.length] as StoreKind,
+    from,
+  ]).map((to) => ({
     from,
     to,
     name: `${from.name} to ${to.name}`,
@@ -464,7 +467,7 @@ describe.each(stores)("$name", (kind) => {
     const line = (
       await rowsOf(source.export()).then(([, row]) => JSON.parse(row as string) as LineText)
     ).line;
-    for (const at of [250, 500, 803]) {
+    for (const at of eachNth(3, [500, 250, 803])) {
       let cuts = 0;
       // Just before the change that comes at this row, half of what is there goes: newest first, as
       // a gc would.
@@ -540,39 +543,40 @@ describe.each(stores)("$name", (kind) => {
     await sound(target);
   });
 
-  test("what an import of another export has left is no hindrance", async () => {
-    const source = await make(memory);
-    const session = await source.session("a");
-    for (let i = 0; i < 250; i++) {
-      session.append({ role: "user", content: `${i}` });
-      if (i % 3 === 2) session.splice("messages", 0, 2);
-      await session.checkpoint();
-    }
-    const early = await rowsOf(source.export());
-    for (let i = 0; i < 250; i++) await session.checkpoint();
-    await session.close();
-    const late = await rowsOf(source.export());
-    await source.checkpoints.prune("a", { keep: 3 });
-    const pruned = await rowsOf(source.export());
-    const target = await make(kind);
-    for (const [left, then] of [
-      [late, early],
-      [late, pruned],
-      [early, late],
-    ] as const) {
-      expect(await errorOf(() => target.import(left.slice(0, -2)))).toMatchObject({
-        code: "CORRUPT",
-      });
-      expect((await target.sessions.list()).items).toEqual([]);
-      expect(outcomes(await target.import(then))).toEqual({ a: "imported" });
-      const other = await make(memory);
-      await other.import(then);
-      expect(await look(target, "a")).toEqual(await look(other, "a"));
-      await sound(target);
-      await target.sessions.delete("a");
-      await target.gc();
-    }
-  });
+  if (isThorough)
+    test("what an import of another export has left is no hindrance", async () => {
+      const source = await make(memory);
+      const session = await source.session("a");
+      for (let i = 0; i < 250; i++) {
+        session.append({ role: "user", content: `${i}` });
+        if (i % 3 === 2) session.splice("messages", 0, 2);
+        await session.checkpoint();
+      }
+      const early = await rowsOf(source.export());
+      for (let i = 0; i < 250; i++) await session.checkpoint();
+      await session.close();
+      const late = await rowsOf(source.export());
+      await source.checkpoints.prune("a", { keep: 3 });
+      const pruned = await rowsOf(source.export());
+      const target = await make(kind);
+      for (const [left, then] of [
+        [late, early],
+        [late, pruned],
+        [early, late],
+      ] as const) {
+        expect(await errorOf(() => target.import(left.slice(0, -2)))).toMatchObject({
+          code: "CORRUPT",
+        });
+        expect((await target.sessions.list()).items).toEqual([]);
+        expect(outcomes(await target.import(then))).toEqual({ a: "imported" });
+        const other = await make(memory);
+        await other.import(then);
+        expect(await look(target, "a")).toEqual(await look(other, "a"));
+        await sound(target);
+        await target.sessions.delete("a");
+        await target.gc();
+      }
+    });
 
   test("a session that is damaged is named and left out, and the others come", async () => {
     const store = await openStore(kind.address());
@@ -1187,7 +1191,7 @@ describe("what is passed in", () => {
     expect(await lookAtAll(other)).toEqual(await lookAtAll(source));
   });
 
-  test.each(["", "x"])("what is long comes in parts %s", async (shift) => {
+  test.each(eachNth(2, ["", "x"]))("what is long comes in parts %s", async (shift) => {
     const [source, target] = [await make(memory), await make(memory)];
     const session = await source.session("a");
     for (let i = 0; i < 400; i++)
@@ -1209,7 +1213,7 @@ describe("what is passed in", () => {
   });
 });
 
-test.each([runs(1_000, 10_000)])(
+test.each([runs(500, 10_000)])(
   "D8 %i saves pass through in bounded memory",
   { timeout: 300_000 },
   async (saves) => {

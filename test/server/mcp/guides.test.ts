@@ -8,7 +8,7 @@ import { expect, test } from "vitest";
 import { commands } from "../../../src/cli/commands.js";
 import { STORE_OPTIONS } from "../../../src/cli/framework/command.js";
 import { errorOf } from "../../support/error-of.js";
-import { bin } from "../../support/mcp.js";
+import { bin } from "../../support/mcp/connect.js";
 import { scratch } from "../../support/stores.js";
 
 const page = readFileSync(fileURLToPath(new URL("../../../docs/mcp.md", import.meta.url)), "utf8");

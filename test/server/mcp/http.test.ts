@@ -17,7 +17,7 @@ import {
   httpTransport,
   TOKEN,
   ways,
-} from "../../support/mcp.js";
+} from "../../support/mcp/connect.js";
 import { scratch } from "../../support/stores.js";
 
 const directory = scratch();

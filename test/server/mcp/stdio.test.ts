@@ -1,14 +1,12 @@
-/** The server on stdio, with clients that break off, say half of what they mean, or too much. */
-import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+/** The server on stdio, with clients that break off, or say half of what they mean. */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { open } from "../../../src/index.js";
 import { run, runApart } from "../../cli/command.js";
 import { errorOf } from "../../support/error-of.js";
-import { bin, calling, ways } from "../../support/mcp.js";
-import { runs } from "../../support/runs.js";
+import { calling, ways } from "../../support/mcp/connect.js";
+import { RawClients } from "../../support/mcp/raw-client.js";
 import { scratch } from "../../support/stores.js";
 
 const [way] = ways as [(typeof ways)[number]];
@@ -16,96 +14,9 @@ const directory = scratch();
 let count = 0;
 const place = () => join(directory, `agent-${count++}.db`);
 
-interface Message {
-  readonly id?: number | string;
-  readonly result?: any;
-  readonly error?: { readonly code: number; readonly message: string };
-}
-
-/** A client by hand: it sees every byte. */
-class Raw {
-  readonly child: ChildProcessWithoutNullStreams;
-  readonly ended: Promise<number | null>;
-  out = "";
-  told = "";
-
-  constructor(store: string, args: readonly string[] = [], env: Record<string, string> = {}) {
-    this.child = spawn(process.execPath, [bin, "mcp", "--store", store, ...args], {
-      stdio: "pipe",
-      env: { ...process.env, ...env },
-    });
-    this.child.stdout.on("data", (chunk: Buffer) => {
-      this.out += chunk.toString();
-    });
-    this.child.stderr.on("data", (chunk: Buffer) => {
-      this.told += chunk.toString();
-    });
-    // It may end while it is being written to.
-    this.child.stdin.on("error", () => {});
-    this.ended = new Promise((resolve) => this.child.once("close", resolve));
-  }
-
-  get messages(): Message[] {
-    return this.out
-      .split("\n")
-      .filter((line) => line !== "")
-      .map((line) => JSON.parse(line) as Message);
-  }
-
-  write(text: string): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.child.stdin.write(text)) resolve();
-      else this.child.stdin.once("drain", resolve);
-    });
-  }
-
-  line(id: number, method: string, params: object = {}): string {
-    return `${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`;
-  }
-
-  call(id: number, name: string, args: object): string {
-    return this.line(id, "tools/call", { name, arguments: args });
-  }
-
-  async answer(id: number | string): Promise<Message> {
-    for (;;) {
-      const whole = this.out.slice(0, this.out.lastIndexOf("\n") + 1);
-      for (const line of whole.split("\n")) {
-        const message = line === "" ? undefined : (JSON.parse(line) as Message);
-        if (message?.id === id) return message;
-      }
-      if (this.child.exitCode !== null) throw new Error(`It ended: ${this.told}`);
-      await sleep(5);
-    }
-  }
-
-  async greet(): Promise<void> {
-    const client = {
-      protocolVersion: "2025-11-25",
-      capabilities: {},
-      clientInfo: { name: "raw", version: "1" },
-    };
-    await this.write(this.line(0, "initialize", client));
-    await this.answer(0);
-    await this.write(
-      `${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`,
-    );
-  }
-}
-
-const raws: Raw[] = [];
-afterEach(async () => {
-  for (const raw of raws.splice(0)) {
-    raw.child.kill("SIGKILL");
-    await raw.ended;
-  }
-});
-async function greeted(store = place(), args: readonly string[] = []): Promise<Raw> {
-  const raw = new Raw(store, args);
-  raws.push(raw);
-  await raw.greet();
-  return raw;
-}
+const clients = new RawClients();
+afterEach(() => clients.end());
+const greeted = (store = place()) => clients.greeted(store);
 
 test("half a line is waited for; a line that is no JSON, or no message, is passed over; only messages are on stdout", async () => {
   const raw = await greeted();
@@ -237,8 +148,7 @@ test("a client that listens slowly hears everything, whole, also what comes at t
 }, 60_000);
 
 test("somebody who is to be told of changes does not keep the server from ending, or from answering", async () => {
-  const raw = new Raw(place());
-  raws.push(raw);
+  const raw = clients.start(place());
   const meta = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": { name: "raw", version: "1" },
@@ -259,42 +169,12 @@ test("somebody who is to be told of changes does not keep the server from ending
   expect(performance.now() - began).toBeLessThan(3_000);
 });
 
-test("a client that does not listen is not read from either, and does not keep the server alive", async () => {
-  const raw = await greeted();
-  await raw.write(raw.call(1, "agent_save", { id: "ann", system: "x".repeat(15_000) }));
-  await raw.answer(1);
-  raw.child.stdout.pause();
-  const line = raw.call(2, "agent_load", { id: "ann" });
-  let sent = 0;
-  // Until it takes no more: what a pipe holds, and a little.
-  for (let full = 0; full < 20 && sent < 20_000; ) {
-    if (raw.child.stdin.writableNeedDrain) {
-      full++;
-      await sleep(25);
-    } else {
-      full = 0;
-      raw.child.stdin.write(line.repeat(10).replaceAll('"id":2', `"id":${(sent += 10)}`));
-    }
-  }
-  expect(sent).toBeLessThan(20_000);
-  const memory = Number(
-    /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${raw.child.pid}/status`, "utf8"))?.[1],
-  );
-  expect(memory).toBeLessThan(300 * 1024);
-  const began = performance.now();
-  raw.child.kill("SIGTERM");
-  const code = await new Promise((resolve) => raw.child.once("exit", resolve));
-  expect(code).toBe(0);
-  expect(performance.now() - began).toBeLessThan(14_000);
-}, 60_000);
-
 test("whatever is printed in the process, only messages are on stdout", async () => {
   const noise =
     "import c from 'node:console';const say=c.log;setInterval(()=>{say('noise');console.log('noise');process.stdout.write('noise\\n')},20)";
-  const raw = new Raw(place(), [], {
+  const raw = clients.start(place(), [], {
     NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(noise)}"`,
   });
-  raws.push(raw);
   // What is printed before the command begins is nobody's to keep back.
   while (!raw.told.includes("noise")) await sleep(20);
   raw.out = "";
@@ -305,101 +185,6 @@ test("whatever is printed in the process, only messages are on stdout", async ()
     await sleep(10);
   }
   expect(raw.out).not.toContain("noise");
-});
-
-test("a line of 100 MB is let go, answered as too long, and costs no memory; the next is answered", async () => {
-  const raw = await greeted();
-  const memory = () =>
-    Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${raw.child.pid}/status`, "utf8"))?.[1]) *
-    1024;
-  const before = memory();
-  const mega = "x".repeat(1024 * 1024);
-  // The id stands before the params, or behind them: clients do either.
-  for (const [head, tail, id, megabytes] of [
-    [
-      '{"jsonrpc":"2.0","id":11,"method":"tools/call","params":{"name":"agent_save","arguments":{"id":"ann","system":"',
-      '"}}}\n',
-      11,
-      100,
-    ],
-    [
-      '{"method":"tools/call","params":{"name":"agent_save","arguments":{"id":"bob","system":"',
-      '"}},"jsonrpc":"2.0","id":"last"}\n',
-      "last",
-      runs(100, 400),
-    ],
-  ] as const) {
-    await raw.write(head);
-    for (let i = 0; i < megabytes; i++) await raw.write(mega);
-    await raw.write(tail);
-    expect((await raw.answer(id)).error).toMatchObject({
-      code: -32_600,
-      message: expect.stringMatching(/A line of \d{9} bytes/),
-    });
-  }
-  await raw.write(raw.call(12, "agent_list", {}));
-  expect((await raw.answer(12)).result.structuredContent).toMatchObject({ items: [] });
-  // What is kept of it, and what the collector of garbage has not come to yet: a part of what was
-  // said.
-  expect(memory() - before).toBeLessThan(150 * 1024 * 1024);
-  // One that is just within the limit is taken as what it is.
-  await raw.write(raw.call(13, "agent_save", { id: "ann", system: "y".repeat(15 * 1024 * 1024) }));
-  expect((await raw.answer(13)).result).toMatchObject({
-    isError: true,
-    content: [{ text: expect.stringMatching(/TOO_LARGE/) }],
-  });
-}, 120_000);
-
-test("stdin closed in the middle of a save: the save is there whole or not at all, and the process ends by itself", async () => {
-  let there = 0;
-  for (let round = 0; round < runs(3, 7); round++) {
-    const store = place();
-    const raw = await greeted(store);
-    const messages = Array.from({ length: 500 }, (_, i) => ({
-      role: "user",
-      content: `${i} `.repeat(200),
-    }));
-    const line = raw.call(1, "conversation_save", { id: "c", messages });
-    if (round === 0) raw.child.stdin.end(line.slice(0, -20));
-    else {
-      await raw.write(line);
-      await sleep(round - 1);
-      raw.child.stdin.end();
-    }
-    expect(await raw.ended, raw.told).toBe(0);
-    await using hold = await open(store);
-    const found =
-      (await hold.sessions.get("c")) === undefined
-        ? 0
-        : (await hold.sessions.state("c")).messages.length;
-    expect([0, 500]).toContain(found);
-    if (found > 0) there++;
-    expect(await hold.verify()).toMatchObject({ ok: true });
-    // Nobody is left holding it.
-    await (await hold.session("c")).close();
-  }
-  expect(there).toBeGreaterThan(0);
-}, 120_000);
-
-test("a client that is gone while it is answered, and signals, end it in order", async () => {
-  for (const end of ["stdout", "SIGTERM", "SIGINT"] as const) {
-    const store = place();
-    const raw = await greeted(store);
-    await raw.write(
-      raw.call(1, "conversation_save", { id: "c", messages: [{ role: "user", content: "hi" }] }),
-    );
-    if (end === "stdout") {
-      raw.child.stdout.destroy();
-      for (let i = 2; i < 50; i++) await raw.write(raw.call(i, "persistence_stats", {}));
-      raw.child.stdin.end();
-    } else {
-      await raw.answer(1);
-      raw.child.kill(end);
-    }
-    expect(await raw.ended, `${end} ${raw.told}`).toBe(0);
-    await using hold = await open(store);
-    expect((await hold.sessions.state("c")).messages).toHaveLength(1);
-  }
 });
 
 test("a call that is cancelled while it waits for another is not made, and is not answered", async () => {
@@ -452,45 +237,6 @@ test("where another holds a conversation, the answer says who, and that it may g
   });
   await close();
 });
-
-test("called again under its key after the server was killed, each call has one effect", async () => {
-  const store = place();
-  const ROUNDS = runs(2, 8);
-  let killed = 0;
-  const callAll = async (client: Parameters<typeof calling>[0], i: number) => {
-    for (const [name, args] of [
-      ["agent_save", { id: "ann", state: { i } }],
-      ["checkpoint_create", { agent: "ann", label: `${i}` }],
-      [
-        "conversation_save",
-        { id: "c", agent: "ann", messages: [{ role: "user", content: `${i}` }] },
-      ],
-    ] as const)
-      await calling(client)(name, { ...args, idempotencyKey: `${name}-${i}` });
-  };
-  for (let i = 0; i < ROUNDS; i++) {
-    const first = await way.connect(store);
-    const calls = callAll(first.client, i).catch(() => killed++);
-    // The first before it can answer.
-    if (i === 0) first.kill();
-    const death = setTimeout(first.kill, 2 + ((i * 7) % 40));
-    await calls;
-    clearTimeout(death);
-    await first.close();
-    // Whatever it heard, it calls again.
-    const again = await way.connect(store);
-    await callAll(again.client, i);
-    await again.close();
-  }
-  expect(killed).toBeGreaterThan(0);
-  await using hold = await open(store);
-  const rounds = Array.from({ length: ROUNDS }, (_, i) => `${i}`);
-  expect((await hold.agents.get("ann"))?.version).toBe(ROUNDS);
-  expect(
-    (await hold.agents.snapshots("ann", { limit: 100 })).items.map(({ name }) => name).reverse(),
-  ).toEqual(rounds);
-  expect((await hold.sessions.state("c")).messages.map(({ content }) => content)).toEqual(rounds);
-}, 120_000);
 
 test("a store that cannot be opened, and wrong options, end it with a word on stderr and nothing on stdout", async () => {
   for (const [args, code, says, ended = run] of [

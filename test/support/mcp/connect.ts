@@ -6,7 +6,7 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import type { Answer, CallTool } from "./every-tool.js";
 
-export const bin = fileURLToPath(new URL("../../dist/bin/holdfast.js", import.meta.url));
+export const bin = fileURLToPath(new URL("../../../dist/bin/holdfast.js", import.meta.url));
 export const TOKEN = "a-token-of-the-tests";
 
 type Era = "2025-11-25" | "2026-07-28";

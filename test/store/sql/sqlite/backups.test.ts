@@ -2,7 +2,7 @@
  * Backups of a store in one SQLite file: what is in them, what they refuse, and what becomes of
  * sessions that were under way.
  */
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import {
   appendFileSync,
   copyFileSync,
@@ -15,10 +15,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Holdfast, open, type RunResult, restoreBackup } from "../../../../src/index.js";
 import { openDriver } from "../../../../src/store/sql/sqlite/driver/driver.js";
+import { run as runCommand } from "../../../cli/command.js";
 import { asks, coded, door, script } from "../../../support/processes.js";
 import { scratch, stores } from "../../../support/stores.js";
 
@@ -386,38 +386,31 @@ test("a store that was restored and never opened can be restored over", async ()
 });
 
 describe("on the command line", () => {
-  const cli = fileURLToPath(new URL("../../../../dist/bin/holdfast.js", import.meta.url));
-  const run = (...words: readonly string[]) => {
-    const { status, stdout, stderr } = spawnSync(process.execPath, [cli, ...words], {
-      encoding: "utf8",
-      cwd: directory,
-    });
-    return { status, stdout, stderr };
-  };
+  const run = (...words: readonly string[]) => runCommand(words, { cwd: directory });
 
   test("a backup is made, refused, put back, and says what comes next", async () => {
     await (await made()).close();
     const odd = "it\u001b[31m's.db";
-    expect(run("backup", "b.db", "--store", "store.db")).toMatchObject({
-      status: 0,
+    expect(await run("backup", "b.db", "--store", "store.db")).toMatchObject({
+      exit: 0,
       stdout: expect.stringMatching(/^b\.db: 2 sessions, \d+ kB, in \d/),
       stderr: "Next: holdfast restore-backup --store restored.db b.db   # beside, to look at it\n",
     });
-    expect(run("backup", "b.db", "--store", "store.db")).toMatchObject({
-      status: 4,
+    expect(await run("backup", "b.db", "--store", "store.db")).toMatchObject({
+      exit: 4,
       stdout: "",
       stderr: expect.stringContaining("CONFLICT"),
     });
-    const json = run("backup", "b.db", "--store=store.db", "--force", "--json");
+    const json = await run("backup", "b.db", "--store=store.db", "--force", "--json");
     expect(JSON.parse(json.stdout)).toMatchObject({
       path: "b.db",
       sessions: 2,
       bytes: expect.any(Number),
     });
-    const escaped = run("backup", odd, "--store", "store.db");
-    expect(escaped).toMatchObject({ status: 0 });
+    const escaped = await run("backup", odd, "--store", "store.db");
+    expect(escaped).toMatchObject({ exit: 0 });
     expect(escaped.stdout + escaped.stderr).not.toContain("\u001b");
-    expect(run("backup", "x.db", "--store", "missing.db")).toMatchObject({ status: 3 });
+    expect(await run("backup", "x.db", "--store", "missing.db")).toMatchObject({ exit: 3 });
     expect(existsSync(at("missing.db"))).toBe(false);
     for (const words of [
       ["backup"],
@@ -427,26 +420,28 @@ describe("on the command line", () => {
       ["backup", "x", "--store"],
       ["restored", "x"],
     ])
-      expect(run(...words), words.join(" ")).toMatchObject({ status: 2, stdout: "" });
-    expect(run("restore-backup", "b.db", "--store", "store.db")).toMatchObject({ status: 4 });
-    expect(run("restore-backup", "b.db", "--store", "store.db", "--force")).toMatchObject({
-      status: 2,
+      expect(await run(...words), words.join(" ")).toMatchObject({ exit: 2, stdout: "" });
+    expect(await run("restore-backup", "b.db", "--store", "store.db")).toMatchObject({ exit: 4 });
+    expect(await run("restore-backup", "b.db", "--store", "store.db", "--force")).toMatchObject({
+      exit: 2,
       stderr: expect.stringContaining("--yes"),
     });
-    expect(run("restore-backup", "b.db", "--store", "store.db", "--force", "--yes")).toMatchObject({
-      status: 0,
+    expect(
+      await run("restore-backup", "b.db", "--store", "store.db", "--force", "--yes"),
+    ).toMatchObject({
+      exit: 0,
       stdout: expect.stringMatching(/^Restored 2 sessions/),
       stderr: expect.stringMatching(
         /store\.db\.replaced-.*\n1 session was under way, and will open as in doubt/,
       ),
     });
     const restored = JSON.parse(
-      run("restore-backup", "b.db", "--store", "other.db", "--json").stdout,
+      (await run("restore-backup", "b.db", "--store", "other.db", "--json")).stdout,
     );
     expect(restored).toMatchObject({ sessions: 2, unfinished: 1 });
-    expect(run("restored", "--store", "store.db")).toMatchObject({ status: 2 });
-    expect(run("restored", "--store", "store.db", "--yes", "--json")).toMatchObject({
-      status: 0,
+    expect(await run("restored", "--store", "store.db")).toMatchObject({ exit: 2 });
+    expect(await run("restored", "--store", "store.db", "--yes", "--json")).toMatchObject({
+      exit: 0,
       stdout: expect.stringContaining('"version": 1'),
     });
     const hold = await start("store.db");
