@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { fromFormat, type MessageInput, type Part, toFormat } from "../../src/index.js";
 import { messages } from "../support/messages.js";
+import { runs } from "../support/runs.js";
 
 type Item = Readonly<Record<string, unknown>> & { readonly role?: string; readonly type?: string };
 type Block = { readonly type: string } & Readonly<Record<string, unknown>>;
@@ -106,7 +107,7 @@ describe.each(["openai", "openai-responses", "anthropic", "ai-sdk"] as const)("%
           disorder(toFormat(format, all).messages as Item[], readings[format]),
         ).toBeUndefined();
       }),
-      { numRuns: 400 },
+      { numRuns: runs(120, 400) },
     );
   });
 
@@ -168,7 +169,7 @@ test("anthropic is sent no empty text, no thinking that it did not sign, and not
           if (id !== undefined) expect(id).toMatch(/^[a-zA-Z0-9_-]+$/);
       }
     }),
-    { numRuns: 400 },
+    { numRuns: runs(120, 400) },
   );
 });
 

@@ -9,6 +9,7 @@ import {
   toFormat,
 } from "../../src/index.js";
 import { thrown } from "../core/values/thrown.js";
+import { runs } from "../support/runs.js";
 import { documents } from "./documents.js";
 
 const through = (value: unknown) => JSON.parse(JSON.stringify(value)) as never;
@@ -173,12 +174,12 @@ describe.each(FORMATS)("%s", (format: Format) => {
     ).toBe("INVALID_VALUE");
   });
 
-  test("ten thousand parts, thousands of calls and messages, take no long time", () => {
-    const parts = Array.from({ length: 10_000 }, (_, i) => ({
+  test("thousands of parts, calls and messages, take no long time", () => {
+    const parts = Array.from({ length: runs(2_000, 10_000) }, (_, i) => ({
       type: "text" as const,
       text: `word ${i}`,
     }));
-    const calls = Array.from({ length: 2_000 }, (_, i) => ({
+    const calls = Array.from({ length: runs(1_000, 2_000) }, (_, i) => ({
       type: "tool-call" as const,
       callId: `c${i}`,
       name: "look",
@@ -314,7 +315,7 @@ describe.each(FORMATS)("%s", (format: Format) => {
           }
         }
       }),
-      { numRuns: 300 },
+      { numRuns: runs(100, 300) },
     );
   });
 });

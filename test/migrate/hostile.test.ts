@@ -17,6 +17,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { KINDS, type MigrationKind, migrate } from "../../src/migrate/index.js";
+import { runs } from "../support/runs.js";
 import { agent, checkpoint, conversation } from "./aethershell-files.js";
 import { ares, fixtures, place, put, talk, using, viewAt } from "./support.js";
 
@@ -37,7 +38,7 @@ describe("torn files", () => {
       cpSync(join(fixtures, kind), path, { recursive: true });
       if (kind === "smooth") cpSync(join(path, "agent-1/c-1.json"), join(path, "agent-1/c-0.json"));
       // Every length near both ends, and some in between.
-      const step = kind === "aethershell" ? 97 : 17;
+      const step = runs(3, 1) * (kind === "aethershell" ? 97 : 17);
       for (
         let length = 0;
         length < whole.length;
@@ -508,6 +509,6 @@ test("whatever stands in a directory, it is reported or imported, and never an u
         else expect(told).toMatchObject({ kind });
       },
     ),
-    { numRuns: 150 },
+    { numRuns: runs(50, 150) },
   );
 });

@@ -26,6 +26,7 @@ import {
   section,
 } from "../support/forger.js";
 import { look, rowsOf } from "../support/moving.js";
+import { runs } from "../support/runs.js";
 import { stores } from "../support/stores.js";
 
 const opened: { close(): Promise<void> }[] = [];
@@ -673,7 +674,7 @@ test.each(stores)(
         expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
         for (const id of ["a", "b"]) expect(await readAll(hold, id)).toEqual([]);
       }),
-      { numRuns: name === "memory" ? 200 : 10 },
+      { numRuns: name === "memory" ? runs(80, 200) : 10 },
     );
     // Both ways are taken: a store that refused all, or nothing, would tell nothing.
     expect(refused).toBeGreaterThan(0);
@@ -700,7 +701,7 @@ test("B9 any one value exchanged in a store: verify never throws, every read has
       await hold.sessions.search("innocent");
       await hold.close();
     }),
-    { numRuns: 100 },
+    { numRuns: runs(40, 100) },
   );
   expect(found).toBeGreaterThan(0);
 });

@@ -23,6 +23,7 @@ import { encode, type Json, put } from "../../../src/core/values/json.js";
 import { isoTime } from "../../../src/core/values/time.js";
 import { Staging } from "../../../src/engine/session/staging.js";
 import { Salts } from "../../../src/engine/util/salts.js";
+import { runs } from "../../support/runs.js";
 import { expectCode, thrown } from "../values/thrown.js";
 
 const line = lineId(Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
@@ -383,7 +384,7 @@ describe("live", () => {
       fc.property(ops, (given) => {
         expectModel(new Live().apply(given));
       }),
-      { numRuns: 150 },
+      { numRuns: runs(60, 150) },
     );
   });
 
@@ -429,7 +430,7 @@ describe("rebuilt from records", () => {
         expect(sized(again)).toEqual(sized(live.fold));
         expect(again.ranges()).toEqual(live.fold.ranges());
       }),
-      { numRuns: 200 },
+      { numRuns: runs(80, 200) },
     );
   });
 
@@ -439,7 +440,7 @@ describe("rebuilt from records", () => {
         const live = new Live().apply(given);
         expect(JSON.stringify(rebuilt(live).state)).toBe(JSON.stringify(live.fold.state));
       }),
-      { numRuns: 100 },
+      { numRuns: runs(40, 100) },
     );
   });
 
@@ -449,7 +450,7 @@ describe("rebuilt from records", () => {
         const live = new Live().apply(given);
         expect(JSON.stringify(rebuilt(live).state)).toBe(JSON.stringify(live.fold.state));
       }),
-      { numRuns: 200 },
+      { numRuns: runs(80, 200) },
     );
   });
 
@@ -473,7 +474,7 @@ describe("rebuilt from records", () => {
         const live = new Live().apply(given);
         expect(shown(rebuilt(live, false))).toEqual(shown(rebuilt(live)));
       }),
-      { numRuns: 50 },
+      { numRuns: runs(20, 50) },
     );
   });
 
@@ -525,7 +526,7 @@ describe("bases", () => {
         expect(sized(loaded)).toEqual(sized(live.fold));
         expect(named(loaded.ranges(), live.saves)).toEqual(seqs(live.fold.messages));
       }),
-      { numRuns: 150 },
+      { numRuns: runs(60, 150) },
     );
   });
 
@@ -542,7 +543,7 @@ describe("bases", () => {
           expect(sized(loaded)).toEqual(sized(live.fold));
         }
       }),
-      { numRuns: 80 },
+      { numRuns: runs(32, 80) },
     );
   });
 
@@ -552,7 +553,7 @@ describe("bases", () => {
         const live = new Live().apply(given);
         expect(named(live.fold.ranges(), live.saves)).toEqual(seqs(live.fold.messages));
       }),
-      { numRuns: 150 },
+      { numRuns: runs(60, 150) },
     );
   });
 
@@ -691,7 +692,7 @@ describe("copies", () => {
           expect(live.fold.ranges()).toEqual(rebuilt(live).ranges());
         }
       }),
-      { numRuns: 80 },
+      { numRuns: runs(32, 80) },
     );
   });
 

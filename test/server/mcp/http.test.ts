@@ -18,6 +18,7 @@ import {
   TOKEN,
   ways,
 } from "../../support/mcp/connect.js";
+import { eachNth } from "../../support/runs.js";
 import { scratch } from "../../support/stores.js";
 
 const directory = scratch();
@@ -220,7 +221,12 @@ test("a body of 1 GB is not read, one that comes a byte at a time holds nobody u
   slow.socket.destroy();
 }, 60_000);
 
-describe.each(ways.filter(({ over }) => over === "http"))("tenants, $era", ({ era }) => {
+describe.each(
+  eachNth(
+    2,
+    ways.filter(({ over }) => over === "http"),
+  ),
+)("tenants, $era", ({ era }) => {
   test("a token opens its own tenant: nothing of another's can be seen, counted, changed or guessed", async () => {
     const file = join(directory, `tokens-${count++}`);
     writeFileSync(

@@ -18,28 +18,25 @@ import { statementsIn } from "../../../../src/store/sql/statements.js";
 import { SqlStore } from "../../../../src/store/sql/store.js";
 import { begin, Fixture } from "../../../../src/testing/contract/fixture.js";
 import { type Client, PgClient } from "../../../support/pg-client.js";
-import { type Server, startPostgres } from "../../../support/postgres.mjs";
 import { type Direction, Proxy } from "../../../support/proxy.js";
+import { postgresUrl } from "../../../support/shared-postgres.js";
 
-let server: Server;
+const url = postgresUrl();
+const serverPort = Number(new URL(url).port);
 let proxy: Proxy;
 let port: number;
 beforeAll(async () => {
-  server = await startPostgres();
-  proxy = new Proxy(server.port);
+  proxy = new Proxy(serverPort);
   port = await proxy.listen();
 });
-afterAll(async () => {
-  await proxy.close();
-  await server.remove();
-});
+afterAll(() => proxy.close());
 
 let count = 0;
-const freshSchema = (): string => `c${++count}`;
-const at = (schema: string): string => `${server.url()}?schema=${schema}`;
+const freshSchema = (): string => `claims-${process.pid}-${++count}`;
+const at = (schema: string): string => `${url}?schema=${schema}`;
 
 async function asOwner<T>(use: (client: Client) => Promise<T>): Promise<T> {
-  const client = new PgClient({ connectionString: server.url() });
+  const client = new PgClient({ connectionString: url });
   await client.connect();
   try {
     return await use(client);
@@ -95,7 +92,7 @@ test("negative control: without the locks two claims are given the same session"
   const made = await openStore(at(schema));
   const stores = [1, 2].map(() => {
     const connections = new Connections({
-      url: server.url(),
+      url,
       connections: 10,
       queue: 100,
       busyMs: 5_000,
@@ -182,7 +179,7 @@ test.each<Direction>(["to server", "to client"])(
   async (direction) => {
     const address = at(freshSchema());
     const made = await openStore(address);
-    const store = await openStore(address.replace(`:${server.port}/`, `:${port}/`), {
+    const store = await openStore(address.replace(`:${serverPort}/`, `:${port}/`), {
       connections: 1,
       busyMs: 10_000,
     });
