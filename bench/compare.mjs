@@ -1,7 +1,7 @@
 /**
- * Compare two builds in one run: `node bench/compare.mjs ../other/dist [--rounds=40]`. Each round
- * does the same work with either build, in turns, and the table shows the medians. Ratios below 1
- * mean that this build is faster.
+ * Compare two builds in one run: `node bench/compare.mjs ../other/dist [--rounds=40]
+ * [--case="loop step"]`. Each round does the same work with either build, in turns, and the table
+ * shows the medians. Ratios below 1 mean that this build is faster.
  */
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -9,9 +9,9 @@ import { median, now, prose, scratch } from "./measure.mjs";
 
 const [other, ...rest] = process.argv.slice(2);
 if (other === undefined) throw new Error("Name the dist folder of the other build.");
-const rounds = Number(
-  rest.find((word) => word.startsWith("--rounds="))?.slice("--rounds=".length) ?? 40,
-);
+const option = (name) =>
+  rest.find((word) => word.startsWith(`--${name}=`))?.slice(`--${name}=`.length);
+const rounds = Number(option("rounds") ?? 40);
 const directory = scratch();
 const builds = {
   this: await import("../dist/index.js"),
@@ -126,6 +126,7 @@ function times(count, work) {
 const table = [];
 for (const store of ["memory:", "sqlite", "dir"])
   for (const [name, one] of Object.entries(cases)) {
+    if (name !== (option("case") ?? name)) continue;
     const sides = {};
     for (const [side, { open }] of Object.entries(builds)) {
       const place = join(

@@ -124,7 +124,17 @@ export class ToolCallPlanner {
           : { part, do: "share", with: twin.with };
       names.set(nameOf(tool.name, named), { index, same });
     }
-    const call = { part, do: "intend", tool, input, same, named, parsed } as const;
+    const intend = (waits: WaitsFor | undefined, replays?: Effect): IntendedCall => ({
+      part,
+      do: "intend",
+      tool,
+      input,
+      same,
+      named,
+      parsed,
+      waits,
+      replays,
+    });
     const repeat =
       tool.options.mode === "repeatable"
         ? undefined
@@ -133,11 +143,11 @@ export class ToolCallPlanner {
             same,
             ...(named !== undefined && { named }),
           });
-    if (repeat?.replays) return { ...call, waits: undefined, replays: repeat.replays };
-    const waits: WaitsFor | undefined =
-      repeat?.waits ??
-      ((await this.#needsApproval(tool, parsed.value)) ? { for: "approval" } : undefined);
-    return { ...call, waits, replays: undefined };
+    if (repeat?.replays) return intend(undefined, repeat.replays);
+    if (repeat?.waits) return intend(repeat.waits);
+    return intend(
+      (await this.#needsApproval(tool, parsed.value)) ? { for: "approval" } : undefined,
+    );
   }
 
   /** A call under the same name: of this reply, or made before. */

@@ -29,7 +29,10 @@ import {
 /** A call whose intent is staged, or that needs none. */
 export type StagedCall =
   | Exclude<PlannedCall, IntendedCall>
-  | (IntendedCall & { readonly id: string; readonly call: Call });
+  | (Pick<IntendedCall, "part" | "do" | "waits" | "replays"> & {
+      readonly id: string;
+      readonly call: Call;
+    });
 
 /** One that has an intent. */
 type OwnCall = Extract<StagedCall, { readonly id: string }>;
@@ -79,7 +82,7 @@ export class ToolCalls {
       if (plan.do !== "intend") return plan;
       const call = this.#callOf(plan.tool, plan);
       const { id } = this.#caller.intend({ ...call, place: [seq, index] }, plan.waits);
-      return { ...plan, id, call };
+      return { part: plan.part, do: "intend", waits: plan.waits, replays: plan.replays, id, call };
     });
     // A person who is to approve a call need not wait for its siblings to end.
     if (planned.some((plan) => plan.do === "intend" && plan.waits !== undefined))
