@@ -84,6 +84,8 @@ export function testsThat(
       env,
       testTimeout: 60_000,
       hookTimeout: 60_000,
+      // A test waits until something is so, however busy the machine is, and not for a while.
+      expect: { poll: { timeout: 20_000, interval: 10 } },
       // Many tests wait for a process or a disk: a third one uses the time.
       maxWorkers: Number(process.env["WORKERS"] ?? 3),
       pool: "forks",

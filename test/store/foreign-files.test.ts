@@ -26,7 +26,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
-import { beforeAll, describe, expect, test, vi } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { type ErrorCode, HoldfastError, open, type Verdict } from "../../src/index.js";
 import { errorOf } from "../support/error-of.js";
 import { scratch } from "../support/stores.js";
@@ -686,9 +686,9 @@ test.runIf(existsSync("/proc/locks"))(
     await first.session("a");
     // The system tells its locks piece by piece: while other processes come and go, one reading may
     // miss some. A lock that was lost stays so.
-    await vi.waitFor(() => expect(locks()).toBe(1));
+    await expect.poll(locks).toBe(1);
     await using _second = await open(path);
-    await vi.waitFor(() => expect(locks()).toBe(1));
+    await expect.poll(locks).toBe(1);
   },
 );
 

@@ -330,7 +330,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     // A store that many machines share offers a session to workers once its lease has run out, also
     // one that came with a copy.
     const taken = async () => (await worker.drain(), (await hold.sessions.get("a"))?.status);
-    await expect.poll(taken, { timeout: 5_000 }).toBe("in-doubt");
+    await expect.poll(taken).toBe("in-doubt");
     const epoch = async () => {
       const session = await hold.session("a");
       await session.close();

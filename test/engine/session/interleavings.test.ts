@@ -2,7 +2,7 @@
  * Two callers on one store, with one of them stopped at an await while the other runs: every such
  * order is legal between processes, so every one must leave a sound store.
  */
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast } from "../../../src/holdfast.js";
 import { type HoldfastError, type Session } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
@@ -314,7 +314,7 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
     await stopped({}).cancel("a", "stop");
     await new Promise((resolve) => setTimeout(resolve, 250));
     await session.checkpoint();
-    await vi.waitFor(() => expect(session.signal.aborted).toBe(true));
+    await expect.poll(() => session.signal.aborted).toBe(true);
     await expect(session.checkpoint()).rejects.toEqual(code("BAD_STATUS"));
   });
 });

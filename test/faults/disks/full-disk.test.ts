@@ -110,14 +110,9 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
   async function passTime(path: string, bytes = reserved): Promise<void> {
     vi.advanceTimersByTime(10_000);
     vi.useRealTimers();
-    await vi.waitFor(
-      () => {
-        expect(statSync(path).size).toBe(bytes);
-        // The room of a file that is still open is not free when it is removed.
-        expect(openFiles()).not.toContain(path);
-      },
-      { interval: 5, timeout: 10_000 },
-    );
+    await expect.poll(() => statSync(path).size, { interval: 5 }).toBe(bytes);
+    // The room of a file that is still open is not free when it is removed.
+    await expect.poll(openFiles, { interval: 5 }).not.toContain(path);
   }
 
   /** Others fill the disk up to a little, and saves take that. */

@@ -109,7 +109,7 @@ test("E1: a store that is away for a moment while messages are taken in does not
   await sleep(250);
   fails = 1;
   await session.checkpoint();
-  for (let i = 0; i < 100 && session.messages.length === 0; i++) await sleep(5);
+  await expect.poll(() => session.messages.length).toBe(1);
   await sleep(20);
   expect([session.messages.length, fails]).toEqual([1, 0]);
   await session.checkpoint();

@@ -33,8 +33,12 @@ test("E2: a holder in another process takes messages in between its saves", asyn
     taken: false,
   });
   // It looks now and then while it saves.
-  for (let saves = 0; saves < 100 && !(await said(hold)).includes("outside"); saves++)
-    await child.ask({ do: "save", session: "s", text: "own" });
+  await expect
+    .poll(async () => {
+      await child.ask({ do: "save", session: "s", text: "own" });
+      return said(hold);
+    })
+    .toContain("outside");
   const before = await said(hold);
   expect(before.filter((text) => text === "outside")).toHaveLength(1);
   await child.ask({ do: "save", session: "s", text: "last" });

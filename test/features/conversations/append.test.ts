@@ -199,7 +199,7 @@ describe.each(stores)("append on $name", ({ address }) => {
     expect(await hold.sessions.append("a", [user("one"), user("two")], { key: "k" })).toMatchObject(
       { count: 2 },
     );
-    for (let i = 0; i < 100 && session.messages.length < 3; i++) await sleep(20);
+    await expect.poll(() => session.messages.length).toBe(3);
     expect(session.messages.map(short)).toEqual(["user mine", "user one", "user two"]);
     expect(await hold.sessions.append("a", [user("one"), user("two")], { key: "k" })).toEqual({
       count: 2,

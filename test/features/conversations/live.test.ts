@@ -108,7 +108,7 @@ describe.each(stores.filter(({ traits }) => traits.shared))(
         const heard = wakes;
         expect(await theirs.post("a", { id: `m${i}`, text: "x", due: 0 })).toBe("posted");
         const posted = performance.now();
-        await expect.poll(() => wakes, { interval: 5, timeout: 5_000 }).toBeGreaterThan(heard);
+        await expect.poll(() => wakes, { interval: 5 }).toBeGreaterThan(heard);
         found.push(performance.now() - posted);
         await pause(120);
       }

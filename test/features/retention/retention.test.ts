@@ -6,7 +6,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast as Hold } from "../../../src/holdfast.js";
 import { type Holdfast, open, type RetentionReport, type Session } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
@@ -224,7 +224,7 @@ describe.each(stores)("retention on $name", ({ address }) => {
     expect(() => hold.retention.sweep({ everyMs: 20, onSwept: () => {} })).toThrow(
       expect.objectContaining({ code: "CONFLICT" }),
     );
-    await vi.waitFor(() => expect(reports.length).toBeGreaterThan(2), { timeout: 10_000 });
+    await expect.poll(() => reports.length).toBeGreaterThan(2);
     expect(reports[0]).toMatchObject({
       sessions: 1,
       removed: 3,
@@ -236,7 +236,7 @@ describe.each(stores)("retention on $name", ({ address }) => {
     await sweep.stop();
     const count = reports.length;
     const next = hold.retention.sweep({ everyMs: 20, onSwept: (report) => reports.push(report) });
-    await vi.waitFor(() => expect(reports.length).toBeGreaterThan(count), { timeout: 10_000 });
+    await expect.poll(() => reports.length).toBeGreaterThan(count);
     await hold.close();
     const closed = reports.length;
     await sleep(60);
@@ -272,9 +272,9 @@ describe("the sweep", () => {
     const warnings: string[] = [];
     const warned = (warning: Error) => warnings.push(warning.message);
     process.on("warning", warned);
-    await vi.waitFor(() => expect(errors).toContain("away"), { timeout: 5_000 });
+    await expect.poll(() => errors).toContain("away");
     failing = false;
-    await vi.waitFor(() => expect(reports.length).toBeGreaterThan(1), { timeout: 5_000 });
+    await expect.poll(() => reports.length).toBeGreaterThan(1);
     await sweep.stop();
     process.off("warning", warned);
     expect(errors).toContain("thrown by who is told");

@@ -138,7 +138,7 @@ describe.each(stores)("workers on $name", ({ address }) => {
       model: async () => {
         most = Math.max(most, ++running);
         // Until the other is there as well, on however busy a machine; the last one is alone.
-        for (let i = 0; i < 100 && most < 2; i++) await pause(10);
+        await expect.poll(() => most).toBe(2);
         await pause(10);
         running -= 1;
         return { content: "done" };
@@ -195,9 +195,7 @@ describe.each(stores)("workers on $name", ({ address }) => {
     // While it lives, it is left alone.
     expect(worker.stats().ran).toBe(0);
     first.kill();
-    await expect
-      .poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 })
-      .toBe("completed");
+    await expect.poll(async () => (await hold.sessions.get("a"))?.status).toBe("completed");
     expect(made).toEqual(["pay"]);
     await expect.poll(() => worker.stats().ran).toBe(1);
   });
@@ -357,9 +355,7 @@ describe.each(stores)("workers on $name", ({ address }) => {
       .hold.effects.approve(
         waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "",
       );
-    await expect
-      .poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 })
-      .toBe("completed");
+    await expect.poll(async () => (await hold.sessions.get("a"))?.status).toBe("completed");
   });
 
   test("a turn that waits behind one that needs somebody does not keep workers busy, and is run when that is over", async () => {
@@ -397,14 +393,10 @@ describe.each(stores)("workers on $name", ({ address }) => {
     await bot.submit("a", "go");
     await bot.submit("b", "go");
     await start(hold, { agents: [bot] });
-    await expect
-      .poll(async () => (await hold.sessions.get("b"))?.status, { timeout: 5_000 })
-      .toBe("waiting");
+    await expect.poll(async () => (await hold.sessions.get("b"))?.status).toBe("waiting");
     await hold.signal("b", "reply", "me");
     for (const id of ["a", "b"])
-      await expect
-        .poll(async () => (await hold.sessions.get(id))?.status, { timeout: 5_000 })
-        .toBe("completed");
+      await expect.poll(async () => (await hold.sessions.get(id))?.status).toBe("completed");
     for (const [id, said] of [
       ["a", "nobody"],
       ["b", "me"],
@@ -527,16 +519,12 @@ describe.each(stores)("workers on $name", ({ address }) => {
       return {};
     });
     const worker = await start(hold, { agents: [bot] });
-    await expect
-      .poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 })
-      .toBe("in-doubt");
+    await expect.poll(async () => (await hold.sessions.get("a"))?.status).toBe("in-doubt");
     expect(worker.stats()).toMatchObject({ failed: 1 });
     const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
     isAway = false;
     await hold.effects.settle(doubt?.effectId as string, { result: "it happened" });
-    await expect
-      .poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 })
-      .toBe("completed");
+    await expect.poll(async () => (await hold.sessions.get("a"))?.status).toBe("completed");
   });
 
   test("a session that cannot be read does not keep workers busy, and the others are run", async () => {
@@ -616,7 +604,11 @@ test("wherever a worker dies while one call is in doubt and another ends, somebo
     await made(hold).submit(id, "go");
     const dying = on.start({ diesAt: { write, done: true } });
     await dying.hold.worker({ agents: [made(dying.hold)], pollMs: 10, onSigterm: false }).start();
-    isThrough = await Promise.race([dying.died.then(() => false), pause(250).then(() => true)]);
+    const isAtRest = expect
+      .poll(async () => (await hold.sessions.get(id))?.status)
+      .toBe("in-doubt")
+      .then(() => pause(250));
+    isThrough = await Promise.race([dying.died.then(() => false), isAtRest.then(() => true)]);
     if (!isThrough) deaths += 1;
     dying.kill();
     const worker = hold.worker({ agents: [made(hold)], pollMs: 10, onSigterm: false });
@@ -625,8 +617,8 @@ test("wherever a worker dies while one call is in doubt and another ends, somebo
       (await hold.effects.list({ status: "in-doubt" })).items.filter(
         ({ sessionId }) => sessionId === id,
       );
-    for (let i = 0; i < 400 && (await inDoubt()).length === 0; i++) await pause(5);
-    expect(await inDoubt(), `${write}`).toMatchObject([{ tool: "send" }]);
+    await expect.poll(inDoubt, { message: `${write}` }).toMatchObject([{ tool: "send" }]);
+    await isAtRest;
     await worker.stop({ graceMs: 0 });
   }
   expect(deaths).toBeGreaterThan(4);

@@ -16,7 +16,6 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, test } from "vitest";
 import { parseQuery } from "../../../src/core/search/query.js";
@@ -461,9 +460,7 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
     const store = await openStore(place);
     await store.index?.begin(false);
     expect(await store.index?.behind()).toBeGreaterThan(0);
-    for (let waited = 0; (await store.index?.behind()) !== 0 && waited < 300; waited++)
-      await sleep(100);
-    expect(await store.index?.behind()).toBe(0);
+    await expect.poll(() => store.index?.behind(), { interval: 100 }).toBe(0);
     await store.close();
   });
 

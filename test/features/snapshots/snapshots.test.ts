@@ -631,18 +631,13 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
       },
       onError: (error) => errors.push(error),
     });
-    const until = async (isSo: () => boolean) => {
-      for (let i = 0; i < 500 && !isSo(); i++)
-        await new Promise((resolve) => setTimeout(resolve, 10));
-      expect(isSo()).toBe(true);
-    };
-    await until(() => taken.length === 1);
+    await expect.poll(() => taken.length).toBe(1);
     // Nothing changed: nothing is taken.
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(taken).toHaveLength(1);
     for (const n of [2, 3, 4]) {
       await say(hold, "a", `change ${n}`);
-      await until(() => taken.length === n);
+      await expect.poll(() => taken.length).toBe(n);
     }
     expect(errors).toEqual([new Error("mine")]);
     await auto.stop();
@@ -658,7 +653,7 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
       keep: 1,
       onError: (error) => errors.push(error),
     });
-    await until(() => errors.length >= 3);
+    await expect.poll(() => errors.length).toBeGreaterThanOrEqual(3);
     expect(errors[1]).toEqual(code("NOT_FOUND"));
     await missing.stop();
     expect(() => hold.agents.autoSnapshot("ann", { everyMs: 0, keep: 1 })).toThrow(

@@ -4,7 +4,7 @@
  */
 import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import type { Save } from "../../../src/core/journal/save.js";
 import { entryOf } from "../../../src/store/dir/index/catalogue.js";
 import { IndexFile } from "../../../src/store/dir/index/index-file.js";
@@ -151,7 +151,7 @@ test("STAMP-1: a row of the index that has the time of the row before it wakes w
   stopTime("long ago");
   const { woken, stop } = watched((wake) => watchDue(join(root, "waiting"), index, wake));
   appendFileSync(index, "two\n");
-  await vi.waitFor(() => expect(woken.times).toBeGreaterThan(0), 20_000);
+  await expect.poll(() => woken.times).toBeGreaterThan(0);
   stop();
 });
 
@@ -162,6 +162,6 @@ test("STAMP-1: mail that has the time of the last look wakes who waits for a ses
   stopTime("now");
   const { woken, stop } = watched((wake) => watchSession(directory, wake));
   writeFileSync(join(inbox, "m.json"), "{}");
-  await vi.waitFor(() => expect(woken.times).toBeGreaterThan(0), 20_000);
+  await expect.poll(() => woken.times).toBeGreaterThan(0);
   stop();
 });

@@ -4,7 +4,7 @@
  */
 import { fstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { Lock } from "../../../src/store/dir/lock/lock.js";
 import { openDir } from "../../../src/store/dir/open.js";
 import { all } from "../../../src/testing/contract/case.js";
@@ -192,12 +192,10 @@ test("K4: a process that cannot say which journal was not synced keeps the lock 
     throw failure("EIO");
   });
   await expect(store.apply([f.save({ items: 1 })])).rejects.toMatchObject({ code: "IO" });
-  await vi.waitFor(() => expect(tries).toBeGreaterThan(2), { timeout: 20_000 });
+  await expect.poll(() => tries).toBeGreaterThan(2);
   await expect(other.apply([begin("b")])).rejects.toMatchObject({ code: "BUSY" });
   mend();
-  await vi.waitFor(async () => expect(await other.apply([begin("b")])).toEqual({ ok: true }), {
-    timeout: 20_000,
-  });
+  await expect.poll(() => other.apply([begin("b")])).toEqual({ ok: true });
   await store.close();
   await other.close();
 });

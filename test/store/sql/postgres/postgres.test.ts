@@ -325,8 +325,7 @@ describe("search", () => {
     // A server process tells of its work when it ends, and a little later. For each search two
     // words are counted, and both looked for; and the word under which damage is kept is counted
     // and looked for.
-    for (let i = 0; i < 100 && (await scans()) !== 50; i++) await sleep(50);
-    expect(await scans()).toBe(50);
+    await expect.poll(scans, { interval: 50 }).toBe(50);
   });
 });
 
@@ -572,8 +571,6 @@ describe("what is asked of the server", () => {
     expect(most).toBeGreaterThan(0);
     expect(most).toBeLessThanOrEqual(3);
     await hold.close();
-    for (let i = 0; i < 50 && (await open_()) > 0; i++)
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    expect(await open_()).toBe(0);
+    await expect.poll(open_).toBe(0);
   });
 });
