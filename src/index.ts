@@ -117,7 +117,11 @@ export type {
   PrunedSnapshots,
   SnapshotPruneOptions,
 } from "./features/snapshots/prune-snapshots.js";
-export type { RestoreOptions, RestoreReport, Restoring } from "./features/snapshots/restoring.js";
+export type {
+  RestoreOptions,
+  RestoreReport,
+  Restoring,
+} from "./features/snapshots/restore-report.js";
 export type { ExportFilter, ExportOptions, TransferProgress } from "./features/transfer/export.js";
 export type { ExportedRows, ImportOptions, ImportReport } from "./features/transfer/import.js";
 export type { Aside } from "./formats/aside.js";

@@ -28,8 +28,8 @@ import {
   pruneSnapshots,
   type SnapshotPruneOptions,
 } from "../features/snapshots/prune-snapshots.js";
+import type { RestoreOptions, RestoreReport } from "../features/snapshots/restore-report.js";
 import { restoreSnapshot } from "../features/snapshots/restore-snapshot.js";
-import type { RestoreOptions, RestoreReport } from "../features/snapshots/restoring.js";
 import { saveAgent, setStateKey, unsetStateKey } from "../features/snapshots/save-agent.js";
 import { takeSnapshot } from "../features/snapshots/take-snapshot.js";
 

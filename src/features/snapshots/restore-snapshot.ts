@@ -10,13 +10,8 @@ import { noSnapshot, type Snapshot } from "../../engine/records/snapshot-record.
 import { callback, flag, options, signalOf } from "../../engine/util/options.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 import { getSnapshot } from "./list-snapshots.js";
-import {
-  Restore,
-  type RestoredKept,
-  type RestoreOptions,
-  type RestoreReport,
-  type Restoring,
-} from "./restoring.js";
+import type { RestoredKept, RestoreOptions, RestoreReport, Restoring } from "./restore-report.js";
+import { Restore } from "./restoring.js";
 import { whileInUse } from "./snapshot-in-use.js";
 import { newSnapshotId } from "./take-snapshot.js";
 

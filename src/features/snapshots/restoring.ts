@@ -8,44 +8,18 @@
  * R3  nothing is lost by it: sessions go to new lines and keep the old ones, those begun later are
  *     archived, those deleted come back.
  */
-import {
-  describeOwner,
-  freeLease,
-  grantLease,
-  type Lease,
-  releaseLease,
-} from "../../core/sessions/lease.js";
-import type { SessionStatus } from "../../core/sessions/status.js";
+import { describeOwner, grantLease, type Lease, releaseLease } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { placeId, type SessionId } from "../../core/values/ids.js";
-import { equal, type JsonObject } from "../../core/values/json.js";
 import { unsettled } from "../../engine/calls/pending.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import type { Receipt } from "../../engine/journal/receipts.js";
 import { inThisIncarnation } from "../../engine/lifecycle/acquire-lease.js";
-import {
-  type AgentRecord,
-  putAgent,
-  recordOf,
-  soundAgent,
-  versionIn,
-} from "../../engine/records/agent-record.js";
-import {
-  type HeadDoc,
-  headOf,
-  headRow,
-  type LabelDoc,
-  labelOf,
-  labelRow,
-  leaseOf,
-  leaseRow,
-  newLine,
-  rootDigest,
-} from "../../engine/records/rows.js";
+import { putAgent, recordOf, soundAgent, versionIn } from "../../engine/records/agent-record.js";
+import { leaseOf, leaseRow } from "../../engine/records/rows.js";
 import {
   type Contents,
   contentsOf,
-  type Entry,
   entryOf,
   newSnapshot,
   noSnapshot,
@@ -53,7 +27,6 @@ import {
   snapshotOf,
 } from "../../engine/records/snapshot-record.js";
 import { breathe } from "../../engine/util/breathe.js";
-import type { KeyOption } from "../../engine/util/options.js";
 import type { Change } from "../../store/port/changes.js";
 import {
   AGENT,
@@ -64,63 +37,21 @@ import {
 } from "../../store/port/documents.js";
 import type { Present } from "../../store/port/rows.js";
 import { capture, lookAt } from "./capture.js";
-
-export interface RestoreOptions extends KeyOption {
-  /** Takes sessions from those who hold them, instead of refusing with LEASE_HELD. */
-  readonly takeOver?: boolean;
-  /** Says what would change, and changes nothing. */
-  readonly dryRun?: boolean;
-  readonly signal?: AbortSignal;
-  /** Told how many sessions of the snapshot have been verified, and of how many. */
-  readonly onProgress?: (verified: number, of: number) => void;
-}
-
-/**
- * What becomes of a session. `moved`: it goes back to where it was. `made`: it was deleted, and is
- * there again. `labelled`: only its title, tags or metadata change. `archived`: it was begun later,
- * and is kept. `same`: it stands where it stood.
- */
-export type Restoring = "moved" | "made" | "labelled" | "archived" | "same";
-
-export interface RestoreReport {
-  readonly snapshot: Snapshot;
-  /** What was there before, to go back to; absent in a dry run. */
-  readonly recovery?: Snapshot;
-  /** The record as it is afterwards; absent where the snapshot had none. */
-  readonly agent?: AgentRecord;
-  readonly sessions: readonly { readonly id: string; readonly outcome: Restoring }[];
-  /**
-   * Sessions that others hold and that would change; absent where there are none, or after they
-   * were taken over.
-   */
-  readonly held?: readonly string[];
-}
-
-const keptOf = ({
-  snapshot: { name: _name, description: _description, ...snapshot },
-  recovery,
-  sessions,
-}: RestoreReport): RestoredKept => ({
-  // The digest is of texts that may be redacted later: it is forgotten here.
-  snapshot: { ...snapshot, digest: "", metadata: {} },
-  recovery: recovery?.id ?? "",
-  sessions: sessions.map(({ id, outcome }) => [id, outcome] as const),
-});
-
-/** What is kept of a restore under a key. */
-export interface RestoredKept extends JsonObject {
-  /** Without what somebody called it. */
-  readonly snapshot: JsonObject;
-  readonly recovery: string;
-  readonly sessions: readonly (readonly [id: string, outcome: string])[];
-}
-
-/** What the journal says at a place where a session is to go on. */
-interface Verified {
-  readonly entry: Entry;
-  readonly status: SessionStatus;
-  readonly reason: string | undefined;
-}
+import {
+  made,
+  moved,
+  type OnNewLine,
+  outcomesOf,
+  relabelled,
+  type Verified,
+} from "./restore-plan.js";
+import {
+  keptOf,
+  type RestoredKept,
+  type RestoreOptions,
+  type RestoreReport,
+  type Restoring,
+} from "./restore-report.js";
 
 /** For how long sessions are kept from others while they are looked at before they are moved. */
 const SEIZED_MS = 120_000;
@@ -149,7 +80,7 @@ export class Restore {
     const now = await this.#ground.now();
     await this.#ground.learnIncarnation();
     const sessions = await lookAt(this.#ground, this.#snapshot.agent);
-    const outcomes = this.#outcomes(sessions, verified);
+    const outcomes = outcomesOf(sessions, verified);
     const held = sessions.filter(
       (present) => this.#holderOf(present, now) && outcomes.get(present.session.id) === "moved",
     );
@@ -204,22 +135,6 @@ export class Restore {
     return verified;
   }
 
-  #outcomes(
-    sessions: readonly Present[],
-    verified: ReadonlyMap<string, Verified>,
-  ): ReadonlyMap<string, Restoring> {
-    const outcomes = new Map<string, Restoring>();
-    for (const present of sessions) {
-      const was = verified.get(present.session.id)?.entry;
-      const label = labelOf(present.session);
-      if (was === undefined) outcomes.set(present.session.id, label.archived ? "same" : "archived");
-      else if (!isAt(present, was)) outcomes.set(present.session.id, "moved");
-      else outcomes.set(present.session.id, isLabelled(label, was) ? "same" : "labelled");
-    }
-    for (const id of verified.keys()) if (!outcomes.has(id)) outcomes.set(id, "made");
-    return outcomes;
-  }
-
   /** Nobody writes to what is to be moved from here on. */
   async #seize(verified: ReadonlyMap<string, Verified>): Promise<ReadonlyMap<string, Lease>> {
     const now = await this.#ground.now();
@@ -227,7 +142,7 @@ export class Restore {
     const seized = new Map<string, Lease>();
     await capture(this.#ground, { agent: this.#snapshot.agent, hold: true }, (sessions) => {
       seized.clear();
-      const outcomes = this.#outcomes(sessions, verified);
+      const outcomes = outcomesOf(sessions, verified);
       const changes: Change[] = [];
       for (const present of sessions) {
         const { id } = present.session;
@@ -362,7 +277,7 @@ export class Restore {
     verified: ReadonlyMap<string, Verified>,
     seized: ReadonlyMap<string, Lease>,
   ): boolean {
-    const outcomes = this.#outcomes(sessions, verified);
+    const outcomes = outcomesOf(sessions, verified);
     return sessions.every(
       ({ session }) =>
         outcomes.get(session.id) !== "moved" ||
@@ -379,21 +294,23 @@ export class Restore {
     row: DocRow | undefined,
     recoveryId: string,
   ): { readonly decision: Decision; readonly report: RestoreReport } | undefined {
-    const outcomes = this.#outcomes(sessions, verified);
+    const outcomes = outcomesOf(sessions, verified);
     const changes: Change[] = [];
     for (const present of sessions) {
       const { id } = present.session;
       const outcome = outcomes.get(id);
       if (outcome === "moved")
-        changes.push(this.#moved(present, verified.get(id) as Verified, seized.get(id) as Lease));
+        changes.push(
+          moved(present, verified.get(id) as Verified, seized.get(id) as Lease, this.#onNewLine()),
+        );
       else if (outcome === "labelled" || outcome === "archived")
         changes.push(relabelled(present, verified.get(id)?.entry));
     }
-    for (const [id, { entry, status, reason }] of verified) {
+    for (const [id, one] of verified) {
       if (outcomes.get(id) !== "made") continue;
       const epoch = buried.get(id);
       if (epoch === undefined) return undefined;
-      changes.push(this.#made(entry, status, reason, epoch));
+      changes.push(made(one, this.#snapshot.agent, epoch, this.#onNewLine()));
     }
     const now = this.#ground.wallMs();
     const about = {
@@ -438,61 +355,8 @@ export class Restore {
     };
   }
 
-  #moved({ session }: Present, { entry, status, reason }: Verified, lease: Lease): Change {
-    // Whoever restores says that the session goes on here, wherever the store it is in came from.
-    const { reason: _reason, due: _due, incarnation: _before, ...rest } = headOf(session);
-    const begun = this.#line(entry);
-    const head: HeadDoc = {
-      ...rest,
-      line: begun.id,
-      status,
-      ...(reason === undefined ? undefined : { reason }),
-      ...this.#incarnation,
-    };
-    const label = labelOf(session);
-    return {
-      session: session.id,
-      when: { epoch: lease.epoch },
-      line: begun,
-      head: headRow(head),
-      lease: leaseRow(head.id, releaseLease(lease)),
-      ...(isLabelled(label, entry)
-        ? undefined
-        : { label: labelRow({ ...entry.label, id: head.id, version: label.version + 1 }) }),
-    };
-  }
-
-  /** R3: deleted, it is there again, from the part that the snapshot has kept. */
-  #made(entry: Entry, status: SessionStatus, reason: string | undefined, buried: number): Change {
-    const id = entry.id as SessionId;
-    const begun = this.#line(entry);
-    const head: HeadDoc = {
-      id,
-      line: begun.id,
-      status,
-      ...(reason === undefined ? undefined : { reason }),
-      agent: this.#snapshot.agent,
-      ...entry.head,
-      ...this.#incarnation,
-    };
-    return {
-      session: id,
-      when: { absent: true, buried },
-      line: begun,
-      head: headRow(head),
-      label: labelRow({ ...entry.label, id, version: 1 }),
-      lease: leaseRow(id, { ...freeLease, epoch: buried + 1 }),
-    };
-  }
-
-  get #incarnation(): { readonly incarnation?: string } {
-    const { incarnation } = this.#ground;
-    return incarnation === "" ? {} : { incarnation };
-  }
-
-  #line({ place, digest }: Entry) {
-    const id = this.#ground.newLineId();
-    return newLine({ id, origin: place, prev: digest ?? rootDigest(id) });
+  #onNewLine(): OnNewLine {
+    return { line: this.#ground.newLineId(), incarnation: this.#ground.incarnation };
   }
 
   async #letGo(seized: ReadonlyMap<string, Lease>): Promise<void> {
@@ -513,32 +377,6 @@ const TRIES = 10;
 
 const LEFT =
   "The record of the agent was damaged. What was left of its text is kept here, and is not put back.";
-
-const isAt = ({ session, end, line }: Present, { place, digest }: Entry): boolean =>
-  end === undefined
-    ? place === null
-      ? line?.origin === null
-      : line?.origin?.line === place.line && line.origin.seq === place.seq
-    : place !== null &&
-      digest !== null &&
-      end.line === place.line &&
-      end.seq === place.seq &&
-      session.head.line === place.line;
-
-function isLabelled(label: LabelDoc, { label: was }: Entry): boolean {
-  const { id: _id, version: _version, ...own } = label;
-  return equal(own, was);
-}
-
-function relabelled({ session }: Present, was: Entry | undefined): Change {
-  const before = labelOf(session);
-  const next: LabelDoc = {
-    ...(was === undefined ? { ...before, archived: true } : was.label),
-    id: before.id,
-    version: before.version + 1,
-  };
-  return { session: session.id, when: { version: before.version }, label: labelRow(next) };
-}
 
 const goesOn = (agent: string): HoldfastError =>
   new HoldfastError(

@@ -1,0 +1,134 @@
+/**
+ * What becomes of each session when a snapshot is restored, and the change that does it. Nothing is
+ * read or written here.
+ */
+import { freeLease, type Lease, releaseLease } from "../../core/sessions/lease.js";
+import type { SessionStatus } from "../../core/sessions/status.js";
+import type { LineId, SessionId } from "../../core/values/ids.js";
+import { equal } from "../../core/values/json.js";
+import {
+  type HeadDoc,
+  headOf,
+  headRow,
+  type LabelDoc,
+  labelOf,
+  labelRow,
+  leaseRow,
+  newLine,
+  rootDigest,
+} from "../../engine/records/rows.js";
+import type { Entry } from "../../engine/records/snapshot-record.js";
+import type { Change } from "../../store/port/changes.js";
+import type { Present } from "../../store/port/rows.js";
+import type { Restoring } from "./restore-report.js";
+
+/** What the journal says at a place where a session is to go on. */
+export interface Verified {
+  readonly entry: Entry;
+  readonly status: SessionStatus;
+  readonly reason: string | undefined;
+}
+
+/** What a session gets that goes on from a snapshot. */
+export interface OnNewLine {
+  readonly line: LineId;
+  /** Whoever restores says that the session goes on here, wherever the store it is in came from. */
+  readonly incarnation: string;
+}
+
+/** What becomes of each session: those that are there, and those that a snapshot has. */
+export function outcomesOf(
+  sessions: readonly Present[],
+  verified: ReadonlyMap<string, Verified>,
+): ReadonlyMap<string, Restoring> {
+  const outcomes = new Map<string, Restoring>();
+  for (const present of sessions) {
+    const was = verified.get(present.session.id)?.entry;
+    const label = labelOf(present.session);
+    if (was === undefined) outcomes.set(present.session.id, label.archived ? "same" : "archived");
+    else if (!isAt(present, was)) outcomes.set(present.session.id, "moved");
+    else outcomes.set(present.session.id, isLabelled(label, was) ? "same" : "labelled");
+  }
+  for (const id of verified.keys()) if (!outcomes.has(id)) outcomes.set(id, "made");
+  return outcomes;
+}
+
+export function moved(
+  { session }: Present,
+  { entry, status, reason }: Verified,
+  lease: Lease,
+  on: OnNewLine,
+): Change {
+  const { reason: _reason, due: _due, incarnation: _before, ...rest } = headOf(session);
+  const head: HeadDoc = { ...rest, ...begunAs(on, status, reason) };
+  const label = labelOf(session);
+  return {
+    session: session.id,
+    when: { epoch: lease.epoch },
+    line: lineFor(entry, on),
+    head: headRow(head),
+    lease: leaseRow(head.id, releaseLease(lease)),
+    ...(isLabelled(label, entry)
+      ? undefined
+      : { label: labelRow({ ...entry.label, id: head.id, version: label.version + 1 }) }),
+  };
+}
+
+/** R3: deleted, it is there again, from the part that the snapshot has kept. */
+export function made(
+  { entry, status, reason }: Verified,
+  agent: string,
+  buried: number,
+  on: OnNewLine,
+): Change {
+  const id = entry.id as SessionId;
+  const head: HeadDoc = { id, agent, ...entry.head, ...begunAs(on, status, reason) };
+  return {
+    session: id,
+    when: { absent: true, buried },
+    line: lineFor(entry, on),
+    head: headRow(head),
+    label: labelRow({ ...entry.label, id, version: 1 }),
+    lease: leaseRow(id, { ...freeLease, epoch: buried + 1 }),
+  };
+}
+
+export function relabelled({ session }: Present, was: Entry | undefined): Change {
+  const before = labelOf(session);
+  const next: LabelDoc = {
+    ...(was === undefined ? { ...before, archived: true } : was.label),
+    id: before.id,
+    version: before.version + 1,
+  };
+  return { session: session.id, when: { version: before.version }, label: labelRow(next) };
+}
+
+const begunAs = (
+  { line, incarnation }: OnNewLine,
+  status: SessionStatus,
+  reason: string | undefined,
+) => ({
+  line,
+  status,
+  ...(reason === undefined ? undefined : { reason }),
+  ...(incarnation === "" ? undefined : { incarnation }),
+});
+
+const lineFor = ({ place, digest }: Entry, { line }: OnNewLine) =>
+  newLine({ id: line, origin: place, prev: digest ?? rootDigest(line) });
+
+const isAt = ({ session, end, line }: Present, { place, digest }: Entry): boolean =>
+  end === undefined
+    ? place === null
+      ? line?.origin === null
+      : line?.origin?.line === place.line && line.origin.seq === place.seq
+    : place !== null &&
+      digest !== null &&
+      end.line === place.line &&
+      end.seq === place.seq &&
+      session.head.line === place.line;
+
+function isLabelled(label: LabelDoc, { label: was }: Entry): boolean {
+  const { id: _id, version: _version, ...own } = label;
+  return equal(own, was);
+}
