@@ -16,23 +16,11 @@ import { freeLines } from "../../engine/journal/cut-lines.js";
 import { descendants } from "../../engine/journal/family.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { superseded } from "../../engine/journal/lease-keeper.js";
-import { tryPost } from "../../engine/journal/post-inbox.js";
 import { forgetArguments } from "../../engine/journal/receipts.js";
 import { rememberHead, rememberLabel } from "../../engine/journal/remembered.js";
 import { scrub } from "../../engine/journal/scrub.js";
 import { childrenOf } from "../../engine/lifecycle/outside.js";
-import { unlessDamaged } from "../../engine/records/damage.js";
-import { editMail } from "../../engine/records/edit-mail.js";
-import { HIDDEN } from "../../engine/records/letters.js";
-import {
-  headOf,
-  headRow,
-  labelOf,
-  labelRow,
-  type MailDoc,
-  mailOf,
-  mailText,
-} from "../../engine/records/rows.js";
+import { headOf, headRow, labelOf, labelRow } from "../../engine/records/rows.js";
 import type { Entry } from "../../engine/records/snapshot-record.js";
 import { noSession } from "../../engine/util/not-found.js";
 import {
@@ -46,12 +34,12 @@ import {
 import type { Change } from "../../store/port/changes.js";
 import type { Head } from "../../store/port/rows.js";
 import { Leases } from "./leases.js";
-import { LetterEdits } from "./letters.js";
 import { OpenCalls, type Shared, sharedBy, stretchesOf } from "./reach.js";
-import { inReport, type RedactReport } from "./report.js";
+import { besideJournal, type InAgent, inReport, type RedactReport } from "./report.js";
 import { type Name, Rewriting, type Seen } from "./rewriting.js";
 import { editEntry, editHead, editLabel } from "./row-edits.js";
 import { editSnapshots } from "./snapshots.js";
+import { WaitingMail, waitingMail } from "./waiting-mail.js";
 import { type RedactWhat, type What, whatOf } from "./what.js";
 
 export interface RedactOptions {
@@ -120,19 +108,12 @@ class Redacting {
   readonly #session: SessionId;
   readonly #what: What;
   readonly #hearers: Hearers;
+  readonly #mail: WaitingMail;
   #leases: Leases | undefined;
   #looked = 0;
   #outsideChanged = false;
-  /** Whether messages wait to be appended that cannot be read, or not yet. */
-  #lettersLeft = false;
   /** The agent, and where what is kept of it holds the text. */
-  #inAgentOf:
-    | {
-        readonly agent: string;
-        readonly isInRecord: boolean;
-        readonly snapshots: readonly string[];
-      }
-    | undefined;
+  #inAgentOf: InAgent | undefined;
   /** Snapshots that could not be gone over. */
   #damaged: readonly string[] = [];
   /** Other sessions that hold it in words of their own. */
@@ -143,6 +124,9 @@ class Redacting {
     this.#session = session;
     this.#what = what;
     this.#hearers = hearers;
+    this.#mail = new WaitingMail(ground, session, what, (seen, name, as) =>
+      this.#name(seen, name, as),
+    );
   }
 
   #tick = (): void => {
@@ -156,9 +140,8 @@ class Redacting {
 
   async look(scrubs: boolean): Promise<RedactReport> {
     const { seen, shared } = await this.#survey([]);
-    const { reworded, drained } = await this.#mail(seen);
     const isChanged =
-      reworded.length + drained.length > 0 ||
+      (await this.#mail.isHolding(seen)) ||
       (await this.#outside(this.#session, seen, true)) !== undefined;
     const outside = (await this.#snapshots(shared, seen, true)) || isChanged;
     await this.#lookAtOthers(shared, seen);
@@ -201,9 +184,9 @@ class Redacting {
 
   /** Whether the session, without those around it, holds the text. */
   async #isHolding(seen: Seen, shared: Shared): Promise<boolean> {
-    const { reworded, drained } = await this.#mail(seen);
-    if (seen.records + seen.names.length + seen.exempt.size + reworded.length + drained.length > 0)
-      return true;
+    // First: it may name more.
+    const isWaiting = await this.#mail.isHolding(seen);
+    if (isWaiting || seen.records + seen.names.length + seen.exempt.size > 0) return true;
     return (
       (await this.#outside(this.#session, seen, true)) !== undefined ||
       this.#snapshots(shared, seen, true)
@@ -221,21 +204,13 @@ class Redacting {
       this.#holdsIn([title ?? "", reason ?? ""])
     )
       return true;
-    const mail = await this.#ground.store.inbox(session, {
-      dueBy: HIDDEN,
-      limit: Number.MAX_SAFE_INTEGER,
-    });
-    for (const { text } of mail) {
-      const doc = await unlessDamaged(() => mailOf(text, session));
-      // A message in a letter is JSON in a text.
-      if (
-        doc !== undefined &&
-        (this.#holdsIn(doc as unknown as Json) ||
-          (doc.kind === "append-part" && this.#holdsIn(jsonOr(doc.text))))
-      )
-        return true;
-    }
-    return false;
+    const { sound } = await waitingMail(this.#ground, session);
+    // A message in a letter is JSON in a text.
+    return [...sound.values()].some(
+      (doc) =>
+        this.#holdsIn(doc as unknown as Json) ||
+        (doc.kind === "append-part" && this.#holdsIn(jsonOr(doc.text))),
+    );
   }
 
   /**
@@ -249,8 +224,9 @@ class Redacting {
       const rewriting = new Rewriting(this.#ground, this.#what, calls, this.#tick);
       const seen = await rewriting.survey(stretches);
       await this.#nameHead(seen);
-      if (this.#what.message !== undefined && !seen.isMessageThere)
-        await this.#requireInLetter(this.#what.message);
+      const { message } = this.#what;
+      if (message !== undefined && !seen.isMessageThere && !(await this.#mail.hasMessage()))
+        throw noMessage(this.#session, message);
       const shared = await sharedBy(this.#ground, this.#session, stretches, seen.first);
       // Whoever shares it may have calls that are not over: those are exempt as well.
       const others = shared.sharers.filter((sharer) => !sessions.includes(sharer));
@@ -342,7 +318,8 @@ class Redacting {
   ): RedactReport {
     const { records, saves, blobs, exempt, names } = seen;
     const others = this.#others;
-    const left = [...inReport(seen, others, rest.keptBlobs), ...this.#beside(), ...rest.left];
+    const beside = besideJournal(this.#inAgentOf, this.#damaged, this.#mail.isLeft);
+    const left = [...inReport(seen, others, rest.keptBlobs), ...beside, ...rest.left];
     return Object.freeze({
       records,
       saves,
@@ -356,43 +333,10 @@ class Redacting {
     });
   }
 
-  /** What stays of what stands beside the journal. */
-  #beside(): readonly string[] {
-    const unread = this.#damaged.map(
-      (id) =>
-        `what snapshot ${quote(id)} says of sessions: it is damaged, and could not be gone over. Delete it.`,
-    );
-    return [...this.#inLetters(), ...this.#inAgent(), ...unread];
-  }
-
-  #inLetters(): readonly string[] {
-    return this.#lettersLeft
-      ? [
-          "messages that are being sent, or wait and cannot be read: run it again once they are taken in.",
-        ]
-      : [];
-  }
-
-  /** Not the session's: other sessions are run by it. */
-  #inAgent(): readonly string[] {
-    if (this.#inAgentOf === undefined) return [];
-    const { agent, isInRecord, snapshots } = this.#inAgentOf;
-    const also = "then run gc with scrub.";
-    return [
-      ...(isInRecord
-        ? [`what is kept of agent ${quote(agent)}: save the agent anew, ${also}`]
-        : []),
-      ...(snapshots.length > 0
-        ? [
-            `what snapshots keep of agent ${quote(agent)}, or of forks: delete ${snapshots.map(quote).join(", ")}, ${also}`,
-          ]
-        : []),
-    ];
-  }
-
   async #changeAll(shared: Shared, seen: Seen): Promise<boolean> {
     // First: of what it takes in nothing is to be kept either.
-    this.#outsideChanged = (await this.#changeMail(seen)) || this.#outsideChanged;
+    const epoch = (this.#leases as Leases).epoch(this.#session);
+    this.#outsideChanged = (await this.#mail.change(seen, epoch)) || this.#outsideChanged;
     this.#outsideChanged = (await this.#change(this.#session, seen)) || this.#outsideChanged;
     for (const sharer of shared.sharers) await this.#change(sharer, seen);
     this.#outsideChanged = (await this.#snapshots(shared, seen, false)) || this.#outsideChanged;
@@ -500,78 +444,6 @@ class Redacting {
       ...(head !== before && { head: headRow(head) }),
       ...(label && { label: labelRow(label) }),
     };
-  }
-
-  // ---- mail
-
-  /** Changes what waits for the session. Answers whether there was anything. */
-  async #changeMail(seen: Seen): Promise<boolean> {
-    const { posted, reworded, drained } = await this.#mail(seen);
-    const anew: { id: string; text: string }[] = [];
-    for (const { id, doc } of posted)
-      if (
-        (await tryPost(this.#ground.store, this.#session, doc, { id, due: HIDDEN })) === "conflict"
-      )
-        anew.push({ id, text: mailText(doc) });
-    if (reworded.length + drained.length === 0) return false;
-    const when = { epoch: (this.#leases as Leases).epoch(this.#session) };
-    // In this order: a bell speaks of parts that are there.
-    const change = { session: this.#session, when, reworded: [...anew, ...reworded], drained };
-    const applied = await this.#ground.store.apply([change], [], "frees");
-    if (!applied.ok) throw superseded(this.#session);
-    return true;
-  }
-
-  async #mail(seen: Seen): Promise<Pick<LetterEdits, "posted" | "reworded" | "drained">> {
-    const id = this.#session;
-    const edit = { text: this.#what.text, numbers: true };
-    const open = await OpenCalls.of(this.#ground, [id]);
-    const mail = await this.#waiting();
-    const letters = new LetterEdits(mail, this.#what, this.#ground.wallMs(), (name, what) =>
-      this.#name(seen, name, what),
-    );
-    this.#lettersLeft ||= letters.isLeft;
-    const others = [...mail].flatMap(([letter, doc]) => {
-      if (doc.kind === "turn")
-        for (const key of [doc.turn, doc.key])
-          if (key !== undefined) this.#name(seen, key, "turn-key");
-      if (doc.kind === "signal") this.#name(seen, doc.name, "signal");
-      const isOpen = doc.kind === "approve" && open.ids.has(doc.effect);
-      if (isOpen && editMail(doc, edit, false) !== editMail(doc, edit, true))
-        seen.exempt.add(doc.effect);
-      const edited = editMail(doc, edit, isOpen);
-      return edited === doc ? [] : [{ id: letter, text: mailText(edited) }];
-    });
-    return {
-      posted: letters.posted,
-      reworded: [...others, ...letters.reworded],
-      drained: letters.drained,
-    };
-  }
-
-  async #waiting(): Promise<ReadonlyMap<string, MailDoc>> {
-    const mail = await this.#ground.store.inbox(this.#session, {
-      dueBy: HIDDEN,
-      limit: Number.MAX_SAFE_INTEGER,
-    });
-    const sound = new Map<string, MailDoc>();
-    for (const { id, text } of mail) {
-      const doc = await unlessDamaged(() => mailOf(text, this.#session));
-      if (doc !== undefined) sound.set(id, doc);
-    }
-    this.#lettersLeft = sound.size < mail.length;
-    return sound;
-  }
-
-  /** A message that waits to be appended has the id that its sender gave it, or none yet. */
-  async #requireInLetter(message: string): Promise<void> {
-    const letters = new LetterEdits(
-      await this.#waiting(),
-      this.#what,
-      this.#ground.wallMs(),
-      () => {},
-    );
-    if (!letters.isMessageThere) throw noMessage(this.#session, message);
   }
 }
 

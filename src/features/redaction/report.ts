@@ -72,3 +72,35 @@ export function inReport(
       : []),
   ];
 }
+
+/** An agent, and where what is kept of it holds the text. It is not the session's: it stays. */
+export interface InAgent {
+  readonly agent: string;
+  readonly isInRecord: boolean;
+  readonly snapshots: readonly string[];
+}
+
+/** What may still hold the text beside the journal. */
+export function besideJournal(
+  inAgent: InAgent | undefined,
+  damagedSnapshots: readonly string[],
+  isMailLeft: boolean,
+): readonly string[] {
+  const left: string[] = [];
+  if (isMailLeft)
+    left.push(
+      "messages that are being sent, or wait and cannot be read: run it again once they are taken in.",
+    );
+  const also = "then run gc with scrub.";
+  if (inAgent?.isInRecord)
+    left.push(`what is kept of agent ${quote(inAgent.agent)}: save the agent anew, ${also}`);
+  if (inAgent !== undefined && inAgent.snapshots.length > 0)
+    left.push(
+      `what snapshots keep of agent ${quote(inAgent.agent)}, or of forks: delete ${inAgent.snapshots.map(quote).join(", ")}, ${also}`,
+    );
+  for (const id of damagedSnapshots)
+    left.push(
+      `what snapshot ${quote(id)} says of sessions: it is damaged, and could not be gone over. Delete it.`,
+    );
+  return left;
+}
