@@ -60,12 +60,12 @@ export interface LineText {
  * A piece of what the next blob or save says: its bytes, or the text of one of its sections, begin
  * with it.
  */
-interface PartRow {
+export interface PartRow {
   readonly part: "blob" | "items" | "state";
   readonly text: string;
 }
 
-interface BlobRow {
+export interface BlobRow {
   readonly blob: Digest;
   readonly base64: string;
 }

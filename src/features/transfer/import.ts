@@ -1,48 +1,28 @@
 /**
  * An export taken into this store. Nothing in it is believed: rows are checked against their chain,
- * saves against theirs, blobs against their names, and what a save refers to is computed from its
- * records. What has been verified goes to `bring-in.ts`, session by session.
+ * and what they say by `check-rows.ts`. What has been verified goes to `bring-in.ts`, session by
+ * session.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { checkBodies, type KnownBlob, knowBlob } from "../../core/journal/blob-body.js";
-import {
-  begunAt,
-  follow,
-  type LineEnd,
-  originEnd,
-  rootEnd,
-  unknownEnd,
-} from "../../core/journal/follow.js";
-import { open } from "../../core/journal/open-save.js";
-import type { Base } from "../../core/journal/record.js";
+import type { KnownBlob } from "../../core/journal/blob-body.js";
 import type { Save } from "../../core/journal/save.js";
-import { isGap } from "../../core/journal/save-note.js";
 import type { Blob } from "../../core/messages/message.js";
-import { emptyOutline, type Outline, outlineAfter } from "../../core/transfer/outline.js";
 import {
   type AgentText,
   badRow,
   endedEarly,
   type LeftOut,
   type LetterText,
-  type LineText,
   notAnExport,
-  Parts,
   RowReader,
   RowSplitter,
   type SessionText,
   type TransferRow,
 } from "../../core/transfer/transfer.js";
 import type { Digest } from "../../core/values/digest.js";
-import { type ErrorCode, HoldfastError, quote } from "../../core/values/errors.js";
+import { type ErrorCode, HoldfastError } from "../../core/values/errors.js";
 import { isInstance } from "../../core/values/given.js";
-import {
-  type LineId,
-  type Place,
-  placeId,
-  type SessionId,
-  typeName,
-} from "../../core/values/ids.js";
+import { type LineId, type SessionId, typeName } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import { IMPORTED } from "../../engine/calls/restored.js";
 import { freeLines } from "../../engine/journal/cut-lines.js";
@@ -51,10 +31,10 @@ import { agentFrom } from "../../engine/records/agent-record.js";
 import { headOf } from "../../engine/records/rows.js";
 import { breatheNowAndThen } from "../../engine/util/breathe.js";
 import { callback, flag, invalid, options, signalOf } from "../../engine/util/options.js";
-import type { NewLine } from "../../store/port/rows.js";
 import { Again, BringIn, type Brought, type Outcome, Refused, type Target } from "./bring-in.js";
+import { RowCheck } from "./check-rows.js";
 import type { TransferProgress } from "./export.js";
-import { headFrom, labelFrom, lettersFrom, lineFrom } from "./foreign-rows.js";
+import { lettersFrom } from "./foreign-rows.js";
 
 /**
  * An export as text or bytes, in pieces of any size: a file's stream, standard input, what
@@ -108,16 +88,6 @@ const REPLAY_BYTES = 16 * 1024 * 1024;
 const TRIES = 5;
 /** What a row takes in memory beside its text. */
 const ROW_BYTES = 500;
-/**
- * The blobs of one save are kept until it has come. A forged stream could send blobs without end,
- * and no save.
- */
-const MAX_BLOB_BYTES = 2 * 1024 * 1024 * 1024;
-/**
- * How many places are remembered that later lines may begin at. Others are looked for in the
- * target.
- */
-const PLACES = 50_000;
 /**
  * What a check says of something that came from outside, and that no Holdfast would have written.
  */
@@ -181,26 +151,8 @@ function isIterated(rows: unknown): rows is ExportedRows {
   }
 }
 
-/** A line as far as it has come. */
-interface Come {
-  readonly line: NewLine;
-  readonly of: SessionId | null;
-  readonly end: LineEnd;
-  /** Undefined where its beginning came too long ago to be remembered: a load tells. */
-  readonly outline: Outline | undefined;
-}
-
-/** A place at which lines may begin. */
-type Beginning = Pick<Come, "end" | "outline">;
-
-/** All that came since the last session: it counts once its session's row has come. */
+/** Bringing in what came since the last session. */
 class Unit {
-  readonly lines = new Map<LineId, Come>();
-  readonly parts = new Parts();
-  blobs: Blob[] = [];
-  blobBytes = 0;
-  current: LineId | undefined;
-  own: SessionId | undefined;
   into: BringIn;
   /**
    * What came, to be brought in again where others disturb it; undefined where that is too much to
@@ -217,14 +169,11 @@ class Unit {
 
 class Import {
   readonly #target: Target;
-  readonly #blobs: Map<Digest, KnownBlob>;
   readonly #signal: AbortSignal | undefined;
   readonly #onProgress: ((progress: TransferProgress) => void) | undefined;
   readonly #splitter = new RowSplitter();
   readonly #reader = new RowReader();
-  readonly #lines = new Map<LineId, Come>();
-  /** Checkpoints that came, oldest first, as places at which lines may begin. */
-  readonly #places = new Map<string, Beginning>();
+  readonly #check: RowCheck;
   #unit: Unit;
   readonly #sessions: { readonly id: string; readonly outcome: Outcome }[] = [];
   readonly #conflicts: {
@@ -248,7 +197,7 @@ class Import {
     onProgress: ((progress: TransferProgress) => void) | undefined,
   ) {
     this.#target = target;
-    this.#blobs = blobs;
+    this.#check = new RowCheck(target, blobs, () => this.#reader.rows);
     this.#signal = signal;
     this.#onProgress = onProgress;
     this.#unit = new Unit(target);
@@ -320,171 +269,37 @@ class Import {
     return badRow(rows, `cannot be: ${error.message.replace(/\.( .*)?$/s, "")}`, error);
   }
 
-  // ---- verifying
-
   async #verified(row: TransferRow): Promise<Brought | undefined> {
-    const unit = this.#unit;
-    if ("part" in row) {
-      unit.parts.add(row);
-      return undefined;
+    const check = this.#check;
+    if ("part" in row || "blob" in row || "save" in row || "line" in row || "session" in row) {
+      const brought = await check.check(row);
+      if ("save" in row) {
+        this.#saves += 1;
+        if (this.#saves % 200 === 0) this.#tell();
+      }
+      return brought;
     }
-    if ("blob" in row) {
-      const bytes = unit.parts.blob(row);
-      if (bytes === undefined) throw this.#bad(`does not hold the blob ${row.blob} that it says`);
-      unit.blobBytes += bytes.length + ROW_BYTES;
-      if (unit.blobBytes > MAX_BLOB_BYTES)
-        throw this.#bad(
-          `is one of too many blobs for one save: they come to more than ${MAX_BLOB_BYTES} bytes`,
-        );
-      this.#blobs.set(row.blob, knowBlob(bytes));
-      unit.blobs.push({ digest: row.blob, bytes });
-      return undefined;
-    }
-    if ("save" in row) return this.#save(row.save);
-    if (!unit.parts.isEmpty || unit.blobs.length > 0)
-      throw this.#bad("comes in the middle of a save");
-    if ("line" in row) return this.#line(row);
-    if ("session" in row) return this.#session(row);
+    check.requireWholeSave();
     if ("agent" in row) await this.#agent(row);
     else if ("holdfast" in row) this.#of = row.sessions;
-    else if ("again" in row) this.#unit = new Unit(this.#target);
+    else if ("again" in row) this.#next();
     else if ("left" in row) {
       this.#leftOut.push({ id: row.left, code: row.code, message: row.message });
-      for (const id of unit.into.loose) this.#needless.add(id);
-      this.#unit = new Unit(this.#target);
-    } else if (unit.lines.size > 0) throw this.#bad("ends the export in the middle of a session");
+      for (const id of this.#unit.into.loose) this.#needless.add(id);
+      this.#next();
+    } else if (check.isInSession) throw check.bad("ends the export in the middle of a session");
     return undefined;
   }
 
-  #bad(why: string): HoldfastError {
-    return badRow(this.#reader.rows, why);
-  }
-
-  #come(line: LineId): Come | undefined {
-    return this.#unit.lines.get(line) ?? this.#lines.get(line);
-  }
-
-  async #line(row: LineText): Promise<Brought> {
-    const unit = this.#unit;
-    const line = { id: row.line, origin: row.origin, text: row.text };
-    const doc = lineFrom(line);
-    const before = this.#come(row.line);
-    if (before !== undefined && (before.line.text !== row.text || before.of !== null))
-      throw this.#bad("begins a line that came before");
-    if (row.of !== null && row.of !== (unit.own ?? row.of))
-      throw this.#bad("brings a line of another session");
-    const root = { end: rootEnd(doc.prev), outline: emptyOutline };
-    const { end, outline } =
-      before ?? (row.origin === null ? root : await this.#origin(row.origin, doc.prev));
-    if (row.after !== end.seq)
-      throw this.#bad(`goes on behind ${row.after}, and its line is at ${end.seq}`);
-    if (end.follows !== doc.prev && before === undefined)
-      throw this.#bad("brings a line that does not follow what it begins at");
-    unit.own ??= row.of ?? undefined;
-    unit.current = row.line;
-    unit.lines.set(row.line, { line, of: row.of, end, outline });
-    return { line, doc, of: row.of, after: row.after };
-  }
-
-  /** Where a line begins. It must have come before: so no line can be in its own past. */
-  async #origin(origin: Place, prev: Digest): Promise<Beginning> {
-    const id = placeId(origin.line, origin.seq);
-    if ((this.#come(origin.line)?.end.seq ?? 0) < origin.seq)
-      throw this.#bad(`begins at ${id}, which has not come`);
-    const known = this.#places.get(id);
-    if (known !== undefined) return { ...known, end: begunAt(known.end) };
-    // Longer ago than is remembered: the target has it, or refuses what begins there.
-    const save = await this.#target.ground.journal.saves.holding(origin.line, origin.seq);
-    const isIt = save?.seq === origin.seq && !isGap(save) && open(save, {}).digest === prev;
-    return {
-      end: isIt ? begunAt(originEnd(save, prev)) : unknownEnd(origin.seq, prev),
-      outline: undefined,
-    };
-  }
-
-  #save(row: Save): Brought {
-    const unit = this.#unit;
-    const save = unit.parts.save(row);
-    if (save === undefined) throw this.#bad("does not fit the parts before it");
-    const come = unit.current === undefined ? undefined : unit.lines.get(unit.current);
-    if (come === undefined || save.line !== come.line.id)
-      throw this.#bad("holds a save of a line that is not being brought");
-    const { end, refs, lines, records } = follow(come.end, save);
-    if (lines !== undefined && !this.#goesBackTo(come.line.origin, lines))
-      throw this.#bad("holds a base that names a line to which its own does not go back");
-    const { blobs } = unit;
-    const named = new Set(refs);
-    if (!blobs.every(({ digest }) => named.has(digest)))
-      throw this.#bad("does not refer to the blobs before it");
-    const missing = refs.find((name) => !this.#blobs.has(name));
-    if (missing !== undefined) throw this.#bad(`refers to the blob ${missing}, which has not come`);
-    const known = (name: Digest) => this.#blobs.get(name);
-    for (const record of records) checkBodies(record, known);
-    const outline = come.outline && outlineAfter(come.outline, save, records, known);
-    if (outline === undefined && come.outline !== undefined)
-      throw this.#bad("holds a save that cannot be loaded after what came before it");
-    unit.blobs = [];
-    unit.blobBytes = 0;
-    unit.lines.set(save.line, { ...come, end, outline });
-    if (save.mark !== null) {
-      const oldest = this.#places.size >= PLACES ? this.#places.keys().next().value : undefined;
-      if (oldest !== undefined) this.#places.delete(oldest);
-      this.#places.set(placeId(save.line, save.seq), { end, outline });
-    }
-    this.#saves += 1;
-    if (this.#saves % 200 === 0) this.#tell();
-    return { save, refs, blobs };
-  }
-
-  /**
-   * Whether stretches of lines, oldest first, are on the past of a place. A load believes what a
-   * base says of them.
-   */
-  #goesBackTo(origin: Place | null, lines: NonNullable<Base["lines"]>): boolean {
-    let left = lines.length;
-    for (let place = origin; place !== null && left > 0; ) {
-      const [line, from, to] = lines[left - 1] as (typeof lines)[number];
-      const older: Place | null = this.#come(place.line)?.line.origin ?? null;
-      if (line === place.line && from > (older?.seq ?? 0) && from <= to && to <= place.seq)
-        left -= 1;
-      place = older;
-    }
-    return left === 0;
-  }
-
-  #session(row: SessionText): Brought {
-    const { session, on, lines } = row;
-    const own = [...this.#unit.lines.values()]
-      .filter(({ of }) => of === session)
-      .map(({ line }) => line.id);
-    const told = new Set(lines);
-    if (
-      this.#unit.own !== session ||
-      own.length !== lines.length ||
-      !own.every((id) => told.has(id))
-    )
-      throw this.#bad(`gives session ${quote(session)} other lines than came with it`);
-    const { doc, row: head } = headFrom(
-      session,
-      row.head,
-      row.goneOn ? IMPORTED : this.#target.incarnation,
-    );
-    const current = own.includes(on) && doc.line === on ? this.#unit.lines.get(on) : undefined;
-    if (current === undefined)
-      throw this.#bad(`puts session ${quote(session)} on a line that is not its own`);
-    if (current.end.status !== undefined && current.end.status !== doc.status)
-      throw this.#bad(
-        `says that session ${quote(session)} is ${doc.status}, and its journal says ${current.end.status}`,
-      );
-    if (current.outline?.isWhole === false)
-      throw this.#bad(`ends session ${quote(session)} where it cannot be loaded`);
-    lettersFrom(session, row.letters ?? []);
-    return { session, head, label: labelFrom(session, row.label) };
+  /** What came since the last session is void. */
+  #next(): void {
+    this.#check.forget();
+    this.#unit = new Unit(this.#target);
   }
 
   async #agent({ agent, text }: AgentText): Promise<void> {
-    if (this.#unit.lines.size > 0 || this.#agentIds.has(agent))
-      throw this.#bad("is not where it belongs");
+    if (this.#check.isInSession || this.#agentIds.has(agent))
+      throw this.#check.bad("is not where it belongs");
     this.#agentIds.add(agent);
     const change = agentFrom(agent, text);
     const { ground, dryRun } = this.#target;
@@ -545,7 +360,7 @@ class Import {
       // What was disturbed is gone on with the next time; what was refused is only needed by forks.
       if (code !== "BUSY") for (const id of unit.into.loose) this.#needless.add(id);
     }
-    for (const [id, come] of unit.lines) this.#lines.set(id, come);
+    this.#check.keep();
     this.#unit = new Unit(this.#target);
     this.#tell();
   }
