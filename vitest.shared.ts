@@ -15,6 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
+import { changedSince, comparedWith, testsOf } from "./scripts/changed-tests.mjs";
 
 interface TestFile {
   readonly file: string;
@@ -70,7 +71,10 @@ export function testsThat(
   isWanted: (file: TestFile) => boolean,
   env: Readonly<Record<string, string>> = {},
 ): ViteUserConfig {
-  const wanted = testFiles.filter(isWanted);
+  const commit = comparedWith(process.argv);
+  const affected =
+    commit === undefined ? undefined : new Set(testsOf(changedSince(commit), testFiles));
+  const wanted = testFiles.filter((test) => isWanted(test) && affected?.has(test.file) !== false);
   const filesOf = (isolate: boolean) =>
     wanted.filter(({ text }) => EXCHANGES.test(text) === isolate).map(({ file }) => file);
   const project = (name: string, isolate: boolean) => ({

@@ -1,0 +1,40 @@
+/** What `vitest --changed` runs: the tests of a changed file, and not all that reach it. */
+import { expect, test } from "vitest";
+import { comparedWith, testsOf } from "../../scripts/changed-tests.mjs";
+
+const fold = { file: "test/core/journal/fold.test.ts", text: "" };
+const walk = {
+  file: "test/engine/journal/walk.test.ts",
+  text: 'import { Fold } from "../../../src/core/journal/fold.js";\n',
+};
+const find = {
+  file: "test/features/search/find.test.ts",
+  text: 'import { open } from "../../../src/index.js";\n',
+};
+const list = {
+  file: "test/api/list.test.ts",
+  text: 'import { runs } from "../support/runs.js";\n',
+};
+const tests = [fold, walk, find, list];
+
+test.each([
+  ["of its folder, and those that import it", "src/core/journal/fold.ts", [fold, walk]],
+  ["of the nearest folder that has any", "src/features/search/deep/er/find.ts", [find]],
+  ["of the door, for what stands at it", "src/open.ts", [list]],
+  ["that changed", "test/features/search/find.test.ts", [find]],
+  ["that use what changed", "test/support/runs.ts", [list]],
+  ["none, for a page", "docs/cli.md", []],
+])("the tests %s", (_, changed, expected) => {
+  expect(testsOf([changed], tests)).toEqual(expected.map(({ file }) => file));
+});
+
+test.each([
+  [["run"], undefined],
+  [["run", "--changed"], "HEAD"],
+  [["run", "--changed", "--bail=1"], "HEAD"],
+  [["run", "--changed", "HEAD~2"], "HEAD~2"],
+  [["run", "--changed=main", "test/core"], "main"],
+  [["run", "--changed", "test/core"], "HEAD"],
+])("%j compares with %s", (words, commit) => {
+  expect(comparedWith(words)).toBe(commit);
+});
