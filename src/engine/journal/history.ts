@@ -8,8 +8,9 @@ import type { Message } from "../../core/messages/message.js";
 import type { Page } from "../util/options.js";
 import type { Ground } from "./ground.js";
 import type { Past } from "./past.js";
+import { growingRows } from "./walk.js";
 
-const ROWS = 200;
+const ROWS = 500;
 
 export async function historyOf(
   { journal }: Ground,
@@ -22,7 +23,8 @@ export async function historyOf(
     to: upTo,
     newestFirst: true,
     items: true,
-    rows: ROWS,
+    // A save often holds a question and an answer.
+    rows: growingRows(Math.ceil((limit + 1) / 2), ROWS),
   })) {
     // What retention has dropped is no damage here: history shows what is left.
     for (const { save, items } of page) {

@@ -78,6 +78,17 @@ interface Link {
 }
 
 const ROWS = 500;
+
+/** Pages that grow, for readers that mostly end early: each page is verified whole. */
+export function growingRows(first: number, most: number): () => number {
+  let next = Math.min(first, most);
+  return () => {
+    const rows = next;
+    next = Math.min(2 * rows, most);
+    return rows;
+  };
+}
+
 /**
  * Where saves come over a wire, some pages of so many records are on their way while one is looked
  * at.
@@ -142,7 +153,7 @@ export class SaveReader {
     }
     if (to !== MAX_SEQ && next <= to) throw hole(line, next);
     if (to !== MAX_SEQ && next > to + 1) link.before = undefined;
-    if (ends !== undefined) checkAnchor(ends, line, last, from - 1);
+    if (ends !== undefined) await this.#checkEnd(ends, line, last, o);
   }
 
   async *#down(stretch: Stretch, o: WalkOptions, link: Link): AsyncGenerator<readonly Walked[]> {
@@ -151,7 +162,7 @@ export class SaveReader {
     let at = to;
     let isAtEnd = ends !== undefined;
     for await (const saves of this.pages(stretch, { ...o, newestFirst: true })) {
-      if (isAtEnd) checkAnchor(ends as Witnesses, line, saves[0], from - 1);
+      if (isAtEnd) checkAnchor(ends as Witnesses, line, saves[0]);
       isAtEnd = false;
       yield* verified(saves, (save) => {
         // The end of a line is wherever it is. Any other place must be there.
@@ -172,7 +183,7 @@ export class SaveReader {
         return walked;
       });
     }
-    if (isAtEnd) checkAnchor(ends as Witnesses, line, undefined, from - 1);
+    if (isAtEnd) await this.#checkEnd(ends as Witnesses, line, undefined, o);
     if (at >= from && at !== MAX_SEQ) throw hole(line, at);
   }
 
@@ -239,6 +250,18 @@ export class SaveReader {
     }
   }
 
+  /** WALK-3, also where nothing follows the place that a walk began behind. */
+  async #checkEnd(
+    ends: Witnesses,
+    line: LineId,
+    last: Save | undefined,
+    { shared }: WalkOptions,
+  ): Promise<void> {
+    if (ends.of(line) === undefined) return;
+    const read = () => this.last(line);
+    checkAnchor(ends, line, last ?? (await (shared?.share(`last ${line}`, read) ?? read())));
+  }
+
   /** The save that holds a record, as it stands in the store; or undefined. */
   async holding(
     line: LineId,
@@ -297,24 +320,12 @@ function opened(save: Save, { items = false, state = false, opens, whole }: Walk
   return { save, digest: found.digest, items: found.items, state: found.state };
 }
 
-/**
- * Throw where a line ends before its anchor. `before`: where the line is known to go to without
- * `last`.
- */
-export function checkAnchor(
-  anchors: Witnesses,
-  line: LineId,
-  last: Save | undefined,
-  before = 0,
-): void {
+/** Throw where a line, whose last save is given, ends before its anchor. */
+export function checkAnchor(anchors: Witnesses, line: LineId, last: Save | undefined): void {
   const anchor = anchors.of(line);
   if (anchor === undefined) return;
-  const end = last?.seq ?? before;
-  if (
-    end > anchor.seq ||
-    (end === anchor.seq && (last === undefined || last.check === anchor.check))
-  )
-    return;
+  const end = last?.seq ?? 0;
+  if (end > anchor.seq || (end === anchor.seq && last?.check === anchor.check)) return;
   throw new HoldfastError(
     "CORRUPT",
     `Line ${line} was at ${anchor.seq} when its anchor was written, and now ends at ${end}: its end was lost, or an older copy was put back. Restore the newest backup, or delete the anchors file to accept what is there.`,

@@ -27,7 +27,7 @@ import { isoTime } from "../../core/values/time.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { Heirs } from "../../engine/journal/heirs.js";
 import { type Past, sharedUpTo } from "../../engine/journal/past.js";
-import type { Walked } from "../../engine/journal/walk.js";
+import { growingRows, type Walked } from "../../engine/journal/walk.js";
 import type { Watcher } from "../../engine/journal/watchers.js";
 import { requireSession } from "../../engine/lifecycle/require-session.js";
 import { headOf } from "../../engine/records/rows.js";
@@ -253,12 +253,8 @@ async function* news(
   after: number,
 ): AsyncGenerator<SessionEvent> {
   const heirs = new Heirs(ground.store);
-  let rows = FIRST_ROWS / 2;
-  const more = () => {
-    rows = Math.min(2 * rows, ROWS);
-    return rows;
-  };
-  const walk = { from: after + 1, items: true, state: true, rows: more, shared: ground.reads };
+  const rows = growingRows(FIRST_ROWS, ROWS);
+  const walk = { from: after + 1, items: true, state: true, rows, shared: ground.reads };
   const segments = (await past.downTo(after + 1)).toReversed();
   const owners = new Map(segments.map(({ line, session: owner }) => [line, owner]));
   for await (const page of ground.journal.saves.walk(segments, walk))

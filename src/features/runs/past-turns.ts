@@ -4,11 +4,13 @@ import type { JournalRecord } from "../../core/journal/record.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type LineId, type SessionId } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
+import { growingRows } from "../../engine/journal/walk.js";
 import { type Asking, isMeant } from "./asking.js";
 import type { Definition } from "./define/define.js";
 import type { RunResult } from "./define/result.js";
 import { outputOf } from "./output.js";
 
+const FIRST_ROWS = 8;
 const ROWS = 100;
 
 /**
@@ -67,7 +69,7 @@ export async function pastTurn(
   let last: JournalRecord | undefined;
   let isOver = false;
   let isKnown = true;
-  const walk = { newestFirst: true, items: true, state: true, rows: ROWS };
+  const walk = { newestFirst: true, items: true, state: true, rows: growingRows(FIRST_ROWS, ROWS) };
   for await (const page of ground.journal.saves.walk(ground.journal.past(line), walk)) {
     for (const { save, digest, items, state } of page) {
       // What begins a turn is in its state, and how it ended among its items: where one was

@@ -115,6 +115,25 @@ describe.each(stores)("loads on $name", ({ address }) => {
     expect(read).toBeLessThan(2 * returned + slackBytes);
   });
 
+  test("the last message of a long history reads a few saves", async () => {
+    const counter = counting(await openStore(address()));
+    const hold = new Holdfast(counter.store, thisMachine(), { now: Date.now }, 30_000);
+    const session = await hold.session("a");
+    for (let i = 0; i < 300; i++) {
+      session.append({ role: "user", content: text(i, 1_000) });
+      void session.checkpoint();
+    }
+    await session.checkpoint();
+    counter.read = 0;
+    expect((await session.history({ limit: 1 })).items).toHaveLength(1);
+    expect(counter.read).toBeLessThan(10_000);
+    counter.read = 0;
+    expect((await session.history({ limit: 300 })).items).toHaveLength(300);
+    expect(counter.read, "control: the whole of it").toBeGreaterThan(300_000);
+    await session.close();
+    await hold.close();
+  });
+
   test("without bases the same check fails", { timeout: 60_000 }, async () => {
     baseTuning.slackBytes = Number.POSITIVE_INFINITY;
     const { read, returned } = await readAndReturned(

@@ -2,7 +2,7 @@
  * D3: rows that are missing, as a damaged page or a careless hand leaves them. Nothing hangs,
  * nothing is left out in silence.
  */
-import { readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { copyFileSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -114,6 +114,82 @@ test("an empty file with anchors beside it is a store that was lost, not a new o
   const path = await holed(3, 0, "SELECT 1");
   truncateSync(path, 0);
   await expect(open(path)).rejects.toMatchObject({ name: "HoldfastError" });
+});
+
+/**
+ * A session that ends at its anchor, and a fork that begins there, with bases of its own: loading it
+ * does not read that save. Then `damage` is done to the save, and the fork pays.
+ */
+async function paysAtAnchor(
+  damage: (db: InstanceType<typeof Database>, older: string) => void,
+): Promise<readonly [answer: string, paid: number]> {
+  const path = join(fresh(), "store.db");
+  const older = `${path}-older`;
+  const first = await open(path);
+  await talk(first, "a", 2);
+  await first.close();
+  copyFileSync(path, older);
+  const changed = await open(older);
+  await talk(changed, "a", 1);
+  await changed.close();
+  const hold = await open(path);
+  const at = await talk(hold, "a", 1);
+  await hold.fork(at, { id: "fork" });
+  const { slackBytes } = baseTuning;
+  baseTuning.slackBytes = 100;
+  await talk(hold, "fork", 20);
+  baseTuning.slackBytes = slackBytes;
+  await hold.close();
+  const db = new Database(path);
+  damage(db, older);
+  db.close();
+  const reading = await open(path);
+  const fork = await reading.session("fork");
+  let paid = 0;
+  const answer = await fork
+    .effect("pay", { sum: 1 }, { mode: "once", key: "p" }, async () => {
+      paid += 1;
+      return "paid";
+    })
+    .catch(({ code }: { code: string }) => code);
+  await fork.close({ discard: true });
+  await reading.close();
+  return [answer, paid];
+}
+
+/** Sets a key so many times. Answers the last place. */
+async function talk(hold: Awaited<ReturnType<typeof open>>, id: string, times: number) {
+  const session = await hold.session(id);
+  for (let n = 0; n < times; n++) {
+    session.set("n", `${n} ${times}`.padEnd(300, "x"));
+    await session.checkpoint();
+  }
+  const { id: at } = (await hold.checkpoints.latest(id)) as { id: string };
+  await session.close();
+  return at;
+}
+
+const LAST = "(SELECT min(no) + 2 FROM save)";
+
+test.each([
+  ["is missing", `DELETE FROM save WHERE no = ${LAST}`],
+  [
+    "is another's",
+    `UPDATE save SET (head, mark, note, items, state) = (SELECT head, mark, note, items, state FROM older.save WHERE no = ${LAST}) WHERE no = ${LAST}`,
+  ],
+])(
+  "WALK-3: a fork pays nothing where the end of the line it was forked from %s",
+  async (_, sql) => {
+    const damaged = await paysAtAnchor((db, older) => {
+      db.exec(`ATTACH '${older}' AS older`);
+      db.exec(sql);
+    });
+    expect(damaged).toEqual(["CORRUPT", 0]);
+  },
+);
+
+test("negative control: a fork pays where that end is sound", async () => {
+  expect(await paysAtAnchor(() => {})).toEqual(["paid", 1]);
 });
 
 test("negative control: without a hole the same questions are answered", async () => {

@@ -158,10 +158,13 @@ describe.each(orders)("a walk, %s", (_, order) => {
     const short = wrapped(damaged(store, without(last)), { anchors } as Partial<Store>);
     const own = { line, from: 1, to: MAX_SEQ, session: "a" };
     await expect(walked(short, [own], order)).rejects.toMatchObject(coded("CORRUPT"));
+    // Nothing follows the place that the walk begins behind: that place itself may be gone.
+    const rest = { ...own, from: last.seq + 1 };
+    await expect(walked(short, [rest], order)).rejects.toMatchObject(coded("CORRUPT"));
+    const sound = wrapped(store, { anchors } as Partial<Store>);
+    expect(await walked(sound, [rest], order)).toEqual([]);
     expect(await walked(short, [{ ...own, session: null }], order)).toHaveLength(11);
-    expect(await walked(wrapped(store, { anchors } as Partial<Store>), [own], order)).toHaveLength(
-      12,
-    );
+    expect(await walked(sound, [own], order)).toHaveLength(12);
   });
 
   test("goes on where retention has left a gap, and takes it for damage where all must be there", async () => {
