@@ -212,13 +212,17 @@ export class Rewriting {
     const refs = group.flatMap((opened) => opened.refs);
     await this.#bodies.fetch(refs);
     const bytes = refs.reduce((sum, name) => sum + this.#bodies.get(name).length, size);
-    return this.#what.bounded(bytes, () =>
+    const edited = this.#what.bounded(bytes, () =>
       group.flatMap((opened) => this.#edited(opened, stretch) ?? []),
     );
+    // Counted here: bounded work may be done more than once (WITHIN-1).
+    this.seen.saves += edited.length;
+    for (const { records } of edited) this.seen.records += records;
+    return edited.map(({ replacement }) => replacement);
   }
 
   /** What is to stand in the place of a save; undefined where it stays. */
-  #edited({ save, items, state, refs }: Opened, stretch: Stretch): Replacement | undefined {
+  #edited({ save, items, state, refs }: Opened, stretch: Stretch): Edited | undefined {
     const { others } = stretch;
     const first = firstSeq(save);
     const edit = this.#edit(save);
@@ -229,17 +233,16 @@ export class Rewriting {
       if (others === undefined) return editRecord(record, seq, edit(seq));
       return own === undefined ? record : editCopies(record, edit(seq), own);
     };
+    let changed = 0;
     const texts = (
       records: readonly JournalRecord[],
       section: string | null,
       from: number,
     ): readonly string[] | undefined => {
-      const edited = records.map((record, i) => {
-        const made = after(record, from + i);
-        if (made !== record) this.seen.records += 1;
-        return made;
-      });
-      if (edited.every((record, i) => record === records[i])) return undefined;
+      const edited = records.map((record, i) => after(record, from + i));
+      const count = edited.filter((record, i) => record !== records[i]).length;
+      if (count === 0) return undefined;
+      changed += count;
       const before = recordTexts(section);
       return edited.map((record, i) =>
         record === records[i] ? (before[i] as string) : JSON.stringify(record),
@@ -253,7 +256,7 @@ export class Rewriting {
       this.#bodies.take([]);
       return undefined;
     }
-    this.seen.saves += 1;
+    if (mark !== undefined) changed += 1;
     const lowest = newItems !== undefined || newState !== undefined ? first : save.seq;
     this.seen.first.set(save.line, Math.min(this.seen.first.get(save.line) ?? lowest, lowest));
     const salt = () => this.#ground.salts.next();
@@ -263,7 +266,7 @@ export class Rewriting {
       ...(mark && { mark }),
       salt,
     });
-    return this.#replacement(made, save, refs);
+    return { replacement: this.#replacement(made, save, refs), records: changed };
   }
 
   /**
@@ -312,7 +315,6 @@ export class Rewriting {
     const checkpoint = markOf(text);
     const edited = editMark(checkpoint, { texts: { text: this.#what.text, numbers: true } });
     if (edited === checkpoint) return undefined;
-    this.seen.records += 1;
     return markText(edited, () => this.#ground.salts.next());
   }
 
@@ -367,6 +369,12 @@ export class Rewriting {
 }
 
 const ownerOf = ({ row }: Stretch): SessionId | null => row.session as SessionId | null;
+
+/** What is to stand in the place of a save, and how many records that changes. */
+interface Edited {
+  readonly replacement: Replacement;
+  readonly records: number;
+}
 
 interface Opened {
   readonly save: Save;
