@@ -56,7 +56,7 @@ export type {
 export type { Clock } from "./engine/journal/ground.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./engine/journal/telemetry.js";
 export type { RewindOptions, Rewound } from "./engine/lifecycle/lines.js";
-export type { EffectFilter } from "./engine/lifecycle/list-effects.js";
+export type { EffectFilter, EffectPage } from "./engine/lifecycle/list-effects.js";
 export type { ForkOptions, Session } from "./engine/lifecycle/session.js";
 export type { SessionOptions } from "./engine/lifecycle/session-options.js";
 export type { SessionSummary } from "./engine/lifecycle/session-summary.js";

@@ -11,8 +11,12 @@ import {
   denyCall,
   settleCall,
 } from "../engine/lifecycle/decide-call.js";
-import { type EffectFilter, getEffect, listEffects } from "../engine/lifecycle/list-effects.js";
-import type { Page } from "../engine/util/options.js";
+import {
+  type EffectFilter,
+  type EffectPage,
+  getEffect,
+  listEffects,
+} from "../engine/lifecycle/list-effects.js";
 
 export class Effects {
   readonly #ground: Ground;
@@ -25,7 +29,7 @@ export class Effects {
    * Calls that wait for somebody, or of which nobody knows what became; those of the newest
    * sessions first.
    */
-  list(filter: EffectFilter): Promise<Page<Pending>> {
+  list(filter: EffectFilter): Promise<EffectPage> {
     return listEffects(this.#ground, filter);
   }
 

@@ -4,7 +4,14 @@
  */
 import { closest } from "../../core/values/closest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import type { Checkpoint, Holdfast, Pending, SessionSummary, Snapshot } from "../../index.js";
+import type {
+  Checkpoint,
+  EffectPage,
+  Holdfast,
+  Pending,
+  SessionSummary,
+  Snapshot,
+} from "../../index.js";
 import { shellWord } from "./proposal.js";
 
 export type Named =
@@ -158,8 +165,9 @@ export async function* allCheckpoints(
 export async function allEffects(
   hold: Holdfast,
   o: { readonly status?: string | undefined; readonly agent?: string | undefined } = {},
-): Promise<readonly Pending[]> {
-  const found: Pending[] = [];
+): Promise<Required<Omit<EffectPage, "next">>> {
+  const items: Pending[] = [];
+  const damaged = new Map<string, NonNullable<EffectPage["damaged"]>[number]>();
   for (const status of ["in-doubt", "waiting"] as const) {
     if (o.status !== undefined && o.status !== status) continue;
     for (let cursor: string | undefined; ; ) {
@@ -169,19 +177,20 @@ export async function allEffects(
         ...(o.agent !== undefined && { agent: o.agent }),
         ...(cursor !== undefined && { cursor }),
       });
-      found.push(...page.items);
+      items.push(...page.items);
+      for (const one of page.damaged ?? []) damaged.set(one.id, one);
       if (page.next === undefined) break;
       cursor = page.next;
     }
   }
-  return found;
+  return { items, damaged: [...damaged.values()] };
 }
 
 /** By its id, the beginning of it, or the session it is of, where that has only one. */
 export async function requireEffect(hold: Holdfast, word: string): Promise<Pending> {
   const exact = await hold.effects.get(word);
   if (exact !== undefined) return exact;
-  const open = await allEffects(hold);
+  const { items: open } = await allEffects(hold);
   const [line = "", ...rest] = word.split("-");
   const isShort = (id: string) =>
     rest.length > 0 && id.startsWith(line) && id.slice(id.indexOf("-") + 1) === rest.join("-");

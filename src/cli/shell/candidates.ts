@@ -163,7 +163,7 @@ async function ids(
     case "agent":
       return starting(agentIds(hold), last);
     case "effect":
-      return (await allEffects(hold))
+      return (await allEffects(hold)).items
         .filter(({ effectId }) => effectId.startsWith(last))
         .map(
           ({ effectId, tool, sessionId }) => `${effectId}\t${oneLine(`${tool} of ${sessionId}`)}`,

@@ -5,6 +5,7 @@ import { type Pending, pendingOf } from "../calls/pending.js";
 import type { Ground } from "../journal/ground.js";
 import {
   cursorAt,
+  type Damaged,
   invalid,
   limitOf,
   numberOf,
@@ -13,6 +14,7 @@ import {
   type Page,
 } from "../util/options.js";
 import { findCall } from "./find-call.js";
+import { orDamaged } from "./or-damaged.js";
 
 export interface EffectFilter {
   readonly status: "waiting" | "in-doubt";
@@ -21,8 +23,16 @@ export interface EffectFilter {
   readonly cursor?: string;
 }
 
+export interface EffectPage extends Page<Pending> {
+  /**
+   * Sessions of this page whose calls cannot be shown; absent where there are none. `verify` says
+   * more.
+   */
+  readonly damaged?: readonly Damaged[];
+}
+
 /** Those of the newest sessions first. */
-export async function listEffects(ground: Ground, filter: EffectFilter): Promise<Page<Pending>> {
+export async function listEffects(ground: Ground, filter: EffectFilter): Promise<EffectPage> {
   const { status, agent, limit, cursor } = options(filter, "effects.list", [
     "status",
     "agent",
@@ -35,18 +45,19 @@ export async function listEffects(ground: Ground, filter: EffectFilter): Promise
   const of = agent === undefined ? undefined : checkName(agent, "agent");
   let before = cursor === undefined ? undefined : numberOf(cursor, "s", ground.store.cursorKey);
   const items: Pending[] = [];
+  const damaged: Damaged[] = [];
+  const page = () => ({ items, ...(damaged.length > 0 && { damaged }) });
   for (;;) {
     const row = await nextSession(ground, wanted, of, before);
-    if (row === undefined) return { items };
+    if (row === undefined) return page();
     // All calls of one session stand on one page.
-    if (items.length >= most)
-      return { items, next: cursorAt(row.no + 1, "s", ground.store.cursorKey) };
+    if (items.length + damaged.length >= most)
+      return { ...page(), next: cursorAt(row.no + 1, "s", ground.store.cursorKey) };
     before = row.no;
-    items.push(
-      ...(await callsOf(ground, row.id as SessionId)).filter(
-        (pending) => pending.status === wanted,
-      ),
+    const calls = await orDamaged(ground, row.id, damaged, () =>
+      callsOf(ground, row.id as SessionId),
     );
+    items.push(...(calls ?? []).filter((pending) => pending.status === wanted));
   }
 }
 

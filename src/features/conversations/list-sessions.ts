@@ -1,8 +1,8 @@
 /** List sessions, and the forks of one. One that is damaged does not hide the others. */
 import { type SessionStatus, STATUSES } from "../../core/sessions/status.js";
-import { HoldfastError } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
+import { orDamaged } from "../../engine/lifecycle/or-damaged.js";
 import { requireSession } from "../../engine/lifecycle/require-session.js";
 import {
   getSession,
@@ -70,14 +70,10 @@ export async function listSessions(
   const items: SessionSummary[] = [];
   const damaged: Damaged[] = [];
   for (const row of shown) {
-    try {
-      items.push(await summaryOfRow(ground, row, await ends));
-    } catch (error) {
-      if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
-      // What is missing may have been deleted with the session, a moment ago.
-      if ((await ground.store.session(row.id)) !== undefined)
-        damaged.push({ id: row.id, message: error.message });
-    }
+    const item = await orDamaged(ground, row.id, damaged, async () =>
+      summaryOfRow(ground, row, await ends),
+    );
+    if (item !== undefined) items.push(item);
   }
   const last = rows.length > most ? shown.at(-1) : undefined;
   return {
@@ -104,11 +100,7 @@ export async function forksOf(
   forks.delete(session);
   const damaged: Damaged[] = [];
   const get = (fork: string): Promise<SessionSummary | undefined> =>
-    getSession(ground, fork).catch((error: unknown) => {
-      if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
-      damaged.push({ id: fork, message: error.message });
-      return undefined;
-    });
+    orDamaged(ground, fork, damaged, () => getSession(ground, fork));
   const found = await Promise.all([...forks].slice(0, most).map(get));
   return {
     items: found.filter((fork) => fork !== undefined),

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { baseTuning } from "../../../src/core/journal/fold.js";
 import { open } from "../../../src/index.js";
+import { run } from "../../cli/command.js";
 import { type Child, startPuppet } from "../../support/children/child.mjs";
 import { fresh } from "../../support/places.js";
 
@@ -295,6 +296,37 @@ test("verify goes on past rows that cannot be read, and calls no line lost that 
     expect((await hold.verify({ sessionId: "a" })).ok, what).toBe(false);
     await hold.close();
   }
+});
+
+test("a session whose calls cannot be read does not hide the calls of others", async () => {
+  const path = join(fresh(), "store.db");
+  const hold = await open(path);
+  const clerk = hold.agent({
+    name: "clerk",
+    model: async () => ({ content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] }),
+    tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
+  });
+  for (const id of ["first", "bad", "last"])
+    expect(await clerk.run(id, "pay")).toMatchObject({ status: "waiting" });
+  await hold.close();
+  const db = new Database(path);
+  db.exec("DELETE FROM save WHERE no = 3");
+  db.close();
+  const reading = await open(path);
+  const first = await reading.effects.list({ status: "waiting", limit: 2 });
+  expect(first.items).toMatchObject([{ sessionId: "last" }]);
+  expect(first.damaged).toMatchObject([{ id: "bad", message: expect.any(String) }]);
+  const rest = await reading.effects.list({ status: "waiting", cursor: first.next as string });
+  expect(rest).toMatchObject({ items: [{ sessionId: "first" }] });
+  expect(rest).not.toHaveProperty("damaged");
+  await reading.close();
+  const shown = await run(["effects", "--json", "--store", path], { cwd: fresh() });
+  expect(JSON.parse(shown.stdout)).toMatchObject({
+    items: [{ sessionId: "last" }, { sessionId: "first" }],
+    damaged: [{ id: "bad" }],
+  });
+  const approved = await run(["approve", "first", "--store", path], { cwd: fresh() });
+  expect(approved).toMatchObject({ exit: 0 });
 });
 
 test("D5: an epoch that cannot be read is not taken for a lower one when its session is deleted", async () => {

@@ -346,6 +346,7 @@ const readers: Readonly<Record<string, Situation>> = {
     },
     from: ({ from, to, items }) => from === to && items,
     ask: (hold) => hold.effects.list({ status: "waiting" }),
+    tells: { items: [], damaged: [{ id: "a" }] },
   },
   "the decision about a call": {
     async make(hold, store) {

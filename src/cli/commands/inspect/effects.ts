@@ -17,7 +17,7 @@ export const effects = command({
   },
   examples: [["holdfast effects --status in-doubt", ""]],
   async run({ options: { status, agent }, terminal, hold }) {
-    const items = await allEffects(await hold(), { status, agent });
+    const { items, damaged } = await allEffects(await hold(), { status, agent });
     const { paint } = terminal;
     const columns = [
       { title: "CALL" },
@@ -43,12 +43,18 @@ export const effects = command({
     );
     const [first] = items;
     return {
-      json: { items },
+      json: { items, ...(damaged.length > 0 && { damaged }) },
       lines:
         items.length === 0
           ? ["Nothing waits, and nothing is in doubt."]
           : [...table(columns, rows, terminal), ...reasons(items)],
-      next: first === undefined ? [propose("ls")] : deciding(first),
+      notes: damaged.map(
+        ({ id }) => `Calls of session ${inline(id)} cannot be shown: it is damaged.`,
+      ),
+      next: [
+        ...(damaged.length > 0 ? [propose("verify")] : []),
+        ...(first === undefined ? [propose("ls")] : deciding(first)),
+      ],
       pages: true,
     };
   },
