@@ -1,5 +1,5 @@
 import { HoldfastError, quote } from "../../../core/values/errors.js";
-import type { Deleted } from "../../../index.js";
+import type { Deleted, Holdfast } from "../../../index.js";
 import { command, flag } from "../../framework/command.js";
 import { requireSessionToChange } from "../../framework/ids.js";
 import { propose } from "../../framework/proposal.js";
@@ -26,10 +26,8 @@ export const rm = command({
     const store = await hold();
     const isSeen = terminal.isAttended && !yes;
     // All are looked for before the first one goes.
-    const found = await Promise.all(
-      words.map((word) => requireSessionToChange(store, word, isSeen)),
-    );
-    const sessions = [...new Map(found.map((session) => [session.id as string, session])).values()];
+    const found = await Promise.all(words.map((word) => sessionToDelete(store, word, isSeen)));
+    const sessions = [...new Map(found.map((session) => [session.id, session])).values()];
     const would = await Promise.all(
       sessions.map(async ({ id }) => ({
         id,
@@ -86,6 +84,21 @@ export const rm = command({
     };
   },
 });
+
+/** Of a damaged session no more than its id is known, which is enough to delete it. */
+async function sessionToDelete(
+  store: Holdfast,
+  word: string,
+  isSeen: boolean,
+): Promise<{ readonly id: string; readonly title?: string }> {
+  try {
+    return await requireSessionToChange(store, word, isSeen);
+  } catch (error) {
+    const isDamaged = error instanceof HoldfastError && error.code === "CORRUPT";
+    if (isDamaged && (await store.sessions.has(word))) return { id: word };
+    throw error;
+  }
+}
 
 interface Gone extends Deleted {
   readonly id: string;

@@ -221,7 +221,8 @@ async function byRules(
       limit: 1_000,
       ...(cursor !== undefined && { cursor }),
     });
-    for (const { id } of page.items) {
+    // One that is damaged is tried, too: it says itself what is missing.
+    for (const { id } of [...page.items, ...(page.damaged ?? [])]) {
       try {
         removed += (await store.checkpoints.prune(id, { ...policy, ...o })).removed;
       } catch (error) {
