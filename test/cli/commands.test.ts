@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
@@ -706,4 +707,28 @@ test("an export has no C1 bytes, and what is imported from it is equal", async (
   expect(await to.verify()).toMatchObject({ ok: true });
   await from.close();
   await to.close();
+});
+
+test.each([
+  ["a link that goes in a circle", "circle.db"],
+  ["a name that is too long", `${"x".repeat(300)}.db`],
+  ["a file below a file", "file/store.db"],
+  ["a directory that is a link in a circle", "dir:circle.db"],
+])("a store that cannot be looked at is no store that is missing: %s", async (_, name) => {
+  const cwd = scratch();
+  symlinkSync("circle.db", join(cwd, "circle.db"));
+  writeFileSync(join(cwd, "file"), "text");
+  const { stdout, stderr, exit } = await run(["ls", "--json", "--store", name], { cwd });
+  expect(`${stdout}${stderr}`).not.toMatch(/Unexpected|UNEXPECTED|There is no store/);
+  expect(JSON.parse(stdout || stderr)).toMatchObject({ error: { code: "IO" } });
+  expect(exit).toBeGreaterThan(0);
+});
+
+test("a file that is not there is not found, and one that cannot be read is an error of reading", async () => {
+  const cwd = scratch();
+  symlinkSync("circle", join(cwd, "circle"));
+  const missing = await run(["import", "holdfast", "nothing.jsonl"], { cwd });
+  expect(missing).toMatchObject({ exit: 3, stderr: expect.stringContaining("no file") });
+  const circle = await run(["import", "holdfast", "circle", "--json"], { cwd });
+  expect(JSON.parse(circle.stdout || circle.stderr)).toMatchObject({ error: { code: "IO" } });
 });

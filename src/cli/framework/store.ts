@@ -62,8 +62,22 @@ const addressOf = (store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db"
  */
 export function isMissing(store?: string): boolean {
   const address = parseAddress(addressOf(store));
-  if (address.kind === "dir") return !existsSync(join(address.path, "holdfast.json"));
-  if (address.kind !== "sqlite") return false;
-  const found = statSync(address.path, { throwIfNoEntry: false });
-  return found === undefined || (found.isFile() && found.size === 0);
+  if (address.kind !== "dir" && address.kind !== "sqlite") return false;
+  const isDirectory = address.kind === "dir";
+  try {
+    const file = isDirectory ? join(address.path, "holdfast.json") : address.path;
+    const found = statSync(file, { throwIfNoEntry: false });
+    return found === undefined || (!isDirectory && found.isFile() && found.size === 0);
+  } catch {
+    // It cannot be looked at. Opening it says why.
+    return false;
+  }
+}
+
+/** An error for a file that was named on the command line, and cannot be read. */
+export function unreadable(path: string, cause: unknown): HoldfastError {
+  const { code = "no reason given" } = cause as NodeJS.ErrnoException;
+  return code === "ENOENT"
+    ? new HoldfastError("NOT_FOUND", `There is no file ${quote(path)}.`, {}, cause)
+    : new HoldfastError("IO", `${quote(path)} cannot be read (${code}).`, {}, cause);
 }

@@ -83,8 +83,7 @@ function enter(path: string): string {
   try {
     mkdirSync(root, { recursive: true, mode: 0o700 });
   } catch (error) {
-    if (statSync(root, { throwIfNoEntry: false })?.isDirectory() === false)
-      throw notAStore(root, "is a file, and no directory");
+    if (isFile(root)) throw notAStore(root, "is a file, and no directory");
     throw new HoldfastError(
       "IO",
       `${quote(root)} cannot be opened (${quote((error as Error).message)}).`,
@@ -95,6 +94,14 @@ function enter(path: string): string {
   if (!statSync(root).isDirectory()) throw notAStore(root, "is a file, and no directory");
   refuseNetworkFileSystem(root);
   return realpathSync(root);
+}
+
+function isFile(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isDirectory() === false;
+  } catch {
+    return false;
+  }
 }
 
 /** Reads what the store is known by, or makes it where the directory is empty. */

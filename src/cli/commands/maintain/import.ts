@@ -1,13 +1,12 @@
 import { once } from "node:events";
 import { createReadStream, type ReadStream } from "node:fs";
 import { addAbortSignal } from "node:stream";
-import { HoldfastError, quote } from "../../../core/values/errors.js";
 import type { ImportReport, TransferProgress } from "../../../index.js";
 import type { MigrationKind, MigrationReport } from "../../../migrate/index.js";
 import { type Answer, command, flag, type Run } from "../../framework/command.js";
 import { usage } from "../../framework/parse.js";
 import { propose } from "../../framework/proposal.js";
-import { isMissing } from "../../framework/store.js";
+import { isMissing, unreadable } from "../../framework/store.js";
 import { table } from "../../render/table.js";
 import type { Terminal } from "../../terminal/terminal.js";
 import { counted, inline, size } from "../../terminal/text.js";
@@ -86,12 +85,7 @@ async function readable(path: string): Promise<ReadStream> {
     await once(stream, "open");
     return stream;
   } catch (error) {
-    throw new HoldfastError(
-      "NOT_FOUND",
-      `${quote(path)} cannot be read (${(error as NodeJS.ErrnoException).code}).`,
-      {},
-      error,
-    );
+    throw unreadable(path, error);
   }
 }
 

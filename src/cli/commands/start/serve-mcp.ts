@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, missingPackage, quote } from "../../../core/values/errors.js";
 import type { Holdfast, ToolsOptions } from "../../../index.js";
 import { open, redactions } from "../../../index.js";
-import { isReadOnly, refuseMissing } from "../../framework/store.js";
+import { isReadOnly, refuseMissing, unreadable } from "../../framework/store.js";
 import { endCleanly, Stopping } from "../../terminal/stopping.js";
 import { block } from "../../terminal/text.js";
 
@@ -159,12 +159,7 @@ function secret(path: string): string {
       say(`${quote(path)} can be read by others than its owner. Make it yours alone: chmod 600`);
     return readFileSync(path, "utf8");
   } catch (cause) {
-    throw new HoldfastError(
-      "NOT_FOUND",
-      `${quote(path)} cannot be read (${(cause as NodeJS.ErrnoException).code}).`,
-      {},
-      cause,
-    );
+    throw unreadable(path, cause);
   }
 }
 
