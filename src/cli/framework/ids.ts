@@ -190,7 +190,7 @@ export async function allEffects(
 export async function requireEffect(hold: Holdfast, word: string): Promise<Pending> {
   const exact = await hold.effects.get(word);
   if (exact !== undefined) return exact;
-  const { items: open } = await allEffects(hold);
+  const { items: open, damaged } = await allEffects(hold);
   const [line = "", ...rest] = word.split("-");
   const isShort = (id: string) =>
     rest.length > 0 && id.startsWith(line) && id.slice(id.indexOf("-") + 1) === rest.join("-");
@@ -204,6 +204,13 @@ export async function requireEffect(hold: Holdfast, word: string): Promise<Pendi
       alike.map(({ effectId }) => effectId),
     );
   const [found] = alike;
+  const [hidden] = damaged;
+  if (found === undefined && hidden !== undefined)
+    throw new HoldfastError(
+      "CORRUPT",
+      `Whether there is a call ${quote(word)} is not known: session ${quote(hidden.id)} is damaged. ${hidden.message}`,
+      { sessionId: hidden.id },
+    );
   if (found === undefined)
     throw new HoldfastError(
       "NOT_FOUND",

@@ -65,12 +65,11 @@ export function isMissing(store?: string): boolean {
   if (address.kind !== "dir" && address.kind !== "sqlite") return false;
   const isDirectory = address.kind === "dir";
   try {
-    const file = isDirectory ? join(address.path, "holdfast.json") : address.path;
-    const found = statSync(file, { throwIfNoEntry: false });
-    return found === undefined || (!isDirectory && found.isFile() && found.size === 0);
-  } catch {
-    // It cannot be looked at. Opening it says why.
-    return false;
+    const found = statSync(isDirectory ? join(address.path, "holdfast.json") : address.path);
+    return !isDirectory && found.isFile() && found.size === 0;
+  } catch (error) {
+    // If it cannot be looked at, opening it says why.
+    return (error as NodeJS.ErrnoException).code === "ENOENT";
   }
 }
 

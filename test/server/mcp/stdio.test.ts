@@ -245,7 +245,7 @@ test("a store that cannot be opened, and wrong options, end it with a word on st
     [["--http", "http"], 2, /--http: it takes a port/],
     [["--http", "70000"], 2, /--http: it takes a port/],
     [["--tokens", "x"], 2, /--tokens: it goes with --http/],
-    [["--http", "0", "--tokens", "/no/such/file"], 3, /cannot be read/],
+    [["--http", "0", "--tokens", "/no/such/file"], 3, /no file/],
     [["--agent", "\u0007"], 2, /control character/],
     [["--nonsense"], 2, /takes no "--nonsense"/],
     // A value that is lost does not take an option with it.

@@ -94,8 +94,12 @@ async function sessionToDelete(
   try {
     return await requireSessionToChange(store, word, isSeen);
   } catch (error) {
-    const isDamaged = error instanceof HoldfastError && error.code === "CORRUPT";
-    if (isDamaged && (await store.sessions.has(word))) return { id: word };
+    // Of damage to the whole store no error names a session or a line.
+    const isOfSession =
+      error instanceof HoldfastError &&
+      error.code === "CORRUPT" &&
+      (error.details.sessionId ?? error.details.line) !== undefined;
+    if (isOfSession && (await store.sessions.has(word))) return { id: word };
     throw error;
   }
 }

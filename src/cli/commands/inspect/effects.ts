@@ -46,7 +46,7 @@ export const effects = command({
       json: { items, ...(damaged.length > 0 && { damaged }) },
       lines:
         items.length === 0
-          ? ["Nothing waits, and nothing is in doubt."]
+          ? [damaged.length === 0 ? "Nothing waits, and nothing is in doubt." : "No call is shown."]
           : [...table(columns, rows, terminal), ...reasons(items)],
       notes: damaged.map(
         ({ id }) => `Calls of session ${inline(id)} cannot be shown: it is damaged.`,

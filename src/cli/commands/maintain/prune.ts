@@ -221,7 +221,7 @@ async function byRules(
       limit: 1_000,
       ...(cursor !== undefined && { cursor }),
     });
-    // One that is damaged is tried, too: it says itself what is missing.
+    // One that is damaged is tried, too: if it cannot be pruned, the report says why.
     for (const { id } of [...page.items, ...(page.damaged ?? [])]) {
       try {
         removed += (await store.checkpoints.prune(id, { ...policy, ...o })).removed;
