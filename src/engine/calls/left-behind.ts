@@ -20,6 +20,8 @@ interface Stretch {
   /** The session that owns the line, or null. */
   readonly session: string | null;
   next: number;
+  /** It was read to its end at least once. */
+  isRead: boolean;
   readonly calls: Map<string, Effect>;
 }
 
@@ -79,7 +81,8 @@ export class LeftBehind {
     for (const segment of (await past.downTo(seq + 1)).toReversed()) {
       const { line, from, to, session } = segment;
       if (to <= seq) continue;
-      const whole = { line, to, session, next: from, calls: new Map<string, Effect>() };
+      const calls = new Map<string, Effect>();
+      const whole = { line, to, session, next: from, isRead: false, calls };
       stretches.push(from <= seq ? { ...(await after(ground, segment, seq)), to } : whole);
     }
     return new LeftBehind(ground, stretches).all();
@@ -110,12 +113,12 @@ export class LeftBehind {
   }
 
   async #read(stretch: Stretch): Promise<void> {
-    const { line, next: from, to, session, calls } = stretch;
+    const { line, next: from, to, calls } = stretch;
     if (from > to) return;
-    for await (const page of this.#ground.journal.saves.walk([{ line, from, to, session }], {
-      state: true,
-      rows: ROWS,
-    })) {
+    // Whether the line has lost its end is asked once: from then on, what was read is known.
+    const session = stretch.isRead ? null : stretch.session;
+    const walk = { state: true, rows: ROWS };
+    for await (const page of this.#ground.journal.saves.walk([{ line, from, to, session }], walk)) {
       for (const { save, state } of page) {
         stretch.next = save.seq + 1;
         // Of what was pruned, no checkpoint is left before it to go back to.
@@ -132,6 +135,7 @@ export class LeftBehind {
         }
       }
     }
+    stretch.isRead = true;
   }
 }
 
@@ -140,6 +144,7 @@ const whole = (line: LineId, origin: Place | null, session: string | null): Stre
   to: MAX_SEQ,
   session,
   next: (origin?.seq ?? 0) + 1,
+  isRead: false,
   calls: new Map(),
 });
 
@@ -153,5 +158,5 @@ async function after(
   const course = found && (await loader.course(found));
   const open = (course?.open ?? []).filter(acts);
   const calls = new Map(open.map((effect) => [effect.id, effect]));
-  return { line, to: MAX_SEQ, session, next: seq + 1, calls };
+  return { line, to: MAX_SEQ, session, next: seq + 1, isRead: false, calls };
 }

@@ -250,7 +250,7 @@ export class SaveReader {
     }
   }
 
-  /** WALK-3, also where nothing follows the place that a walk began behind. */
+  /** WALK-3. If the walk found no save, it looks up the last one of the line. */
   async #checkEnd(
     ends: Witnesses,
     line: LineId,
@@ -320,7 +320,7 @@ function opened(save: Save, { items = false, state = false, opens, whole }: Walk
   return { save, digest: found.digest, items: found.items, state: found.state };
 }
 
-/** Throw where a line, whose last save is given, ends before its anchor. */
+/** Throw where a line, whose last save is given, ends before its anchor, or in another save. */
 export function checkAnchor(anchors: Witnesses, line: LineId, last: Save | undefined): void {
   const anchor = anchors.of(line);
   if (anchor === undefined) return;
