@@ -72,8 +72,8 @@ export function testsThat(
   env: Readonly<Record<string, string>> = {},
 ): ViteUserConfig {
   const commit = comparedWith(process.argv);
-  const affected =
-    commit === undefined ? undefined : new Set(testsOf(changedSince(commit), testFiles));
+  const changed = commit === undefined ? undefined : changedSince(commit);
+  const affected = changed && new Set(testsOf(changed, testFiles));
   const wanted = testFiles.filter((test) => isWanted(test) && affected?.has(test.file) !== false);
   const filesOf = (isolate: boolean) =>
     wanted.filter(({ text }) => EXCHANGES.test(text) === isolate).map(({ file }) => file);
