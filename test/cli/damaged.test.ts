@@ -1,15 +1,11 @@
 /** Commands on a store of which one session is damaged: it is named, and stands in no other's way. */
 import { copyFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { open } from "../../src/index.js";
+import { openDriver } from "../../src/store/sql/sqlite/driver/driver.js";
 import { scratch } from "../support/stores.js";
 import { run } from "./command.js";
-
-const Database = createRequire(import.meta.url)("better-sqlite3") as new (
-  path: string,
-) => { exec(sql: string): void; close(): void };
 
 /** Two sessions of four checkpoints. Then something is damaged. */
 async function damagedStore(damage: (path: string) => void | Promise<void> = withoutLastSave) {
@@ -30,7 +26,7 @@ async function damagedStore(damage: (path: string) => void | Promise<void> = wit
 }
 
 function withoutLastSave(path: string): void {
-  const db = new Database(path);
+  const db = openDriver(path);
   db.exec("DELETE FROM save WHERE no = (SELECT max(no) FROM save)");
   db.close();
 }
