@@ -5,6 +5,7 @@
  */
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
+import { startPostgres } from "../test/support/postgres.mjs";
 import { median, now, prose, scratch } from "./measure.mjs";
 
 const [other, ...rest] = process.argv.slice(2);
@@ -124,19 +125,20 @@ function times(count, work) {
 }
 
 const table = [];
-for (const store of ["memory:", "sqlite", "dir"])
+const server = await startPostgres({ settings: { fsync: "on" } });
+const addressOf = {
+  memory: () => "memory:",
+  sqlite: (name) => join(directory, `${name}.db`),
+  dir: (name) => `dir:${join(directory, name)}`,
+  postgres: (name) => `${server.url()}?schema=${name}`,
+};
+for (const store of Object.keys(addressOf))
   for (const [name, one] of Object.entries(cases)) {
     if (name !== (option("case") ?? name)) continue;
     const sides = {};
     for (const [side, { open }] of Object.entries(builds)) {
-      const place = join(
-        directory,
-        `${side}-${name.replaceAll(" ", "-")}-${store.replace(":", "")}`,
-      );
-      const hold = await open(
-        { "memory:": "memory:", sqlite: `${place}.db`, dir: `dir:${place}` }[store],
-        { search: false },
-      );
+      const address = addressOf[store](`${side}-${name.replaceAll(" ", "-")}`);
+      const hold = await open(address, { search: false });
       sides[side] = { hold, made: await one.prepare(hold), took: [], cpu: [] };
     }
     for (let round = 0; round < rounds; round++)
@@ -165,4 +167,5 @@ for (const store of ["memory:", "sqlite", "dir"])
       "CPU ratio": Number((of("this", "cpu") / of("other", "cpu")).toFixed(3)),
     });
   }
+await server.remove();
 console.table(table);
