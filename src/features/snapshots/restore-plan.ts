@@ -32,7 +32,7 @@ export interface Verified {
 /** What a session gets that goes on from a snapshot. */
 export interface OnNewLine {
   readonly line: LineId;
-  /** Whoever restores says that the session goes on here, wherever the store it is in came from. */
+  /** The store that restores: the session goes on in it, even if the store was put back from a copy. */
   readonly incarnation: string;
 }
 

@@ -37,7 +37,7 @@ export interface RestoreReport {
 
 /** What is kept of a restore under a key. */
 export interface RestoredKept extends JsonObject {
-  /** Without what somebody called it. */
+  /** Without its name and description. */
   readonly snapshot: JsonObject;
   readonly recovery: string;
   readonly sessions: readonly (readonly [id: string, outcome: string])[];

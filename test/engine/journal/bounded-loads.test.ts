@@ -5,9 +5,11 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { baseTuning } from "../../../src/core/journal/fold.js";
 import { Holdfast } from "../../../src/holdfast.js";
+import { open } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/testing/index.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
 
 const { slackBytes } = baseTuning;
@@ -131,6 +133,37 @@ describe.each(stores)("loads on $name", ({ address }) => {
     expect((await session.history({ limit: 300 })).items).toHaveLength(300);
     expect(counter.read, "control: the whole of it").toBeGreaterThan(300_000);
     await session.close();
+    await hold.close();
+  });
+
+  test("acting calls look once for the end of each line that was left", async () => {
+    const at = address();
+    const making = await open(at);
+    const session = await making.session("a");
+    const first = await session.checkpoint();
+    for (let n = 0; n < 5; n++) {
+      session.set("n", n);
+      await session.checkpoint();
+      await session.rewind(first.id);
+    }
+    await session.checkpoint();
+    await session.close();
+    await making.close();
+    let ends = 0;
+    const inner = await openStore(at);
+    const saves: Store["saves"] = (line, query) => {
+      if (query.newestFirst && query.limit === 1) ends += 1;
+      return inner.saves(line, query);
+    };
+    const hold = new Holdfast(wrapped(inner, { saves }), thisMachine(), { now: Date.now }, 30_000);
+    const held = await hold.session("a");
+    const pay = (n: number) =>
+      held.effect("pay", { n }, { mode: "once", key: `pay:${n}` }, async () => n);
+    await pay(0);
+    const looked = ends;
+    for (let n = 1; n < 4; n++) await pay(n);
+    expect(ends).toBe(looked);
+    await held.close();
     await hold.close();
   });
 
