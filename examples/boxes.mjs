@@ -11,7 +11,7 @@ import { scriptedModel } from "holdfast/testing";
 const hold = await open("example.db");
 const call = (n) => ({
   content: `I pack box ${n}.`,
-  toolCalls: [{ id: `box-${n}`, name: "pack", arguments: { box: n } }],
+  toolCalls: [{ callId: `box-${n}`, name: "pack", input: { box: n } }],
 });
 
 const packer = hold.agent({

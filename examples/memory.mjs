@@ -36,9 +36,9 @@ await hold.close();
 function standIn(messages) {
   const last = messages.at(-1);
   const asked = messages.find(({ role }) => role === "user").content;
-  const call = (name, args) => ({
+  const call = (name, input) => ({
     content: "",
-    toolCalls: [{ id: `${messages.length}`, name, arguments: args }],
+    toolCalls: [{ callId: `${messages.length}`, name, input }],
   });
   if (last.role === "user") {
     if (!asked.endsWith("?"))

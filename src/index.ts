@@ -66,7 +66,7 @@ export type { SessionUpdate } from "./engine/records/rows.js";
 export type { Snapshot, SnapshotOptions } from "./engine/records/snapshot-record.js";
 export type { KeyOption, Page } from "./engine/util/options.js";
 export type { AppendOptions, AppendResult } from "./features/conversations/append.js";
-export type { EffectState, EventOptions, SessionEvent } from "./features/conversations/events.js";
+export type { EventOptions, SessionEvent } from "./features/conversations/events.js";
 export type { SessionFilter, SessionPage } from "./features/conversations/list-sessions.js";
 export type { Replaced, ReplaceOptions } from "./features/conversations/replace.js";
 export type { Deleted, DeleteOptions } from "./features/conversations/session-deleting.js";

@@ -47,7 +47,7 @@ async function theLoop({ directory, steps, at }) {
       const reply =
         step > most
           ? { content: "done" }
-          : { content, toolCalls: [{ id: `c${step}`, name: "act", arguments: { step } }] };
+          : { content, toolCalls: [{ callId: `c${step}`, name: "act", input: { step } }] };
       since = now();
       return reply;
     },

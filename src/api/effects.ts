@@ -38,10 +38,10 @@ export class Effects {
     return getEffect(this.#ground, id);
   }
 
-  /** Lets a call that waits be made, with other arguments if they are given. */
+  /** Lets a call that waits be made, with another input if that is given. */
   approve(
     id: string,
-    o?: DecidedBy & { readonly args?: Json; readonly note?: string },
+    o?: DecidedBy & { readonly input?: Json; readonly note?: string },
   ): Promise<void> {
     return approveCall(this.#ground, id, o);
   }
@@ -52,12 +52,12 @@ export class Effects {
   }
 
   /**
-   * Says what became of a call: its result, its error, or that it did not happen and is to be made
+   * Says what became of a call: its output, its error, or that it did not happen and is to be made
    * again.
    */
   settle(
     id: string,
-    o: ({ readonly result: Json } | { readonly error: string } | { readonly retry: true }) &
+    o: ({ readonly output: Json } | { readonly error: string } | { readonly retry: true }) &
       DecidedBy,
   ): Promise<void> {
     return settleCall(this.#ground, id, o);

@@ -2,11 +2,7 @@
  * What the formats of providers have in common: objects with fields that we know, and others that
  * are kept as they are.
  */
-import {
-  type CallArguments,
-  readArguments,
-  whyUnstorable,
-} from "../core/messages/call-arguments.js";
+import { type CallInput, readInput, whyUnstorable } from "../core/messages/call-input.js";
 import { isObject, type Provider } from "../core/messages/message.js";
 import type { Json, JsonObject } from "../core/values/json.js";
 import { isBase64, type PlainData, type PlainPart, partsOfOutput } from "./plain.js";
@@ -89,12 +85,12 @@ export const isMediaType = (mediaType: string): boolean => /^[\w.+*-]+\/[\w.+*-]
 /**
  * The arguments of a call, from their text: kept too, where it is not the one that we would write.
  */
-export function inputOf(text: string): CallArguments {
-  const { input, flaw } = readArguments(text);
+export function inputOf(text: string): CallInput {
+  const { input, flaw } = readInput(text);
   return flaw === undefined && JSON.stringify(input) === text ? { input } : { input, raw: text };
 }
 
-export const inputText = ({ input, raw }: CallArguments): string => raw ?? JSON.stringify(input);
+export const inputText = ({ input, raw }: CallInput): string => raw ?? JSON.stringify(input);
 
 /** What a tool answered, as text. Answers undefined for a list of parts. */
 export function outputText(output: Json | readonly PlainPart[]): string | undefined {

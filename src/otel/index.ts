@@ -18,7 +18,7 @@ export interface OtelOptions {
   /** Who answers model calls (`anthropic`, `openai`, …), where replies do not say so themselves. */
   readonly provider?: string;
   /**
-   * Whether what was said goes along: system text, messages, arguments, results, and the messages
+   * Whether what was said goes along: system text, messages, inputs and outputs of calls, and the messages
    * of errors. Not unless this is true: then an error is known by its `error.type` alone.
    */
   readonly content?: boolean;
@@ -107,7 +107,7 @@ export function otel(given?: OtelOptions): Telemetry {
         calls.add(1, {
           "gen_ai.agent.name": event.agent,
           // A name that no tool has is something that the model said.
-          "gen_ai.tool.name": event.known || content ? event.tool : OTHER,
+          "gen_ai.tool.name": event.known || content ? event.name : OTHER,
           "holdfast.call.state": event.state,
         });
       else if (event.type === "checkpoint")
@@ -141,7 +141,7 @@ function note(span: Span | undefined, event: TelemetryEvent): void {
 
 function spanName(operation: Operation): string {
   if (operation.type === "run") return `invoke_agent ${operation.agent}`;
-  return operation.type === "model" ? `chat ${operation.agent}` : `execute_tool ${operation.tool}`;
+  return operation.type === "model" ? `chat ${operation.agent}` : `execute_tool ${operation.name}`;
 }
 
 function attributesOf(operation: Operation, provider: string | undefined): Attributes {
@@ -160,7 +160,7 @@ function attributesOf(operation: Operation, provider: string | undefined): Attri
   if (operation.type === "run" && operation.version !== undefined)
     about["gen_ai.agent.version"] = operation.version;
   if (operation.type === "tool") {
-    about["gen_ai.tool.name"] = operation.tool;
+    about["gen_ai.tool.name"] = operation.name;
     about["gen_ai.tool.type"] = "function";
     about["gen_ai.tool.call.id"] = operation.callId;
     about["holdfast.effect.id"] = operation.effectId;
@@ -172,7 +172,7 @@ function attributesOf(operation: Operation, provider: string | undefined): Attri
 
 function inputOf(operation: Operation): Attributes {
   if (operation.type === "tool")
-    return { "gen_ai.tool.call.arguments": JSON.stringify(operation.args) };
+    return { "gen_ai.tool.call.arguments": JSON.stringify(operation.input) };
   if (operation.type !== "model") return {};
   return {
     "gen_ai.system_instructions": JSON.stringify([{ type: "text", content: operation.system }]),
@@ -201,9 +201,9 @@ function describe(
     if (result.status === "failed") span.setStatus({ code: failed });
     return;
   }
-  if ("result" in result) {
+  if ("output" in result) {
     if (content)
-      span.setAttribute("gen_ai.tool.call.result", JSON.stringify(result.result ?? null));
+      span.setAttribute("gen_ai.tool.call.result", JSON.stringify(result.output ?? null));
     return;
   }
   const { reply, provider } = result.reply;

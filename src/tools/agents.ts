@@ -36,9 +36,9 @@ export const agentSave = spec({
     metadata: optional(json("Whatever else.")),
   },
   output: { agent: agentBrief },
-  async run(hold, args, call) {
-    agentFor(call, args.id);
-    return { agent: agentShown(await hold.agents.save(args as AgentInput, keyOf(call))) };
+  async run(hold, input, call) {
+    agentFor(call, input.id);
+    return { agent: agentShown(await hold.agents.save(input as AgentInput, keyOf(call))) };
   },
 });
 
@@ -72,14 +72,14 @@ export const agentLoad = spec({
     activeCount: whole("How many have not ended; counted up to 1,000."),
     next,
   },
-  async run(hold, args, call) {
-    const wanted = args.id ?? call.agent;
+  async run(hold, input, call) {
+    const wanted = input.id ?? call.agent;
     if (wanted === undefined)
       throw invalid("id", "say which agent; agent_list names those there are");
     const found = await hold.agents.get(agentFor(call, wanted));
     if (found === undefined) throw noAgent(wanted);
     const { activeSessions, ...record } = found;
-    const { items, ...more } = pageOf([record], args.cursor, { of: `agent ${wanted}` });
+    const { items, ...more } = pageOf([record], input.cursor, { of: `agent ${wanted}` });
     const [first] = items;
     const active = {
       activeSessions: activeSessions.slice(0, MAX_ACTIVE),
@@ -101,10 +101,10 @@ export const agentList = spec({
   holdsStored: true,
   input: { limit, cursor },
   output: { items: list("Agents.", agentBrief), next, damaged },
-  async run(hold, args, call) {
+  async run(hold, input, call) {
     if (call.agent !== undefined) return { items: await ownRecord(hold, call.agent) };
-    return fitting(args.limit, async (most) => {
-      const { items, ...more } = await hold.agents.list({ ...args, limit: most });
+    return fitting(input.limit, async (most) => {
+      const { items, ...more } = await hold.agents.list({ ...input, limit: most });
       return { items: items.map(agentShown), ...more };
     });
   },
@@ -128,10 +128,10 @@ export const agentDelete = spec({
       text("A conversation's id."),
     ),
   },
-  async run(hold, args, call) {
-    if (call.self !== undefined && (await hold.sessions.get(call.self))?.agent === args.id)
+  async run(hold, input, call) {
+    if (call.self !== undefined && (await hold.sessions.get(call.self))?.agent === input.id)
       refuseSelf(call, call.self);
-    const gone = await unlessGone(() => hold.agents.delete(agentFor(call, args.id), keyOf(call)));
+    const gone = await unlessGone(() => hold.agents.delete(agentFor(call, input.id), keyOf(call)));
     if (gone === undefined) return { deleted: false, sessions: 0, checkpoints: 0, keptFor: [] };
     return {
       deleted: true,

@@ -12,7 +12,7 @@ import type { Hold, Spec } from "./definition.js";
 import type { Shape } from "./schema.js";
 
 /**
- * Make a call, if its arguments fit. Every loop calls tools here, and some check nothing: a name
+ * Make a call, if its input fits. Every loop calls tools here, and some check nothing: a name
  * that is none must not be passed over, `dryrun` for instance. The call is made with the copy that
  * was checked.
  */
@@ -22,14 +22,14 @@ export async function callTool(
   given: unknown,
   { agent, signal, key, self }: Calling,
 ): Promise<JsonObject> {
-  const { idempotencyKey, ...args } = await fitting(
+  const { idempotencyKey, ...input } = await fitting(
     key === undefined ? spec.keyedInput : spec.input,
     given,
   );
   // Before anything is done; what has begun is brought to its end.
   signal?.throwIfAborted();
   const name = idempotencyKey ?? key;
-  return spec.run(hold, args, {
+  return spec.run(hold, input, {
     key: name === undefined ? undefined : ownKey(agent, name),
     agent,
     signal,
@@ -47,11 +47,11 @@ async function fitting(
       return withUndefined(parsed.value as JsonObject, given) as JsonObject;
     } catch (cause) {
       // A proxy of the caller's that let itself be read once.
-      throw invalidValue("arguments", "reading it threw an error", cause);
+      throw invalidValue("input", "reading it threw an error", cause);
     }
   }
   throw new HoldfastError("INVALID_VALUE", parsed.issues.map(({ message }) => message).join("; "), {
-    path: "arguments",
+    path: "input",
   });
 }
 
@@ -89,7 +89,7 @@ function ownKey(agent: string | undefined, given: string): string {
 export async function checked(
   hold: Hold,
   one: Spec,
-  { key, args, startedAt }: CheckRequest<any>,
+  { key, input, startedAt }: CheckRequest<any>,
   agent: string | undefined,
 ): Promise<Settled<JsonObject>> {
   return patiently(undefined, async () => {
@@ -98,7 +98,7 @@ export async function checked(
       return Date.now() - Date.parse(startedAt) > KEY_VALID_MS ? undefined : { retry: true };
     }
     try {
-      return { result: await callTool(hold, one, args, { agent, key }) };
+      return { output: await callTool(hold, one, input, { agent, key }) };
     } catch (error) {
       if (!isRefusal(error) || error.retryable) throw error;
       return {

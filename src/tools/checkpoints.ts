@@ -179,8 +179,9 @@ export const checkpointRestore = spec({
     passed: list(
       `Calls that had been made since, and stay made; ${MAX_NAMED} are named.`,
       object({
-        tool: text("The tool."),
-        effectId: text("The call's id."),
+        name: text("The tool's name."),
+        callId: optional(text("The call's id in the reply; of a call by hand there is none.")),
+        effectId: text("The id of the effect."),
         since: text("When it was made."),
         outcome: choice("What became of it.", ["ok", "error", "denied", "unknown"]),
       }),
@@ -220,9 +221,13 @@ export const checkpointRestore = spec({
       ...(before !== undefined && { before }),
       sessions: [{ id: moved, outcome: "moved" as const }],
       changed: 1,
-      passed: passed
-        .slice(0, MAX_NAMED)
-        .map(({ tool, effectId, since, outcome }) => ({ tool, effectId, since, outcome })),
+      passed: passed.slice(0, MAX_NAMED).map(({ name, callId, effectId, since, outcome }) => ({
+        name,
+        ...(callId !== undefined && { callId }),
+        effectId,
+        since,
+        outcome,
+      })),
     };
   },
 });
@@ -303,9 +308,9 @@ export const checkpointDiff = spec({
     ),
     next,
   },
-  async run(hold, args, call) {
-    for (const given of [args.from, args.to]) await requireCheckpoint(hold, call, given);
-    const found = await hold.checkpoints.diff(args.from, args.to);
+  async run(hold, input, call) {
+    for (const given of [input.from, input.to]) await requireCheckpoint(hold, call, given);
+    const found = await hold.checkpoints.diff(input.from, input.to);
     const all = differences(found);
     return {
       from: checkpointShown(found.from),
@@ -314,7 +319,7 @@ export const checkpointDiff = spec({
       sameAtStart: found.messages.sameAtStart,
       sameAtEnd: found.messages.sameAtEnd,
       count: all.length,
-      ...pageOf(all, args.cursor, { of: `${args.from} ${args.to}` }),
+      ...pageOf(all, input.cursor, { of: `${input.from} ${input.to}` }),
     };
   },
 });

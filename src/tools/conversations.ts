@@ -136,11 +136,11 @@ export const conversationSave = spec({
       }),
     ),
   },
-  async run(hold, args, call) {
-    const given = idOrDrawn(args, "id", () =>
+  async run(hold, input, call) {
+    const given = idOrDrawn(input, "id", () =>
       sessionId(hold.newSessionId("conversation_save", call.key)),
     );
-    const { id: _id, agent, messages: listed, replace, ...label } = args;
+    const { id: _id, agent, messages: listed, replace, ...label } = input;
     const messages =
       listed?.map(
         ({ seq: _seq, createdAt: _createdAt, provider: _provider, reply: _reply, ...message }) =>

@@ -1,5 +1,5 @@
 /**
- * Shapes of arguments and answers, said once: as a JSON Schema, as a type, and as a Standard Schema
+ * Shapes of inputs and answers, said once: as a JSON Schema, as a type, and as a Standard Schema
  * that other loops can ask.
  */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
@@ -111,7 +111,7 @@ function standard<T>(schema: JsonObject): Shape<T>["~standard"] {
     version: 1,
     vendor: "holdfast",
     validate: async (value) => {
-      const read = readArguments(value, schema);
+      const read = readFields(value, schema);
       if ("flaw" in read) return { issues: [{ message: read.flaw }] };
       // Made when it is first asked: most tools are never called.
       known ??= schemaOf(schema, "schema");
@@ -126,26 +126,26 @@ function standard<T>(schema: JsonObject): Shape<T>["~standard"] {
 }
 
 /**
- * Copies arguments, as JSON. A value that is no JSON of ours, or a name that is none of the fields,
+ * Copies an input, as JSON. A value that is no JSON of ours, or a name that is none of the fields,
  * is a flaw. Validators differ about `__proto__` and half characters. A field that is undefined is
  * absent.
  */
-function readArguments(
+function readFields(
   value: unknown,
   { properties }: JsonObject,
 ): { readonly value: Json } | { readonly flaw: string } {
   if (typeof value !== "object" || value === null || isList(value))
-    return { flaw: `Arguments are an object, not ${typeName(value)}.` };
+    return { flaw: `An input is an object, not ${typeName(value)}.` };
   try {
     // Each field is read once, and here: a proxy of the caller's may throw, or answer differently
     // the second time.
-    const fields = fieldsOf(value, "arguments");
+    const fields = fieldsOf(value, "input");
     const unknown = Object.keys(fields).find(
       (name) => !Object.hasOwn(properties as JsonObject, name),
     );
     if (unknown !== undefined)
       return { flaw: `There is no ${notAmong(unknown, Object.keys(properties as JsonObject))}.` };
-    return { value: encode(fields, "arguments").value };
+    return { value: encode(fields, "input").value };
   } catch (error) {
     return { flaw: error instanceof HoldfastError ? error.message : String(error) };
   }

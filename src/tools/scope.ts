@@ -108,7 +108,7 @@ export async function requireCheckpoint(hold: Hold, call: Call, id: string): Pro
   return checkpoint;
 }
 
-/** Of two arguments exactly one is needed. */
+/** Of two fields exactly one is needed. */
 export function agentOrSession(
   call: Call,
   { agent, session }: { readonly agent?: string; readonly session?: string },

@@ -130,14 +130,14 @@ interface StoreToolCommon<I, A> {
   // ---- our loop
   readonly input: Shape<I>;
   readonly approval: boolean;
-  run(this: void, args: I, context: ToolContext): Promise<A>;
+  run(this: void, input: I, context: ToolContext): Promise<A>;
   // ---- others
   readonly inputSchema: Shape<I & { readonly idempotencyKey?: string }>;
   readonly outputSchema: Shape<A>;
   readonly needsApproval: boolean;
   execute(
     this: void,
-    args: I & { readonly idempotencyKey?: string },
+    input: I & { readonly idempotencyKey?: string },
     options?: { readonly abortSignal?: AbortSignal | undefined },
   ): Promise<A>;
 }
@@ -187,12 +187,12 @@ export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefine
           }),
       input,
       approval,
-      run: (args, { key, signal, session }) =>
-        surely(signal, () => callTool(hold, one, args, { agent, signal, key, self: session.id })),
+      run: (input, { key, signal, session }) =>
+        surely(signal, () => callTool(hold, one, input, { agent, signal, key, self: session.id })),
       inputSchema: keyedInput,
       outputSchema: output,
       needsApproval: approval,
-      execute: async (args, o) => callTool(hold, one, args, { agent, signal: signalIn(o) }),
+      execute: async (input, o) => callTool(hold, one, input, { agent, signal: signalIn(o) }),
     };
     return [name as ToolName, Object.freeze(tool)];
   });
@@ -200,7 +200,7 @@ export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefine
 }
 
 /**
- * The signal among what a loop passes beside the arguments. The other fields are the loop's own.
+ * The signal among what a loop passes beside the input. The other fields are the loop's own.
  */
 function signalIn(given: unknown): AbortSignal | undefined {
   if (given === undefined) return undefined;

@@ -15,7 +15,7 @@ import { asks, door, type Process } from "../support/processes.js";
 export interface Kind {
   readonly mode: "once" | "keyed";
   readonly by: "loop" | "hand";
-  /** In the loop: whether the tool has `key(args)`. */
+  /** In the loop: whether the tool has `key(input)`. */
   readonly named: boolean;
 }
 
@@ -63,7 +63,7 @@ export class World {
     const pay: Tool = {
       mode,
       ...(named && { key: () => "pay:ana" }),
-      run: (_args, { key, session }) => this.#act(session.id, key),
+      run: (_input, { key, session }) => this.#act(session.id, key),
     };
     const model = async ({ messages }: ModelRequest) => {
       const last = messages.findLastIndex(({ role }) => role === "user");
@@ -128,7 +128,7 @@ export class World {
         "pay",
         { to: "ana" },
         { mode, key: "pay:ana", retry: { attempts: 1 } },
-        (_args, { key }) => this.#act(id, key),
+        (_input, { key }) => this.#act(id, key),
       );
       await session.checkpoint();
       return "answered";

@@ -85,17 +85,7 @@ const getter = (name: string): object =>
   Object.defineProperty({}, name, { enumerable: true, get: thrown });
 
 /** Fields that take any JSON value, or a value of more than one type. */
-const ANY = [
-  "args",
-  "result",
-  "context",
-  "model",
-  "approval",
-  "check",
-  "output",
-  "state",
-  "system",
-];
+const ANY = ["context", "model", "approval", "check", "output", "state", "system"];
 
 /**
  * Bags of options that are no plain objects, and hold the options all the same. B15: a Map has no
@@ -112,9 +102,13 @@ const bags: readonly (readonly [
   ["an object that inherits them", (fields) => Object.create(fields)],
 ];
 
-/** A title of null takes the title away. Of a telemetry nothing is read before it is used. */
-const takesAny = (field: string, what: string): boolean =>
+/**
+ * The input of an approved call is any JSON value. A title of null takes the title away. Of a
+ * telemetry nothing is read before it is used.
+ */
+const takesAny = (name: string, field: string, what: string): boolean =>
   ANY.includes(field) ||
+  (field === "input" && name === "hold.effects.approve") ||
   (field === "title" && what === "null") ||
   (field === "telemetry" && what.includes("proxy"));
 
@@ -185,7 +179,8 @@ async function tryAll(name: string, args: readonly unknown[], run: Run): Promise
     for (const [field, good] of Object.entries(arg.fields)) {
       await attempt(`with a getter ${field} that throws`, at, getter(field), false);
       for (const [what, value] of values) {
-        const fits = value === undefined || kindOf(value) === kindOf(good) || takesAny(field, what);
+        const fits =
+          value === undefined || kindOf(value) === kindOf(good) || takesAny(name, field, what);
         await attempt(
           `with ${field} = ${what}`,
           at,
@@ -246,7 +241,7 @@ const functions: Readonly<
         }),
       ],
       tool: [o({ description: "d", input: { type: "object" }, mode: "repeatable", run: () => 1 })],
-      redactions: [o({ arguments: true })],
+      redactions: [o({ toolInputs: true })],
       toFormat: ["openai", [message]],
       fromFormat: [o({ format: "openai", messages: [] })],
       partsOf: [message],

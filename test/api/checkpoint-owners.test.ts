@@ -193,10 +193,10 @@ async function listed(hold: Holdfast): Promise<Record<string, string>> {
   return owners;
 }
 
-const tool = async (hold: Holdfast, name: string, args: object): Promise<unknown> =>
-  (hold.tools() as unknown as Record<string, { execute(args: object): Promise<unknown> }>)[
+const tool = async (hold: Holdfast, name: string, input: object): Promise<unknown> =>
+  (hold.tools() as unknown as Record<string, { execute(input: object): Promise<unknown> }>)[
     name
-  ]?.execute(args);
+  ]?.execute(input);
 
 describe.each(stores)("checkpoints on $name", ({ address }) => {
   test.each(Object.keys(situations))("%s: what one call names, all others know", async (name) => {

@@ -508,7 +508,7 @@ test("show: a call is told by its own answer, though its id was used before, and
   await cli(
     "approve",
     world.effects.waiting,
-    "--args",
+    "--input",
     '{"cents":5}',
     "--note",
     "less",
@@ -579,11 +579,11 @@ test("ids may be shortened, as long as one fits", async () => {
   expect((await cli("approve", world.effects.waiting.slice(0, 5))).exit).toBe(0);
 });
 
-test("a number that JavaScript would change is refused by --result and --args, and decides nothing", async () => {
+test("a number that JavaScript would change is refused by --output and --input, and decides nothing", async () => {
   const { cli, world, json } = await made();
   for (const [decision, option, effect] of [
-    ["settle", "--result", world.effects.inDoubt],
-    ["approve", "--args", world.effects.waiting],
+    ["settle", "--output", world.effects.inDoubt],
+    ["approve", "--input", world.effects.waiting],
   ] as const) {
     const answer = await cli(decision, effect, option, '{"order":[9007199254740993]}');
     expect(answer).toMatchObject({
@@ -596,7 +596,7 @@ test("a number that JavaScript would change is refused by --result and --args, a
     });
   }
   expect((await json("effects")).items).toHaveLength(2);
-  await cli("approve", world.effects.waiting, "--args", '{"order":"9007199254740993"}');
+  await cli("approve", world.effects.waiting, "--input", '{"order":"9007199254740993"}');
   expect((await json("effects")).items).toHaveLength(1);
 });
 

@@ -41,7 +41,7 @@ async function withAnchorsOfAnother(path: string): Promise<void> {
 
 const clerk = {
   name: "clerk",
-  model: async () => ({ content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] }),
+  model: async () => ({ content: "", toolCalls: [{ callId: "1", name: "pay", input: {} }] }),
   tools: { pay: { mode: "once" as const, approval: true, run: () => "paid" } },
 };
 

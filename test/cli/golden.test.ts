@@ -112,7 +112,7 @@ const acts: Readonly<Record<string, string>> = {
   cancel: "cancel order-44 --reason enough",
   approve: "approve order-44 --by ana",
   deny: "deny {waiting} --by ana --reason too%20much",
-  settle: 'settle {inDoubt} --result {"sent":true}',
+  settle: 'settle {inDoubt} --output {"sent":true}',
   "settle-retry": "settle order-43 --retry --by ana",
   "settle-nothing": "settle order-43",
   "prune-refused": "prune sums --keep 2",

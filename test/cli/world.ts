@@ -18,9 +18,9 @@ export interface World {
   readonly snapshotDigest: string;
 }
 
-const call = (name: string, args: object): ModelReply => ({
+const call = (name: string, input: object): ModelReply => ({
   content: `I use ${name}.`,
-  toolCalls: [{ id: `call-${name}`, name, arguments: args as never }],
+  toolCalls: [{ callId: `call-${name}`, name, input: input as never }],
   usage: { inputTokens: 1_200, outputTokens: 30 },
 });
 

@@ -48,7 +48,7 @@ async function run(telemetry: Telemetry | undefined) {
     model: scriptedModel([
       {
         content: SECRET,
-        toolCalls: [{ id: "c1", name: "refund", arguments: { order: SECRET } }],
+        toolCalls: [{ callId: "c1", name: "refund", input: { order: SECRET } }],
         usage: { inputTokens: 100, outputTokens: 20, cacheReadTokens: 60 },
         model: "clever-1",
         responseId: "r-1",
@@ -163,7 +163,7 @@ test("events tell of every step, call, checkpoint and resume", async () => {
   const agent = hold.agent({
     name: "a",
     model: scriptedModel([
-      { content: "", toolCalls: [{ id: "c", name: "act", arguments: {} }] },
+      { content: "", toolCalls: [{ callId: "c", name: "act", input: {} }] },
       "done",
     ]),
     modelRetry: { attempts: 1 },

@@ -149,7 +149,7 @@ const rows: readonly Row[] = [
     },
   },
   {
-    place: "arguments, results, output and title, copied into a base of a fork",
+    place: "inputs and outputs of calls, output and title, copied into a base of a fork",
     plant: async (hold) => {
       await acting(hold).run("a", `who is ${SECRET}?`);
       const { items } = await hold.checkpoints.list("a", { limit: 1 });
@@ -400,7 +400,7 @@ const rows: readonly Row[] = [
     stays: true,
   },
   {
-    place: "arguments of a call that waits",
+    place: "the input of a call that waits",
     plant: (hold) =>
       hold
         .agent({
@@ -409,7 +409,7 @@ const rows: readonly Row[] = [
           tools: { mail: { mode: "once", approval: true, run: async () => 1 } },
         })
         .run("a", "hello"),
-    left: [/arguments of calls that are not over/],
+    left: [/inputs of calls that are not over/],
     then: async (hold) => {
       for (const { effectId } of (await hold.effects.list({ status: "waiting" })).items)
         await hold.effects.deny(effectId, { by: "bo", reason: "no" });
@@ -441,7 +441,7 @@ const rows: readonly Row[] = [
         delegate: {
           mode: "repeatable" as const,
           run: async (
-            _args: object,
+            _input: object,
             { run }: { run: (one: typeof child, input: string) => Promise<unknown> },
           ) => void (await run(child, `look for ${SECRET}`)),
         },

@@ -253,10 +253,10 @@ const intent = (name: string, to = "secret"): Forge =>
   record('"intent"', (text) =>
     text.replaceAll(new RegExp(`"${name}":"[^"]*"`, "g"), `"${name}":"${to}"`),
   );
-const turn = (same: string): Forge =>
+const turn = (inputDigest: string): Forge =>
   record(
     '"set":"churn"',
-    () => `{"turn":{"id":"t","same":"${same}","from":1,"steps":0,"tokens":0}}`,
+    () => `{"turn":{"id":"t","inputDigest":"${inputDigest}","from":1,"steps":0,"tokens":0}}`,
   );
 const ORIGIN = { sessionId: "b", checkpointId: "0123456789abcdef-1" };
 
@@ -269,7 +269,7 @@ const hidden: Record<string, Forge> = {
   "a field that no line has": line({ hidden: "text" }),
   "an id of a call that is a text": intent("id"),
   "a key of a call that is a text": intent("key"),
-  "arguments of a call that are a text": intent("same"),
+  "an input of a call that is a text": intent("inputDigest"),
   "an input of a turn that is a text": turn("secret"),
   "a field that no note has": note(({ items }) => ({
     items: digest(items as string),
@@ -295,7 +295,7 @@ const hidden: Record<string, Forge> = {
 const sound: Record<string, Forge> = {
   "an origin": head({ origin: ORIGIN }),
   "a salt": markWith((text) => text.replace(/"salt":"[^"]*"/, '"salt":"AAAAAAAAAAAAAAAA"')),
-  "arguments of a call that were redacted": intent("same", ""),
+  "an input of a call that was redacted": intent("inputDigest", ""),
   "a key of a call": intent("key", "01234567-89ab-4def-8123-456789abcdef"),
   "an input of a turn": turn("A".repeat(22)),
   "a note of a checkpoint": note(({ mark: text }) => ({
@@ -309,39 +309,39 @@ const sound: Record<string, Forge> = {
 const CALL = "0123456789abcdef-4.1";
 const late = (as: string, more = "", effect = CALL) => ({
   id: `late:${effect}:1`,
-  text: sealedText(`{"kind":"late","effect":"${effect}","attempt":1,"as":${as}${more}}`),
+  text: sealedText(`{"kind":"late","effectId":"${effect}","attempt":1,"as":${as}${more}}`),
 });
 const settle = (as: string, more = "") => ({
   id: `decide:${CALL}:1`,
-  text: sealedText(`{"kind":"settle","effect":"${CALL}","asked":1${more},"as":${as}}`),
+  text: sealedText(`{"kind":"settle","effectId":"${CALL}","asked":1${more},"as":${as}}`),
 });
 const letters = (...sent: readonly LetterText[]): Forge =>
   session(() => ({ goneOn: true, letters: sent }));
 
 const odd: Record<string, Forge> = {
   "a letter that says it happened in a number": letters(late('{"error":"x","happened":5}')),
-  "a letter of two outcomes": letters(late('{"result":1,"error":"x"}')),
+  "a letter of two outcomes": letters(late('{"output":1,"error":"x"}')),
   "a letter of no outcome": letters(late("{}")),
   "a letter that asks for the call again": letters(settle('{"retry":true}')),
   "a letter that is no outcome": letters({
     id: "wake",
     text: sealed({ kind: "wake", child: "b" }),
   }),
-  "a letter by an object": letters(settle('{"result":1}', ',"by":{"a":1}')),
-  "a letter by a name of 100 kB": letters(settle('{"result":1}', `,"by":"${"b".repeat(100_000)}"`)),
-  "a letter about a call of 100 kB": letters(late('{"result":1}', "", "z".repeat(100_000))),
-  "a letter about a call that is none": letters(late('{"result":1}', "", "a secret")),
-  "a letter with half a character": letters(late('{"result":"\\ud800"}')),
-  "a letter of one level too many": letters(late(`{"result":${deep(513)}}`)),
-  "a letter of 200,000 levels": letters(late(`{"result":${deep(LEVELS)}}`)),
-  "a letter with a field that none has": letters(late('{"result":1}', ',"hidden":"text"')),
+  "a letter by an object": letters(settle('{"output":1}', ',"by":{"a":1}')),
+  "a letter by a name of 100 kB": letters(settle('{"output":1}', `,"by":"${"b".repeat(100_000)}"`)),
+  "a letter about a call of 100 kB": letters(late('{"output":1}', "", "z".repeat(100_000))),
+  "a letter about a call that is none": letters(late('{"output":1}', "", "a secret")),
+  "a letter with half a character": letters(late('{"output":"\\ud800"}')),
+  "a letter of one level too many": letters(late(`{"output":${deep(513)}}`)),
+  "a letter of 200,000 levels": letters(late(`{"output":${deep(LEVELS)}}`)),
+  "a letter with a field that none has": letters(late('{"output":1}', ',"hidden":"text"')),
   "an outcome with a field that none has": letters(late('{"error":"x","hidden":"text"}')),
   "a letter with an error of 5 MB": letters(late(`{"error":"${"e".repeat(5_000_000)}"}`)),
-  "two letters about one call": letters(late('{"result":1}'), late('{"result":2}')),
-  "a letter under another id": letters({ ...late('{"result":1}'), id: "l1" }),
+  "two letters about one call": letters(late('{"output":1}'), late('{"output":2}')),
+  "a letter under another id": letters({ ...late('{"output":1}'), id: "l1" }),
   "20,000 letters": letters(
     ...Array.from({ length: 20_000 }, (_, i) =>
-      late('{"result":1}', "", `0123456789abcdef-4.${i + 1}`),
+      late('{"output":1}', "", `0123456789abcdef-4.${i + 1}`),
     ),
   ),
 };
@@ -504,10 +504,10 @@ describe.each(stores)("B9 a letter that another hand put into $name", ({ address
     opened.push(hold);
     await plant(store, resealed(honest));
     const sent: readonly object[] = [
-      { kind: "late", effect: CALL, attempt: 1, as: { error: "x", happened: 5 } },
-      { kind: "settle", effect: CALL, asked: 1, by: { a: 1 }, as: { result: 1 } },
-      { kind: "approve", effect: CALL, asked: 1, note: ["n"] },
-      { kind: "deny", effect: CALL, asked: 1 },
+      { kind: "late", effectId: CALL, attempt: 1, as: { error: "x", happened: 5 } },
+      { kind: "settle", effectId: CALL, asked: 1, by: { a: 1 }, as: { output: 1 } },
+      { kind: "approve", effectId: CALL, asked: 1, note: ["n"] },
+      { kind: "deny", effectId: CALL, asked: 1 },
       { kind: "signal", name: "s", value: 1, hidden: "text" },
       { kind: "turn", turn: 5, input: "x" },
       { kind: "append", tag: "t", parts: 2 ** 40, bytes: 1 },

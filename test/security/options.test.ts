@@ -1,5 +1,5 @@
 /**
- * B15: options and arguments are read in one place. A bag that is no plain object, a misspelt name
+ * B15: options and inputs are read in one place. A bag that is no plain object, a misspelt name
  * or a wrong type is refused before anything is done. `test/api/bad-arguments.test.ts` runs the
  * same bags over every public call.
  */
@@ -137,12 +137,12 @@ test("B15: a misspelt option is refused with the name that is close to it", asyn
   });
 });
 
-describe("B15: arguments of tools", () => {
-  type Way = (tool: StoreTool, args: unknown) => Promise<unknown>;
+describe("B15: inputs of tools", () => {
+  type Way = (tool: StoreTool, input: unknown) => Promise<unknown>;
   const context = { key: "k", signal: new AbortController().signal, session: { id: "other" } };
   const ways: readonly (readonly [string, Way])[] = [
-    ["execute", (tool, args) => tool.execute(args)],
-    ["run", (tool, args) => tool.run(args, context as never)],
+    ["execute", (tool, input) => tool.execute(input)],
+    ["run", (tool, input) => tool.run(input, context as never)],
   ];
 
   test.each(ways)(
@@ -169,11 +169,11 @@ describe("B15: arguments of tools", () => {
       ];
       const inherited = [Object.assign(new Settings(), { id: at }), Object.create({ id: at })];
       for (const name of TOOL_NAMES)
-        for (const args of [...unfit, ...misspelt, ...inherited]) {
-          const error = (await errorOf(() => call(tools[name], args))) as Error;
+        for (const input of [...unfit, ...misspelt, ...inherited]) {
+          const error = (await errorOf(() => call(tools[name], input))) as Error;
           // Our loop is told that nothing was done, and why.
           const cause = way === "run" ? error.cause : error;
-          expect(cause, `${name} ${String(args)}: ${error}`).toBeInstanceOf(HoldfastError);
+          expect(cause, `${name} ${String(input)}: ${error}`).toBeInstanceOf(HoldfastError);
           expect((cause as HoldfastError).code).toMatch(/^INVALID_/);
         }
       expect(await everything(hold)).toBe(before);
@@ -225,8 +225,8 @@ describe("B15: arguments of tools", () => {
           ),
       };
       for (const name of TOOL_NAMES)
-        for (const [what, args] of Object.entries(unreadable)) {
-          const error = (await errorOf(() => call(tools[name], args()))) as Error;
+        for (const [what, input] of Object.entries(unreadable)) {
+          const error = (await errorOf(() => call(tools[name], input()))) as Error;
           const cause = way === "run" ? error.cause : error;
           expect(cause, `${name}, ${what}: ${error}`).toBeInstanceOf(HoldfastError);
           expect((cause as HoldfastError).code).toBe("INVALID_VALUE");
@@ -258,18 +258,18 @@ describe("B15: arguments of tools", () => {
     });
   });
 
-  test("a tool acts on the arguments that were checked, not on a second reading of them", async () => {
+  test("a tool acts on the input that was checked, not on a second reading of them", async () => {
     const { hold, at, tools } = await world();
     const before = await everything(hold);
     let reads = 0;
-    const args = Object.defineProperty({ id: at }, "dryRun", {
+    const input = Object.defineProperty({ id: at }, "dryRun", {
       enumerable: true,
       get() {
         reads += 1;
         return reads === 1 ? true : undefined;
       },
     });
-    await tools.checkpoint_restore.execute(args);
+    await tools.checkpoint_restore.execute(input);
     expect(reads).toBe(1);
     expect(await everything(hold)).toBe(before);
     // The control.
@@ -277,7 +277,7 @@ describe("B15: arguments of tools", () => {
     expect(await everything(hold)).not.toBe(before);
   });
 
-  test("what is given beside the arguments is checked as well", async () => {
+  test("what is given beside the input is checked as well", async () => {
     const { hold, tools } = await world();
     const before = await everything(hold);
     for (const beside of [

@@ -188,7 +188,7 @@ const GOOD: readonly (readonly [name: string, schema: object, fits: Json, not: J
 ];
 
 /** Schemas that are sound, and values which the validator needs too long for, or trips over. */
-const HARD: readonly (readonly [name: string, schema: object, args: Json, says: RegExp])[] = [
+const HARD: readonly (readonly [name: string, schema: object, input: Json, says: RegExp])[] = [
   [
     "a pattern",
     { properties: { a: { pattern: "^(a+)+$" } } },
@@ -238,7 +238,7 @@ const HARD: readonly (readonly [name: string, schema: object, args: Json, says: 
 const toolOf = (input: unknown, made: unknown[] = []) => ({
   mode: "once" as const,
   input: input as InputSchema<unknown>,
-  run: (args: unknown) => (made.push(args), "made"),
+  run: (input: unknown) => (made.push(input), "made"),
 });
 
 describe.each(stores)("B14: schemas of tools on $name", ({ address }) => {
@@ -254,7 +254,7 @@ describe.each(stores)("B14: schemas of tools on $name", ({ address }) => {
     return session.messages;
   };
 
-  test("arguments that a schema cannot check in time are refused, the model may try again, and the session goes on", async () => {
+  test("an input that a schema cannot check in time is refused, the model may try again, and the session goes on", async () => {
     const made: unknown[] = [];
     const [first, second] = [on.start(), on.start()];
     const refused = door();
@@ -369,10 +369,10 @@ describe("B14: a schema is tried where the agent is defined", async () => {
   );
 
   test.each(HARD)(
-    "arguments that are too much for %s are refused in bounded time",
-    async (name, schema, args, says) => {
+    "an input that is too much for %s is refused in bounded time",
+    async (name, schema, input, says) => {
       const made: unknown[] = [];
-      const model = script(asks(["t", args]));
+      const model = script(asks(["t", input]));
       const bot = hold.agent({ name: "bot", model, tools: { t: toolOf(schema, made) } });
       expect(await bot.run(`hard-${name.replaceAll(/[^a-z]/g, "-")}`, "go")).toMatchObject({
         status: "completed",
@@ -426,7 +426,7 @@ describe("B14: a schema is tried where the agent is defined", async () => {
     const tools = {
       t: {
         mode: "repeatable",
-        run: (_args: unknown, { wait }: ToolContext) => wait("go", { schema: {} as never }),
+        run: (_input: unknown, { wait }: ToolContext) => wait("go", { schema: {} as never }),
       },
     } as const;
     expect(await hold.agent({ name: "bot", model, tools }).run("waits", "go")).toMatchObject({

@@ -198,13 +198,13 @@ describe.each(stores)("B8: the tools of one agent, on $name", ({ name, address }
     const lists = async (hold: Holdfast) => {
       const tools = hold.tools({ agent: "ann" });
       const pages: unknown[] = [];
-      for (const [name, args] of [
+      for (const [name, input] of [
         ["conversation_list", { limit: 1 }],
         ["conversation_list", {}],
         ["agent_list", {}],
         ["checkpoint_list", { conversations: true }],
       ] as const) {
-        const page = await tools[name].execute(args as never);
+        const page = await tools[name].execute(input as never);
         pages.push(
           JSON.parse(
             JSON.stringify(page)

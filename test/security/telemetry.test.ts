@@ -75,7 +75,7 @@ async function exported(content: boolean, thrown: () => unknown): Promise<string
       if (asked > 2) throw thrown();
       return {
         content: "",
-        toolCalls: [{ id: `c${asked}`, name: asked === 1 ? "pay" : SECRET, arguments: {} }],
+        toolCalls: [{ callId: `c${asked}`, name: asked === 1 ? "pay" : SECRET, input: {} }],
       };
     },
     modelRetry: { attempts: 1 },

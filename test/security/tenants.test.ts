@@ -30,7 +30,7 @@ async function fill(hold: Holdfast): Promise<void> {
   const clerk = hold.agent({
     name: "clerk",
     model: scriptedModel([
-      { content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] },
+      { content: "", toolCalls: [{ callId: "1", name: "pay", input: {} }] },
       "Paid.",
     ]),
     tools: { pay: { mode: "keyed", approval: () => true, run: async () => ({ paid: true }) } },

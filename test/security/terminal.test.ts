@@ -51,9 +51,9 @@ async function makeWorld(hold: Holdfast): Promise<void> {
       content: ATTACK,
       toolCalls: [
         {
-          id: "c1",
+          callId: "c1",
           name: messages.at(-1)?.content === "pay" ? "pay" : "mail",
-          arguments: { [ATTACK]: ATTACK },
+          input: { [ATTACK]: ATTACK },
         },
       ],
     }),
@@ -296,7 +296,7 @@ const changes = (): readonly (readonly string[])[] => [
   ["approve", WORD],
   ["deny", ids.waiting, "--reason", WORD],
   ["settle", ids.doubt, "--error", WORD, "--by", NAME],
-  ["settle", ids.doubt, "--result", WORD],
+  ["settle", ids.doubt, "--output", WORD],
   ["snapshot", NAME, "--name", WORD],
   ["rewind", NAME, ids.checkpoint, "--yes"],
   ["rewind", NAME, WORD, "--yes"],

@@ -105,15 +105,15 @@ export class Processes {
   }
 }
 
-/** A reply that asks for calls: `[tool, arguments]` each. */
+/** A reply that asks for calls: `[name, input]` each. */
 export const asks = (
-  ...calls: readonly (readonly [name: string, args: unknown, id?: string])[]
+  ...calls: readonly (readonly [name: string, input: unknown, id?: string])[]
 ): ModelReply => ({
   content: "",
-  toolCalls: calls.map(([name, args, id], i) => ({
-    id: id ?? `${name}-${i}`,
+  toolCalls: calls.map(([name, input, id], i) => ({
+    callId: id ?? `${name}-${i}`,
     name,
-    arguments: args as never,
+    input: input as never,
   })),
 });
 

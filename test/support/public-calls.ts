@@ -264,9 +264,9 @@ export const surfaces: readonly Surface[] = [
     calls: {
       list: () => [o({ status: "waiting", agent: "agent", limit: 5, cursor: "s9" })],
       get: ({ effect }) => [effect],
-      approve: ({ effect }) => [effect, o({ by: "me", args: {}, note: "n" })],
+      approve: ({ effect }) => [effect, o({ by: "me", input: {}, note: "n" })],
       deny: ({ effect }) => [effect, o({ by: "me", reason: "r" })],
-      settle: ({ effect }) => [effect, o({ result: 1, by: "me" })],
+      settle: ({ effect }) => [effect, o({ output: 1, by: "me" })],
     },
   },
   {

@@ -8,7 +8,7 @@ import { door } from "./processes.js";
 export type Tools = Record<string, object>;
 interface Asked {
   readonly name: string;
-  readonly arguments?: object;
+  readonly input?: object;
 }
 
 export const holdOf = (store: Store) =>
@@ -19,10 +19,10 @@ export const clerk = (store: Store, tools: Tools, ...calls: readonly Asked[]) =>
 
 /** Asks for these calls once, and ends when they are answered. */
 export function asking(name: string, tools: Tools, ...calls: readonly Asked[]) {
-  const toolCalls = calls.map(({ name, arguments: args = {} }, i) => ({
-    id: `c${i}`,
+  const toolCalls = calls.map(({ name, input = {} }, i) => ({
+    callId: `c${i}`,
     name,
-    arguments: args as never,
+    input: input as never,
   }));
   const model = async ({
     messages,
@@ -46,4 +46,4 @@ export function entered(mode: string, more: object = {}) {
   return { inside: inside.opened, tool: { mode, run, ...more } };
 }
 export const inDoubt = (result: RunResult) =>
-  result.status === "in-doubt" ? result.pending.map(({ tool }) => tool) : result.status;
+  result.status === "in-doubt" ? result.pending.map(({ name }) => name) : result.status;

@@ -115,7 +115,7 @@ async function agents(hold: Holdfast): Promise<void> {
 
 async function working(hold: Holdfast): Promise<void> {
   const model = scriptedModel([
-    { content: "", toolCalls: [{ id: "1", name: "pay", arguments: { to: "ana" } }] },
+    { content: "", toolCalls: [{ callId: "1", name: "pay", input: { to: "ana" } }] },
     "Paid.",
   ]);
   const desk = hold.agent({

@@ -5,12 +5,12 @@ import { everyCrash, manualClock, scriptedModel } from "../../src/testing/index.
 
 const model = () =>
   scriptedModel([
-    { content: "", toolCalls: [{ id: "1", name: "lookup", arguments: {} }] },
+    { content: "", toolCalls: [{ callId: "1", name: "lookup", input: {} }] },
     {
       content: "",
       toolCalls: [
-        { id: "2", name: "refund", arguments: { order: 42 } },
-        { id: "3", name: "mail", arguments: {} },
+        { callId: "2", name: "refund", input: { order: 42 } },
+        { callId: "3", name: "mail", input: {} },
       ],
     },
     "done",
@@ -24,7 +24,7 @@ function world() {
     lookup: { mode: "repeatable", run: () => "found" },
     refund: {
       mode: "keyed",
-      run: (_args: unknown, { key }: { key: string }) => {
+      run: (_input: unknown, { key }: { key: string }) => {
         if (!known.has(key)) ledger.push("refund");
         known.add(key);
         return "refunded";
@@ -32,13 +32,13 @@ function world() {
     },
     mail: {
       mode: "once",
-      run: (_args: unknown, { key }: { key: string }) => {
+      run: (_input: unknown, { key }: { key: string }) => {
         ledger.push("mail");
         known.add(key);
         return "sent";
       },
       check: ({ key }: { key: string }) =>
-        known.has(key) ? { result: "sent" } : { retry: true as const },
+        known.has(key) ? { output: "sent" } : { retry: true as const },
     },
   } satisfies Record<string, Tool>;
   return { ledger, tools };
@@ -75,7 +75,7 @@ test("a check that says what is not so is found: an act is lost, or doubled", as
   const lost = await everyCrash({
     make: clerk({
       ...lazy.tools,
-      mail: { ...lazy.tools.mail, check: () => ({ result: "surely" }) },
+      mail: { ...lazy.tools.mail, check: () => ({ output: "surely" }) },
     }),
     ledger: () => lazy.ledger,
   });

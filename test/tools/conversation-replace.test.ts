@@ -127,9 +127,9 @@ test("refused: a stale version, a wipe that was not said, a conversation that is
 test("an agent edits another conversation of its own, and not the one that it is at work in", async () => {
   const { hold, save, said, version } = await world();
   await save({ id: "notes", agent: "ann", messages: texts("wrong") });
-  const call = (id: string, name: string, args: JsonObject) => ({
+  const call = (id: string, name: string, input: JsonObject) => ({
     content: "",
-    toolCalls: [{ id, name, arguments: args }],
+    toolCalls: [{ callId: id, name, input }],
   });
   const replace = { version: await version("notes") };
   const ann = hold.agent({

@@ -11,7 +11,11 @@ import { everyCrash, scriptedModel } from "../../src/testing/index.js";
 import { wrapped } from "../support/failures/wrapped.js";
 import { isThorough } from "../support/runs.js";
 
-const call = (id: string, name: string, args: object) => ({ id, name, arguments: args as never });
+const call = (id: string, name: string, input: object) => ({
+  callId: id,
+  name,
+  input: input as never,
+});
 
 /** An agent that writes down what it learns, and looks it up. */
 const model = () =>
@@ -112,7 +116,7 @@ if (isThorough)
         const tools = hold.tools();
         const agent_save = {
           ...tools.agent_save,
-          run: (args: { readonly id: string }) => tools.agent_save.execute(args),
+          run: (input: { readonly id: string }) => tools.agent_save.execute(input),
         };
         const result = await hold
           .agent({ name: "keeper", model: model(), tools: { ...tools, agent_save } })

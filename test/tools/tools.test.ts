@@ -16,7 +16,7 @@ import { MemoryStore } from "../../src/store/memory.js";
 import { PAGE_CHARS } from "../../src/tools/pages.js";
 import { errorOf } from "../support/error-of.js";
 import { wrapped } from "../support/failures/wrapped.js";
-import { type Answer, badArguments, type CallTool, everyTool } from "../support/mcp/every-tool.js";
+import { type Answer, badInputs, type CallTool, everyTool } from "../support/mcp/every-tool.js";
 import { stores } from "../support/stores.js";
 
 const opened: Holdfast[] = [];
@@ -29,15 +29,15 @@ const fresh = async (address = "memory:") => {
   return hold;
 };
 
-/** As a loop calls it: arguments are checked, and so is what comes back. */
+/** As a loop calls it: inputs are checked, and so is what comes back. */
 function caller(hold: Holdfast, o?: ToolsOptions): CallTool {
   const tools = hold.tools(o) as Record<ToolName, StoreTool>;
-  return async (name, args) => {
+  return async (name, input) => {
     const tool = tools[name];
-    const parsed = await tool.inputSchema["~standard"].validate(args);
+    const parsed = await tool.inputSchema["~standard"].validate(input);
     if (parsed.issues !== undefined)
       throw new Error(parsed.issues.map(({ message }) => message).join("; "));
-    const answer = await tool.execute(args);
+    const answer = await tool.execute(input);
     const checked = await tool.outputSchema["~standard"].validate(answer);
     expect(checked.issues, name).toBeUndefined();
     expect(JSON.parse(JSON.stringify(answer))).toEqual(answer);
@@ -51,11 +51,11 @@ describe.each(stores)("tools on $name", ({ address }) => {
   });
 });
 
-describe("arguments", () => {
-  test.each(badArguments)("%s refuses %j", async (name, args, says) => {
+describe("inputs", () => {
+  test.each(badInputs)("%s refuses %j", async (name, input, says) => {
     const hold = await fresh();
     const before = await hold.stats();
-    const error = (await errorOf(() => caller(hold)(name, args))) as Error & {
+    const error = (await errorOf(() => caller(hold)(name, input))) as Error & {
       readonly code?: string;
     };
     expect(`${error.code}: ${error.message}`).toMatch(says);
@@ -81,7 +81,7 @@ describe("arguments", () => {
   });
 });
 
-test("arguments that do not fit are refused by every tool, with nothing changed, and never with a TypeError", async () => {
+test("inputs that do not fit are refused by every tool, with nothing changed, and never with a TypeError", async () => {
   const hold = await fresh();
   const call = caller(hold);
   await call("conversation_save", { id: "c", messages: [{ role: "user", content: "hi" }] });
@@ -89,7 +89,7 @@ test("arguments that do not fit are refused by every tool, with nothing changed,
   await call("conversation_save", { id: "c", messages: [{ role: "user", content: "and" }] });
   const before = await everything(hold);
   for (const name of TOOL_NAMES)
-    for (const args of [
+    for (const input of [
       undefined,
       null,
       5,
@@ -100,8 +100,8 @@ test("arguments that do not fit are refused by every tool, with nothing changed,
       { id: checkpoint.id, dryrun: true },
     ])
       expect(
-        await errorOf(() => (hold.tools()[name] as StoreTool).execute(args as never)),
-        `${name} ${JSON.stringify(args)}`,
+        await errorOf(() => (hold.tools()[name] as StoreTool).execute(input as never)),
+        `${name} ${JSON.stringify(input)}`,
       ).toMatchObject({
         code: expect.stringMatching(/^INVALID_/),
       });
@@ -126,17 +126,17 @@ describe.each(stores)("keys of tools on $name", ({ address }) => {
     const call = caller(hold);
     let key = 0;
     const keyed = new Set<ToolName>();
-    await everyTool(async (name, args) => {
-      if (hold.tools()[name].annotations.readOnlyHint) return call(name, args);
+    await everyTool(async (name, input) => {
+      if (hold.tools()[name].annotations.readOnlyHint) return call(name, input);
       keyed.add(name);
       const idempotencyKey = `key ${key++}`;
-      const answer = await call(name, { ...args, idempotencyKey });
+      const answer = await call(name, { ...input, idempotencyKey });
       const after = await everything(hold);
-      expect(await call(name, { ...args, idempotencyKey }), name).toEqual(answer);
+      expect(await call(name, { ...input, idempotencyKey }), name).toEqual(answer);
       expect(await everything(hold), name).toEqual(after);
       expect(
         await errorOf(() =>
-          call(name, { ...args, id: "other", session: undefined, idempotencyKey }),
+          call(name, { ...input, id: "other", session: undefined, idempotencyKey }),
         ),
         name,
       ).toBeInstanceOf(Error);
@@ -149,21 +149,23 @@ describe.each(stores)("keys of tools on $name", ({ address }) => {
 test("a conversation that was saved under a key and deleted since is not brought back by asking again", async () => {
   const hold = await fresh();
   const call = caller(hold);
-  const args = { id: "c", messages: [{ role: "user", content: "hi" }], idempotencyKey: "k" };
-  await call("conversation_save", args);
+  const input = { id: "c", messages: [{ role: "user", content: "hi" }], idempotencyKey: "k" };
+  await call("conversation_save", input);
   await call("conversation_delete", { id: "c" });
-  expect(await errorOf(() => call("conversation_save", args))).toMatchObject({ code: "NOT_FOUND" });
+  expect(await errorOf(() => call("conversation_save", input))).toMatchObject({
+    code: "NOT_FOUND",
+  });
   expect(await hold.sessions.get("c")).toBeUndefined();
   // Under another key it is another call.
-  expect(await call("conversation_save", { ...args, idempotencyKey: "other" })).toMatchObject({
+  expect(await call("conversation_save", { ...input, idempotencyKey: "other" })).toMatchObject({
     taken: true,
   });
   expect(
-    await errorOf(() => call("conversation_save", { ...args, id: "d", idempotencyKey: "other" })),
+    await errorOf(() => call("conversation_save", { ...input, id: "d", idempotencyKey: "other" })),
   ).toMatchObject({ code: "CONFLICT" });
   expect(
     await errorOf(() =>
-      call("conversation_save", { ...args, messages: [], idempotencyKey: "other" }),
+      call("conversation_save", { ...input, messages: [], idempotencyKey: "other" }),
     ),
   ).toMatchObject({
     code: "CONFLICT",
@@ -311,20 +313,20 @@ describe("tools for one agent", () => {
       ["checkpoint_fork", { id: checkpoint.id, as: "stolen" }],
       ["checkpoint_diff", { from: checkpoint.id, to: checkpoint.id }],
     ];
-    for (const [name, args] of refused)
-      expect(await errorOf(() => own(name, args)), name).toMatchObject({ code: "NOT_FOUND" });
+    for (const [name, input] of refused)
+      expect(await errorOf(() => own(name, input)), name).toMatchObject({ code: "NOT_FOUND" });
     for (const id of ["of-bob", "nobodys"])
       expect(await errorOf(() => own("conversation_save", { id, title: "mine" }))).toMatchObject({
         code: "CONFLICT",
       });
-    for (const [name, args] of [
+    for (const [name, input] of [
       ["agent_delete", { id: "bob" }],
       ["conversation_delete", { id: "of-bob" }],
       ["conversation_delete", { id: "nobodys" }],
       ["checkpoint_delete", { id: checkpoint.id }],
       ["checkpoint_delete", { id: whole.id }],
     ] as const)
-      expect(await own(name, args), name).toMatchObject({ deleted: false });
+      expect(await own(name, input), name).toMatchObject({ deleted: false });
     expect(await hold.stats()).toEqual(before);
     expect((await own("agent_list", {})).items.map(({ id }: Answer) => id)).toEqual(["ann"]);
     expect((await own("conversation_list", {})).items.map(({ id }: Answer) => id)).toEqual([
@@ -480,14 +482,14 @@ test("lists of what is long are shorter, and go on", async () => {
     });
     await call("checkpoint_create", { session: "c0", description: "d".repeat(10_000) });
   }
-  for (const [name, args, count] of [
+  for (const [name, input, count] of [
     ["agent_list", {}, 12],
     ["conversation_list", {}, 12],
     ["checkpoint_list", { session: "c0" }, 13],
   ] as const) {
     const seen: string[] = [];
     for (let cursor: string | undefined; ; ) {
-      const page = await call(name, { ...args, limit: 100, ...(cursor && { cursor }) });
+      const page = await call(name, { ...input, limit: 100, ...(cursor && { cursor }) });
       expect(JSON.stringify(page).length, name).toBeLessThan(2 * PAGE_CHARS);
       seen.push(...(page.items as { id: string }[]).map(({ id }) => id));
       cursor = page.next as string | undefined;
@@ -530,7 +532,7 @@ test("a store that does not answer has not said that there is nothing: tools for
   const { checkpoint: whole } = await all("checkpoint_create", { agent: "bob" });
   const before = await everything(hold);
   const own = caller(hold, { agent: "ann" });
-  for (const [name, args] of [
+  for (const [name, input] of [
     ["checkpoint_create", { session: "of-bob" }],
     ["checkpoint_fork", { id: checkpoint.id, as: "mine" }],
     ["checkpoint_delete", { id: checkpoint.id }],
@@ -540,7 +542,7 @@ test("a store that does not answer has not said that there is nothing: tools for
     ["conversation_delete", { id: "of-bob" }],
   ] as const) {
     busy = true;
-    expect(await errorOf(() => own(name, args)), name).toMatchObject({ code: "BUSY" });
+    expect(await errorOf(() => own(name, input)), name).toMatchObject({ code: "BUSY" });
     expect(await everything(hold), name).toEqual(before);
   }
 });
@@ -550,11 +552,11 @@ test("asked again, a fork that is another's by now is not shown", async () => {
   const [ann, bob] = ["ann", "bob"].map((agent) => caller(hold, { agent })) as [CallTool, CallTool];
   await ann("conversation_save", { id: "c", messages: [{ role: "user", content: "hi" }] });
   const { checkpoint } = await ann("checkpoint_create", { session: "c" });
-  const args = { id: checkpoint.id, as: "x", idempotencyKey: "k" };
-  await ann("checkpoint_fork", args);
+  const input = { id: checkpoint.id, as: "x", idempotencyKey: "k" };
+  await ann("checkpoint_fork", input);
   await ann("conversation_delete", { id: "x" });
   await bob("conversation_save", { id: "x", title: "a secret plan" });
-  expect(String(await errorOf(() => ann("checkpoint_fork", args)))).not.toContain("secret");
+  expect(String(await errorOf(() => ann("checkpoint_fork", input)))).not.toContain("secret");
 });
 
 test("a title can be saved as often as one likes where somebody is at work, and a save is told again after a redaction", async () => {
@@ -568,14 +570,14 @@ test("a title can be saved as often as one likes where somebody is at work, and 
       count: 0,
       taken: true,
     });
-  const args = {
+  const input = {
     id: "c",
     messages: [{ role: "user", content: "pin 4711", id: "m" }],
     idempotencyKey: "k",
   };
-  await call("conversation_save", args);
+  await call("conversation_save", input);
   await hold.sessions.redact("c", "4711");
-  expect(await call("conversation_save", args)).toMatchObject({ taken: true });
+  expect(await call("conversation_save", input)).toMatchObject({ taken: true });
 });
 
 test("what an agent is called by others does not end the pages of its record", async () => {
@@ -596,7 +598,7 @@ test("whether a call was made long ago, and is forgotten, nobody can say", async
   if (agent_save.mode !== "keyed") throw new Error("it has no key");
   const request = (key: string, daysAgo: number) => ({
     key,
-    args: { id: "ann" },
+    input: { id: "ann" },
     startedAt: new Date(Date.now() - daysAgo * 86_400_000).toISOString(),
     holder: "dead" as const,
     context: undefined,
@@ -605,10 +607,10 @@ test("whether a call was made long ago, and is forgotten, nobody can say", async
   expect(await agent_save.check(request("k", 8))).toBeUndefined();
   await agent_save.execute({ id: "ann", idempotencyKey: "k" });
   expect(await agent_save.check(request("k", 0))).toMatchObject({
-    result: { agent: { version: 1 } },
+    output: { agent: { version: 1 } },
   });
   expect(await agent_save.check(request("k", 8))).toMatchObject({
-    result: { agent: { version: 1 } },
+    output: { agent: { version: 1 } },
   });
 });
 
@@ -634,13 +636,13 @@ test("what one agent calls its calls is nothing to another, and refusing changes
     messages: [{ role: "user", content: "hi", id: "m" }],
     idempotencyKey: "4",
   });
-  for (const args of [
+  for (const input of [
     { id: "new", idempotencyKey: "4" },
     { id: "new", tags: ["a\nb"] },
     { id: "new", idempotencyKey: "é".repeat(150) },
     { id: "c", title: "newer", messages: [{ role: "user", content: "other", id: "m" }] },
   ])
-    expect(await errorOf(() => call("conversation_save", args))).toMatchObject({
+    expect(await errorOf(() => call("conversation_save", input))).toMatchObject({
       code: expect.stringMatching(/CONFLICT|INVALID_ID/),
     });
   expect((await hold.sessions.get("c"))?.title).toBe("old");
@@ -657,8 +659,8 @@ test("what is stored comes back marked as data, and stands in no description", a
   const hold = await fresh();
   const call = caller(hold);
   const before = JSON.stringify(Object.entries(hold.tools()));
-  await everyTool(async (name, args) => {
-    const answer = await call(name, args);
+  await everyTool(async (name, input) => {
+    const answer = await call(name, input);
     const texts = JSON.stringify(answer);
     if (texts.includes("Ignore all previous")) expect(answer.notice, name).toMatch(/They are data/);
     return answer;

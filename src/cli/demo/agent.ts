@@ -73,7 +73,7 @@ export function supportAgent(world: World, { at, says }: Hooks) {
         check: ({ key }) => {
           const sent = world.hasSent(key);
           says(`asks the mail server whether it was sent: ${sent ? "it was" : "it was not"}`);
-          return sent ? { result: { sent: true } } : { retry: true };
+          return sent ? { output: { sent: true } } : { retry: true };
         },
       },
     },
@@ -85,7 +85,7 @@ function script({ messages, key }: ModelRequest, world: World): ModelReply {
   const order = Number(/\d+/.exec(String(messages[0]?.content))?.[0] ?? 0);
   const said = messages.filter(({ role }) => role === "assistant").length;
   world.note({ who: "model", did: `reply ${said + 1}`, order, key });
-  const call = (name: string) => ({ id: `call-${said + 1}`, name, arguments: { order } });
+  const call = (name: string) => ({ callId: `call-${said + 1}`, name, input: { order } });
   const usage = { inputTokens: 200 + 80 * said, outputTokens: 40 };
   if (said === 0) return { content: "I look it up.", toolCalls: [call("lookup")], usage };
   if (said === 1)

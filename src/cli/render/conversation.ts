@@ -22,11 +22,10 @@ interface CallOutcome {
   readonly name: string;
   readonly state: string;
   readonly by?: string;
-  /** What somebody said who approved it: other arguments, a note. */
-  readonly approved?: { readonly by?: string; readonly args?: Json; readonly note?: string };
-  /** Of a call by hand. */
-  readonly args?: Json;
-  readonly result?: Json;
+  /** What somebody said who approved it: another input, a note. */
+  readonly approved?: { readonly by?: string; readonly input?: Json; readonly note?: string };
+  readonly input?: Json;
+  readonly output?: Json;
 }
 
 export const NO_CALLS: Calls = { inReplies: new Map(), byHand: [] };
@@ -66,9 +65,9 @@ function told(
   before: CallOutcome | undefined,
   event: Extract<SessionEvent, { type: "tool" }>,
 ): CallOutcome {
-  const { effectId, state, by, args, note, result } = event;
+  const { effectId, state, by, input, note, output } = event;
   const isFirst = before === undefined;
-  const isApproved = state === "ready" && (by !== undefined || args !== undefined);
+  const isApproved = state === "ready" && (by !== undefined || input !== undefined);
   return {
     ...before,
     effectId,
@@ -78,12 +77,12 @@ function told(
     ...(isApproved && {
       approved: {
         ...(by !== undefined && { by }),
-        ...(args !== undefined && { args }),
+        ...(input !== undefined && { input }),
         ...(note !== undefined && { note }),
       },
     }),
-    ...(isFirst && args !== undefined && { args }),
-    ...(result !== undefined && { result }),
+    ...(isFirst && input !== undefined && { input }),
+    ...(output !== undefined && { output }),
   };
 }
 
@@ -179,13 +178,13 @@ class View {
 
   *byHand(call: CallOutcome): Generator<string> {
     const { paint } = this.#terminal;
-    const { name, args, result, effectId } = call;
+    const { name, input, output, effectId } = call;
     yield* this.#folded(
       `${paint.bold("call")} ${paint.bold(inline(name))}`,
-      args ?? null,
+      input ?? null,
       `  ${this.#outcome(call)}  ${paint.dim(effectId)}`,
     );
-    if (result !== undefined) yield* this.#folded(`  ${paint.bold("←")}`, result, "");
+    if (output !== undefined) yield* this.#folded(`  ${paint.bold("←")}`, output, "");
     yield "";
   }
 
@@ -194,9 +193,9 @@ class View {
     const who = by === undefined ? "" : ` by ${inline(by)}`;
     if (approved === undefined) return `${painted(state, paint)}${paint.dim(who)}`;
     const otherwise =
-      approved.args === undefined
+      approved.input === undefined
         ? ""
-        : ` with ${clip(inline(JSON.stringify(approved.args)), 200)}`;
+        : ` with ${clip(inline(JSON.stringify(approved.input)), 200)}`;
     const note = approved.note === undefined ? "" : `: ${oneLine(approved.note)}`;
     return `${painted(state, paint)}${paint.dim(`${who}, approved${approved.by === undefined ? "" : ` by ${inline(approved.by)}`}${otherwise}${note}`)}`;
   }

@@ -166,7 +166,7 @@ async function ids(
       return (await allEffects(hold)).items
         .filter(({ effectId }) => effectId.startsWith(last))
         .map(
-          ({ effectId, tool, sessionId }) => `${effectId}\t${oneLine(`${tool} of ${sessionId}`)}`,
+          ({ effectId, name, sessionId }) => `${effectId}\t${oneLine(`${name} of ${sessionId}`)}`,
         );
     case "snapshot":
       return snapshots(hold, last);

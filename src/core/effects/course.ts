@@ -13,7 +13,7 @@ export interface Turn {
   /** The caller's own name for it. */
   readonly key?: string;
   /** A digest of its input, or `UNKNOWN`. */
-  readonly same: string;
+  readonly inputDigest: string;
   /** The number of its first message. */
   readonly from: number;
   /** The agent's version when it began. */
@@ -422,7 +422,7 @@ export class Course {
 }
 
 const weightOf = (effect: Effect | undefined): number =>
-  effect === undefined ? 0 : 300 + weightOfBody(effect.result);
+  effect === undefined ? 0 : 300 + weightOfBody(effect.output);
 
 const weightOfBody = (body: Body | undefined): number =>
   body === undefined ? 0 : "value" in body ? jsonBytes(body.value) : 100;
@@ -452,9 +452,9 @@ export function courseRefs(base: CourseBase): readonly Digest[] {
 
 export const courseBodies = ({ effects = [], signals = [] }: CourseBase): readonly Body[] =>
   [
-    ...effects.flatMap(({ args, result, signals: given = [] }) => [
-      args,
-      result,
+    ...effects.flatMap(({ input, output, signals: given = [] }) => [
+      input,
+      output,
       ...given.map(({ body }) => body),
     ]),
     ...signals.map(({ body }) => body),

@@ -40,7 +40,7 @@ export class NotDone extends Error {
 export type WaitsFor =
   | { readonly for: "approval" }
   /**
-   * `uncertain`: the arguments of that call were redacted or deleted, so Holdfast cannot tell
+   * `uncertain`: the input of that call was redacted or deleted, so Holdfast cannot tell
    * whether this is the same call.
    */
   | { readonly for: "repeat"; readonly of: string; readonly uncertain?: true }
@@ -76,8 +76,8 @@ interface Intent {
   readonly named?: string;
   /** In the loop: the number of the reply that asks for it, and which of its calls it is. */
   readonly call?: readonly [reply: number, index: number];
-  /** A digest of its arguments, or `UNKNOWN`. */
-  readonly same: string;
+  /** A digest of its input, or `UNKNOWN`. */
+  readonly inputDigest: string;
   /** For how long its key keeps a second call from acting twice. */
   readonly validMs?: number;
   /**
@@ -90,8 +90,8 @@ interface Intent {
 }
 
 /**
- * What the journal says of a call, an event at a time. The body is the arguments of an intent or an
- * approval, the result of a `done`.
+ * What the journal says of a call, an event at a time. The body is the input of an intent or an
+ * approval, the output of a `done`.
  */
 export type EffectEvent = { readonly id: string } & (
   | (Intent & {
@@ -121,7 +121,7 @@ export type EffectEvent = { readonly id: string } & (
    */
   | { readonly is: "doubt"; readonly inside?: true; readonly why?: string }
   /**
-   * `said`: the tool message that holds the result; `by`: a person, `check`, `late`; `from`: the
+   * `said`: the tool message that holds the output; `by`: a person, `check`, `late`; `from`: the
    * call in another past that it was answered from.
    */
   | {
@@ -131,7 +131,7 @@ export type EffectEvent = { readonly id: string } & (
       readonly by?: string;
       readonly from?: string;
       readonly asked?: number;
-      /** With an error: the call was made all the same, and only its result could not be kept. */
+      /** With an error: the call was made all the same, and only its output could not be kept. */
       readonly happened?: true;
     }
 );
@@ -165,8 +165,8 @@ export interface Effect extends Intent {
   /** Who began the last attempt, and who began those before it. */
   readonly holder?: Owner;
   readonly holders?: readonly Owner[];
-  /** Its arguments: of a call by hand, or as a person changed them. */
-  readonly args?: Body;
+  /** Its input: of a call by hand, or as a person changed it. */
+  readonly input?: Body;
   /** Signals that were given to it, in their order. */
   readonly signals?: readonly {
     readonly name: string;
@@ -174,8 +174,8 @@ export interface Effect extends Intent {
     readonly body: Body;
   }[];
   readonly outcome?: Outcome;
-  readonly result?: Body;
-  /** The number of the tool message that holds its result. */
+  readonly output?: Body;
+  /** The number of the tool message that holds its output. */
   readonly said?: number;
   readonly by?: string;
   readonly from?: string;
@@ -236,7 +236,7 @@ export function applyEvent(
       return after;
     case "approved":
       after.phase = "ready";
-      if (body !== undefined) after.args = body;
+      if (body !== undefined) after.input = body;
       return after;
     case "retry":
     case "woken":
@@ -264,7 +264,7 @@ export function applyEvent(
       if (event.by !== undefined) after.by = event.by;
       if (event.from !== undefined) after.from = event.from;
       if (event.happened) after.happened = true;
-      if (body !== undefined) after.result = body;
+      if (body !== undefined) after.output = body;
       return after;
   }
 }
@@ -281,7 +281,7 @@ function intended(
     key,
     named,
     call,
-    same,
+    inputDigest,
     validMs,
     whole,
     model,
@@ -290,10 +290,10 @@ function intended(
   }: Extract<EffectEvent, { is: "intent" }>,
   since: number,
   holder: Owner | undefined,
-  args: Body | undefined,
+  input: Body | undefined,
 ): Effect {
   const phase = waits !== undefined ? "waiting" : attempt !== undefined ? "begun" : "ready";
-  const effect: Mutable<Effect> = { id, name, mode, key, same, since, phase };
+  const effect: Mutable<Effect> = { id, name, mode, key, inputDigest, since, phase };
   if (named !== undefined) effect.named = named;
   if (call !== undefined) effect.call = call;
   if (validMs !== undefined) effect.validMs = validMs;
@@ -303,7 +303,7 @@ function intended(
     effect.waits = waits;
     effect.asked = 1;
   }
-  if (args !== undefined) effect.args = args;
+  if (input !== undefined) effect.input = input;
   if (attempt !== undefined) {
     effect.attempt = attempt;
     effect.first = attempt;
@@ -393,19 +393,18 @@ export const isUnknownInCopy = ({
   (phase === "ready" && (mode === "once" || (mode === "keyed" && validMs !== undefined)));
 
 /**
- * The digest of arguments or of an input that were redacted: nothing can be compared with them any
- * more.
+ * The digest of an input that was redacted: nothing can be compared with it any more.
  */
 export const UNKNOWN = "";
 
 /** Whether two digests certainly stand for different texts. */
 export const differs = (a: string, b: string): boolean => a !== b && a !== UNKNOWN && b !== UNKNOWN;
 
-/** A digest of arguments: the same for those that are equal, however their keys are ordered. */
-export const sameOf = (args: Json): string => digest(sortedText(args)).slice(0, 22);
+/** A digest of a value: the same for those that are equal, however their keys are ordered. */
+export const valueDigest = (value: Json): string => digest(sortedText(value)).slice(0, 22);
 
 /** A digest of a turn's input: the same for the same words, whatever their message is called. */
-export function sameInput(message: MessageInput): string {
+export function messageDigest(message: MessageInput): string {
   const { id: _id, ...rest } = message;
   return digest(JSON.stringify(rest)).slice(0, 22);
 }
@@ -421,9 +420,9 @@ export const isEffectId = (id: string): boolean =>
 export const isEffectKey = (key: string): boolean =>
   /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(key);
 
-/** Whether a text is made as `sameOf` and `sameInput` make it, or says that nothing is known. */
-export const isSameness = (same: string): boolean =>
-  same === UNKNOWN || /^[A-Za-z0-9_-]{22}$/.test(same);
+/** Whether a text is made as `valueDigest` and `messageDigest` make it, or says that nothing is known. */
+export const isInputDigest = (inputDigest: string): boolean =>
+  inputDigest === UNKNOWN || /^[A-Za-z0-9_-]{22}$/.test(inputDigest);
 
 /** The line a call was begun on, from its id. */
 export const lineOfEffect = (id: string): string => id.slice(0, id.indexOf("-"));
@@ -444,11 +443,11 @@ export const isFailed = ({ outcome, happened }: Pick<Effect, "outcome" | "happen
 /** Whether a call acts on the world, so that making it twice matters. */
 export const acts = ({ mode }: { readonly mode: Mode }): boolean => mode !== "repeatable";
 
-type Compared = Pick<Effect, "name" | "same" | "named">;
+type Compared = Pick<Effect, "name" | "inputDigest" | "named">;
 
 /**
- * Compare a call with one that was made in a past that was left behind. Equal arguments or equal
- * names are the same call. If arguments were redacted, only two names can tell; without them the
+ * Compare a call with one that was made in a past that was left behind. An equal input or an
+ * equal name is the same call. If an input was redacted, only two names can tell; without them the
  * answer is "unknown".
  */
 export function likeness(
@@ -458,6 +457,7 @@ export function likeness(
   if (!acts(made) || call.name !== made.name) return "other";
   const haveNames = call.named !== undefined && made.named !== undefined;
   if (haveNames && call.named === made.named) return "same";
-  if (call.same === UNKNOWN || made.same === UNKNOWN) return haveNames ? "other" : "unknown";
-  return call.same === made.same ? "same" : "other";
+  if (call.inputDigest === UNKNOWN || made.inputDigest === UNKNOWN)
+    return haveNames ? "other" : "unknown";
+  return call.inputDigest === made.inputDigest ? "same" : "other";
 }

@@ -10,7 +10,7 @@ import {
   type EffectEvent,
   isEffectId,
   isEffectKey,
-  isSameness,
+  isInputDigest,
 } from "../effects/effect.js";
 import { isStoredMessage } from "../messages/message.js";
 import { isStatus } from "../sessions/status.js";
@@ -161,15 +161,15 @@ function checkTurn(turn: Turn | undefined): void {
   if (turn === undefined) return;
   checkName(turn.id, "turn");
   if (turn.key !== undefined) checkName(turn.key, "key");
-  drawn(isSameness(turn.same), "turn.same");
+  drawn(isInputDigest(turn.inputDigest), "turn.inputDigest");
 }
 
 function checkCall(call: Partial<Effect> | EffectEvent | undefined): void {
   if (call === undefined) return;
-  const { id, key, same, waits, waited = [], from } = call as Partial<Effect>;
+  const { id, key, inputDigest, waits, waited = [], from } = call as Partial<Effect>;
   drawn(id === undefined || isEffectId(id), "effect.id");
   drawn(key === undefined || isEffectKey(key), "effect.key");
-  drawn(same === undefined || isSameness(same), "effect.same");
+  drawn(inputDigest === undefined || isInputDigest(inputDigest), "effect.inputDigest");
   drawn(from === undefined || isEffectId(from), "effect.from");
   for (const wait of [waits, ...waited])
     drawn(wait?.for !== "repeat" || isEffectId(wait.of), "effect.waits.of");

@@ -21,7 +21,7 @@ export interface JournalRecord extends CourseRecord {
   readonly list?: string;
   readonly items?: readonly Json[];
   readonly base?: Base;
-  /** What a record of the course has to carry: arguments, a result, a signal's value. */
+  /** What a record of the course has to carry: an input, an output, a signal's value. */
   readonly body?: Json;
   /** The record's body is kept as a blob under this digest. */
   readonly blob?: Digest;

@@ -46,7 +46,7 @@ export function goesRound(asked: readonly Asked[], repeats: number): string | un
     if (i >= first + period) continue;
     const round = asked.slice(first, first + period).map(({ text }) => text);
     if (period === 1)
-      return `It asked ${repeats} times in a row for ${round[0]}, with the same arguments.`;
+      return `It asked ${repeats} times in a row for ${round[0]}, with the same input.`;
     return `It goes round in a circle: ${repeats} times in a row it asked for ${round.join(", then ")}.`;
   }
   return undefined;

@@ -61,6 +61,10 @@ export interface ToolCallPart extends PartBase {
 export interface ToolResultPart extends PartBase {
   readonly type: "tool-result";
   readonly callId: string;
+  /**
+   * The name in the call. Absent only where a transcript holds the answer and not the call: OpenAI
+   * and Anthropic say the name in the call alone.
+   */
   readonly name?: string;
   readonly outcome: "ok" | "error" | "denied";
   readonly output: Json | readonly Part[];

@@ -32,9 +32,10 @@ export interface ModelRequest {
 export interface ModelReply {
   readonly content: string | readonly Part[];
   readonly toolCalls?: readonly {
-    readonly id: string;
+    readonly callId: string;
     readonly name: string;
-    readonly arguments: Json | string;
+    /** A value, or its JSON as text. */
+    readonly input: Json | string;
   }[];
   readonly finish?: Finish;
   readonly rawFinish?: string;

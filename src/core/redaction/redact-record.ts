@@ -3,11 +3,11 @@
  * and names stay, and there are as many records as before, so that whatever refers to one still
  * finds it.
  *
- * Z1  a digest of arguments or of an input that were edited becomes `UNKNOWN`: nothing may be taken
+ * Z1  a digest of an input that was edited becomes `UNKNOWN`: nothing may be taken
  *     for the same, or for another, by what is left. Which digests those are is known once all that
  *     holds such texts was seen (`forgotten`), so a journal is gone over twice.
- * Z2  arguments of calls that are not over stay, wherever they stand: whoever makes them must find
- *     them as they were.
+ * Z2  the input of a call that is not over stays, wherever it stands: whoever makes the call must
+ *     find it as it was.
  * Z3  a base copies values that records before it hold, also records of the session that was
  *     forked. In the base of another session, what comes from the shared past is edited, and what
  *     that session said itself stays. Where both may be (a list, a past that was pruned), a copy is
@@ -18,9 +18,9 @@ import {
   type Body,
   type Effect,
   type EffectEvent,
-  sameInput,
-  sameOf,
+  messageDigest,
   UNKNOWN,
+  valueDigest,
 } from "../effects/effect.js";
 import { jsonIn, messageIn } from "../journal/blob-body.js";
 import { MAX_DESCRIPTION, MAX_LABEL, MAX_REASON, type Mark } from "../journal/checkpoint.js";
@@ -53,7 +53,7 @@ export interface RecordEdit {
   /** The call that is not over and was asked for here, or undefined. */
   readonly openCall: (reply: number, index: number) => string | undefined;
   readonly isOpen: (effectId: string) => boolean;
-  /** Told of a call that is not over and has arguments that would have been edited. */
+  /** Told of a call that is not over and has an input that would have been edited. */
   readonly exempt: (effectId: string) => void;
   /** Told of messages that were edited. */
   readonly edited: (before: MessageInput, after: MessageInput) => void;
@@ -160,7 +160,7 @@ class Editing {
 
   /**
    * Z3. What stands beside bases are words of the session that owns them. A call that a shared
-   * reply asks for is told by the digest of its arguments alone: that is forgotten with them.
+   * reply asks for is told by the digest of its input alone: that is forgotten with it.
    */
   copies(record: JournalRecord): JournalRecord {
     const { base, effect, body, blob } = record;
@@ -172,7 +172,9 @@ class Editing {
       this.#edit.isOpen(effect.id)
     )
       return record;
-    return changed(record, { effect: changed(effect, { same: this.#same(effect.same) }) });
+    return changed(record, {
+      effect: changed(effect, { inputDigest: this.#inputDigest(effect.inputDigest) }),
+    });
   }
 
   /** Edits a part of a base by the rule for whose it is. */
@@ -214,7 +216,8 @@ class Editing {
 
   #json(value: Json, where: RedactionPlace): Json {
     const { whole, texts } = this.#edit;
-    const isWhole = whole !== undefined && whole.values.size > 0 && whole.values.has(sameOf(value));
+    const isWhole =
+      whole !== undefined && whole.values.size > 0 && whole.values.has(valueDigest(value));
     const after = editJson(value, isWhole ? whole.edit : texts, where);
     return after === value ? value : this.#copied(value, after);
   }
@@ -230,15 +233,15 @@ class Editing {
     const items =
       Array.isArray(before) && Array.isArray(after) ? (after as readonly Json[]) : undefined;
     if (this.#whose === "shared") {
-      values.add(sameOf(before));
+      values.add(valueDigest(before));
       if (items)
         for (const [i, item] of (before as readonly Json[]).entries())
-          if (item !== items[i]) values.add(sameOf(item));
+          if (item !== items[i]) values.add(valueDigest(item));
       return after;
     }
-    if (this.#whose === "known" && values.has(sameOf(before))) return after;
+    if (this.#whose === "known" && values.has(valueDigest(before))) return after;
     const isOwn = (item: Json, i: number): boolean =>
-      item !== items?.[i] && (this.#whose === "own" || !values.has(sameOf(item)));
+      item !== items?.[i] && (this.#whose === "own" || !values.has(valueDigest(item)));
     if (items === undefined || (before as readonly Json[]).some(isOwn)) this.#own?.holds();
     return items === undefined
       ? before
@@ -294,7 +297,8 @@ class Editing {
     const files = new Map<Digest, Stored>();
     const isWhole = whole?.is(before, seq) === true;
     if (isWhole)
-      for (const value of valuesIn(before)) if (isTelling(value)) whole.values.add(sameOf(value));
+      for (const value of valuesIn(before))
+        if (isTelling(value)) whole.values.add(valueDigest(value));
     const after = editMessage(before, {
       ...(isWhole ? whole.edit : this.#edit.texts),
       file: (name) =>
@@ -340,12 +344,12 @@ class Editing {
 
   /** Z1 */
   #forget(before: MessageInput, after: MessageInput): void {
-    this.#edit.forgotten.add(sameInput(before));
+    this.#edit.forgotten.add(messageDigest(before));
     for (const value of valuesIn(before))
-      if (isTelling(value)) this.#edit.values.add(sameOf(value));
+      if (isTelling(value)) this.#edit.values.add(valueDigest(value));
     const calls = callsIn(after);
     for (const [i, { input }] of callsIn(before).entries())
-      if (calls[i]?.input !== input) this.#edit.forgotten.add(sameOf(input));
+      if (calls[i]?.input !== input) this.#edit.forgotten.add(valueDigest(input));
   }
 
   #status(record: JournalRecord): JournalRecord {
@@ -362,13 +366,13 @@ class Editing {
 
   // ---- calls and turns
 
-  #same(same: string): string {
-    return this.#edit.forgotten.has(same) ? UNKNOWN : same;
+  #inputDigest(inputDigest: string): string {
+    return this.#edit.forgotten.has(inputDigest) ? UNKNOWN : inputDigest;
   }
 
   #turn(turn: Turn): Turn {
     for (const name of [turn.key, turn.id]) if (name !== undefined) this.#name(name, "turn-key");
-    return changed(turn, { same: this.#same(turn.same) });
+    return changed(turn, { inputDigest: this.#inputDigest(turn.inputDigest) });
   }
 
   #prefix(name: Digest): Digest {
@@ -381,14 +385,19 @@ class Editing {
     switch (effect.is) {
       case "intent": {
         this.#effectNames(effect);
-        const edited = this.#argsRecord(record, effect.id, { in: "arguments", tool: effect.name });
+        const edited = this.#inputRecord(record, effect.id, {
+          in: "tool-input",
+          name: effect.name,
+        });
         return this.#edit.isOpen(effect.id)
           ? edited
-          : changed(edited, { effect: changed(effect, { same: this.#same(effect.same) }) });
+          : changed(edited, {
+              effect: changed(effect, { inputDigest: this.#inputDigest(effect.inputDigest) }),
+            });
       }
       case "approved":
         return this.#decision(
-          this.#argsRecord(record, effect.id, { in: "arguments", tool: "" }),
+          this.#inputRecord(record, effect.id, { in: "tool-input", name: "" }),
           effect,
         );
       case "retry":
@@ -400,7 +409,7 @@ class Editing {
         this.#name(effect.name, "signal");
         return this.#value(record, "body", { in: "signal", name: effect.name });
       case "done":
-        return this.#decision(this.#value(record, "body", { in: "result" }), effect);
+        return this.#decision(this.#value(record, "body", { in: "tool-output" }), effect);
       default:
         return record;
     }
@@ -421,7 +430,7 @@ class Editing {
     if (waits?.for === "signal") this.#name(waits.name, "signal");
   }
 
-  #argsRecord(record: JournalRecord, id: string, where: RedactionPlace): JournalRecord {
+  #inputRecord(record: JournalRecord, id: string, where: RedactionPlace): JournalRecord {
     if (record.body === undefined && record.blob === undefined) return record;
     const before = record.blob === undefined ? (record.body as Json) : this.#parsed(record.blob);
     const after = this.#json(before, where);
@@ -431,7 +440,7 @@ class Editing {
       this.#edit.exempt(id);
       return record;
     }
-    this.#edit.forgotten.add(sameOf(before));
+    this.#edit.forgotten.add(valueDigest(before));
     return { ...record, ...(record.blob === undefined ? { body: after } : this.#keep(after)) };
   }
 
@@ -490,31 +499,33 @@ class Editing {
 
   #effect(effect: Effect): Effect {
     this.#effectNames(effect);
-    const { id, name, args, result, signals, same } = effect;
+    const { id, name, input, output, signals, inputDigest } = effect;
     const isOpen = this.#edit.isOpen(id);
-    const edited = args && this.#args(args, id, { in: "arguments", tool: name });
+    const edited = input && this.#input(input, id, { in: "tool-input", name });
     return changed(editDecision(effect, { text: (text, where) => this.#text(text, where) }), {
-      ...(edited && { args: edited }),
-      ...(result && { result: this.#body(result, { in: "result", tool: name }) }),
+      ...(edited && { input: edited }),
+      ...(output && { output: this.#body(output, { in: "tool-output", name }) }),
       ...(signals && {
         signals: each(signals, (signal) =>
           changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) }),
         ),
       }),
-      same: isOpen || this.#whose === "own" ? same : this.#same(same),
+      inputDigest: isOpen || this.#whose === "own" ? inputDigest : this.#inputDigest(inputDigest),
     });
   }
 
-  #args(args: Body, id: string, where: RedactionPlace): Body {
-    const after = this.#body(args, where);
-    if (after === args) return args;
+  #input(input: Body, id: string, where: RedactionPlace): Body {
+    const after = this.#body(input, where);
+    if (after === input) return input;
     if (this.#edit.isOpen(id)) {
       this.#edit.exempt(id);
-      return args;
+      return input;
     }
     // The record that this was copied from may have been redacted before, from another session that
     // shares it.
-    this.#edit.forgotten.add(sameOf("value" in args ? args.value : this.#parsed(args.blob)));
+    this.#edit.forgotten.add(
+      valueDigest("value" in input ? input.value : this.#parsed(input.blob)),
+    );
     return after;
   }
 }
@@ -534,7 +545,7 @@ const callsIn = (message: MessageInput) =>
 const isTelling = (value: Json): boolean => JSON.stringify(value).length >= TELLING_CHARS;
 const TELLING_CHARS = 16;
 
-/** What a message says that the course may say again: arguments, and what tools answered. */
+/** What a message says that the course may say again: inputs of calls, and what tools answered. */
 const valuesIn = (message: MessageInput): readonly Json[] =>
   partsOf(message).flatMap((part) =>
     part.type === "tool-call"

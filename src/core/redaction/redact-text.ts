@@ -18,9 +18,9 @@ import { type Json, type JsonObject, put } from "../values/json.js";
 /** What a text is, and the property it stands under, where that is known. */
 export type RedactionPlace = (
   | { readonly in: "message"; readonly role: Role }
-  /** Of a call: the tool is run with them. */
-  | { readonly in: "arguments"; readonly tool: string }
-  | { readonly in: "result"; readonly tool?: string }
+  /** Of a call: the tool is run with it. */
+  | { readonly in: "tool-input"; readonly name: string }
+  | { readonly in: "tool-output"; readonly name?: string }
   | { readonly in: "state"; readonly key: string }
   | { readonly in: "signal"; readonly name: string }
   /**
@@ -250,9 +250,17 @@ function editPart(part: Part, edit: TextEdit, role: Role): Part {
   const where = { in: "message", role } as const;
   switch (part.type) {
     case "tool-call":
-      return editFields(given, edit, { in: "arguments", tool: part.name }, CALL) as unknown as Part;
+      return editFields(
+        given,
+        edit,
+        { in: "tool-input", name: part.name },
+        CALL,
+      ) as unknown as Part;
     case "tool-result": {
-      const of = { in: "result", ...(part.name !== undefined && { tool: part.name }) } as const;
+      const of = {
+        in: "tool-output",
+        ...(part.name !== undefined && { name: part.name }),
+      } as const;
       return withFields(editFields(given, edit, of, RESULT), {
         output: editOutput(part.output as Json, edit, of),
       }) as unknown as Part;

@@ -37,7 +37,7 @@ export type RedactionChoices = { readonly [K in RedactionName]?: boolean | strin
 
 /** A set of redactions, as `open` and `sessions.redact` take it. */
 export interface Redactions extends Redact {
-  /** The same for a text wherever it stands, arguments of calls too. */
+  /** The same for a text wherever it stands, inputs of calls too. */
   readonly everywhere: (text: string, field?: string) => string;
 }
 
@@ -57,10 +57,10 @@ const RULES: Readonly<
 };
 
 /**
- * Makes the set. `args`: whether arguments of calls are gone over as well, with which tools are
+ * Makes the set. `toolInputs`: whether inputs of calls are gone over as well, with which tools are
  * then run.
  */
-export function makeRedactions(choices: RedactionChoices, args: boolean): Redactions {
+export function makeRedactions(choices: RedactionChoices, toolInputs: boolean): Redactions {
   const rules = redactionNames.flatMap((name) => {
     const chosen = choices[name] ?? true;
     return chosen === false
@@ -96,7 +96,7 @@ export function makeRedactions(choices: RedactionChoices, args: boolean): Redact
     return kind !== undefined && isSecret(kind, text, ALONE) ? secret : edited;
   };
   const redact: Redact = (text, where) =>
-    where.in === "arguments" && !args ? text : everywhere(text, where.field);
+    where.in === "tool-input" && !toolInputs ? text : everywhere(text, where.field);
   return Object.assign(redact, { everywhere });
 }
 

@@ -156,7 +156,7 @@ export interface ErrorDetails {
   /** LEASE_HELD: until the lease can be taken if it is not renewed. */
   readonly remainingMs?: number;
   /** CONFLICT about a call: the decision that stands, and whose it is. */
-  readonly decision?: "approved" | "denied" | "result" | "error" | "retry";
+  readonly decision?: "approved" | "denied" | "output" | "error" | "retry";
   readonly decidedBy?: string;
   readonly limit?: number;
   readonly found?: string | number;

@@ -27,7 +27,7 @@ export interface ActedDoc {
   readonly id: LineId;
   readonly version: number;
   /** Each tool, with the id of its last call. */
-  readonly tools: readonly { readonly name: string; readonly call: string }[];
+  readonly tools: readonly { readonly name: string; readonly effectId: string }[];
   /** What was deleted could not be read: every tool may have acted. */
   readonly unreadable?: true;
 }
@@ -68,7 +68,7 @@ export class Acted {
     if (this.#lines.length === 0) return [];
     const calls = await unlessDamaged(async () => this.#left?.all());
     const tools = [...new Map((calls ?? []).map(({ name, id }) => [name, id]))].map(
-      ([name, call]) => ({ name, call }),
+      ([name, effectId]) => ({ name, effectId }),
     );
     if (calls !== undefined && tools.length === 0) return [];
     const changes: DocChange[] = [];

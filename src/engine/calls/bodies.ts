@@ -1,11 +1,11 @@
-/** Arguments and results, wherever they are kept. */
+/** Inputs and outputs of calls, wherever they are kept. */
 import { type Body, type Effect, lineOfEffect } from "../../core/effects/effect.js";
 import { jsonIn } from "../../core/journal/blob-body.js";
 import { open } from "../../core/journal/open-save.js";
 import { reviveRecord } from "../../core/journal/revive.js";
 import { firstSeq } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
-import { type Message, partsOf } from "../../core/messages/message.js";
+import { type Message, partsOf, type ToolCallPart } from "../../core/messages/message.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId } from "../../core/values/ids.js";
 import { deepFreeze, type Json } from "../../core/values/json.js";
@@ -20,15 +20,31 @@ export async function valueOf({ journal }: Ground, body: Body | undefined): Prom
 }
 
 /**
- * The arguments of a call: its own, or those in the reply that asked for it; null where that was
+ * The input of a call: its own, or the one in the reply that asked for it; null where that was
  * pruned.
  */
-export async function argsOf(ground: Ground, past: Past, { args, call }: Effect): Promise<Json> {
-  if (args !== undefined || call === undefined) return valueOf(ground, args);
+export async function inputOf(
+  ground: Ground,
+  { input }: Pick<Effect, "input">,
+  asked: ToolCallPart | undefined,
+): Promise<Json> {
+  return input === undefined && asked !== undefined ? asked.input : valueOf(ground, input);
+}
+
+/**
+ * A call as the reply that asks for it says it. Undefined of a call by hand, and where the reply was
+ * pruned.
+ */
+export async function askedIn(
+  ground: Ground,
+  past: Past,
+  { call }: Pick<Effect, "call">,
+): Promise<ToolCallPart | undefined> {
+  if (call === undefined) return undefined;
   const [seq, index] = call;
   const line = await past.lineAt(seq);
   const reply = line && (await messageAt(ground, line, seq));
-  return (reply && callsIn(reply)[index]?.input) ?? null;
+  return reply && callsIn(reply)[index];
 }
 
 /**
@@ -37,9 +53,9 @@ export async function argsOf(ground: Ground, past: Past, { args, call }: Effect)
  */
 export async function answerOf(
   ground: Ground,
-  { id, result, said }: Effect,
+  { id, output, said }: Pick<Effect, "id" | "output" | "said">,
 ): Promise<Json | undefined> {
-  if (result !== undefined || said === undefined) return valueOf(ground, result);
+  if (output !== undefined || said === undefined) return valueOf(ground, output);
   const message = await messageAt(ground, lineOfEffect(id) as LineId, said);
   return (
     message &&
@@ -48,7 +64,7 @@ export async function answerOf(
 }
 
 /** The same of a call on the session's own past, where it must be there. */
-export async function resultOf(ground: Ground, effect: Effect): Promise<Json> {
+export async function outputOf(ground: Ground, effect: Effect): Promise<Json> {
   const answer = await answerOf(ground, effect);
   if (answer === undefined)
     throw new HoldfastError(

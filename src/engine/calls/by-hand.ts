@@ -18,7 +18,7 @@ import {
   isFailed,
   keyAt,
   NotDone,
-  sameOf,
+  valueDigest,
 } from "../../core/effects/effect.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
@@ -27,7 +27,7 @@ import type { Holding } from "../session/holding.js";
 import { restate } from "../session/settle-calls.js";
 import { callback, invalid, options } from "../util/options.js";
 import { attempt } from "./attempt.js";
-import { resultOf } from "./bodies.js";
+import { outputOf } from "./bodies.js";
 import { type Call, Caller, type Finished, finished, type Made } from "./caller.js";
 import { Repeats } from "./repeats.js";
 import { standstillOf } from "./restored.js";
@@ -61,7 +61,10 @@ type Ask = (context: {
   readonly messages: readonly unknown[];
 }) => unknown;
 
-type Run = (args: Json, context: { readonly key: string; readonly signal: AbortSignal }) => unknown;
+type Run = (
+  input: Json,
+  context: { readonly key: string; readonly signal: AbortSignal },
+) => unknown;
 
 export class ByHand {
   readonly #held: Holding;
@@ -84,7 +87,7 @@ export class ByHand {
 
   async effect(
     name: unknown,
-    args: unknown,
+    input: unknown,
     given: EffectOptions<never, unknown>,
     run: Run,
   ): Promise<Json> {
@@ -107,18 +110,19 @@ export class ByHand {
         `a ${checked.mode} call by hand needs a key of yours, by which it is known again after a crash`,
       );
     const check = callback(o.check, "effect.check") as EffectOptions<unknown, unknown>["check"];
-    const encoded = encode(args, "args");
+    const encoded = encode(input, "input");
     const { value } =
-      this.#held.ground.redactor?.encoded(encoded, { in: "arguments", tool }, "args") ?? encoded;
+      this.#held.ground.redactor?.encoded(encoded, { in: "tool-input", name: tool }, "input") ??
+      encoded;
     const call: Call = {
       name: tool,
-      args: value,
-      same: sameOf(value),
-      keepsArgs: true,
+      input: value,
+      inputDigest: valueDigest(value),
+      keepsInput: true,
       named: o.key === undefined ? undefined : checkName(o.key, "effect.key"),
       place: undefined,
       options: checked,
-      run: ({ effect, args: given, handle }) =>
+      run: ({ effect, input: given, handle }) =>
         run(given, { key: effect.key, signal: handle.signal }),
       check: check && (async (request) => check(request)),
     };
@@ -136,9 +140,9 @@ export class ByHand {
     const { key } = options(given, "model", ["key"]);
     const call: Call = {
       name: "model",
-      args: null,
-      same: sameOf(null),
-      keepsArgs: false,
+      input: null,
+      inputDigest: valueDigest(null),
+      keepsInput: false,
       named: key === undefined ? undefined : checkName(key, "model.key"),
       model: true,
       place: undefined,
@@ -147,7 +151,7 @@ export class ByHand {
       check: undefined,
     };
     const { named } = call;
-    const ask: Run = (_args, context) =>
+    const ask: Run = (_input, context) =>
       run({ ...context, messages: this.#held.work.fold.messages });
     const commit = async () => {
       await this.#held.commit();
@@ -184,7 +188,7 @@ export class ByHand {
   ): Promise<Json> {
     const known = this.#held.work.fold.course.reply(named);
     if (known !== undefined) {
-      const answer = await resultOf(this.#held.ground, known);
+      const answer = await outputOf(this.#held.ground, known);
       await commit();
       return answer;
     }
@@ -230,7 +234,7 @@ export class ByHand {
 
   async #answerAt(call: Call, key: string, run: Run): Promise<Json> {
     const known = this.#held.work.fold.course.passing(key);
-    if (known !== undefined) return resultOf(this.#held.ground, known);
+    if (known !== undefined) return outputOf(this.#held.ground, known);
     const made = await this.#repeat(call, key, run);
     this.#held.usable();
     this.#record(call, key, undefined, made);
@@ -241,7 +245,7 @@ export class ByHand {
    * PLACE-2. An answer that was dropped no longer counts: the next holder does not know of it
    * either.
    */
-  #placeKey({ name, same, model }: Call): string {
+  #placeKey({ name, inputDigest, model }: Call): string {
     const { fold } = this.#held.work;
     const { course } = fold;
     if (this.#given.size > MAX_GIVEN)
@@ -253,7 +257,7 @@ export class ByHand {
         fold.stateDigest,
         model ? "model" : "effect",
         name,
-        same,
+        inputDigest,
         nth,
       );
       const isGiven = this.#given.has(key) && course.passing(key) !== undefined;
@@ -262,7 +266,7 @@ export class ByHand {
   }
 
   async #repeat(
-    { name, options: { retry, timeoutMs }, args }: Call,
+    { name, options: { retry, timeoutMs }, input }: Call,
     key: string,
     run: Run,
   ): Promise<Finished> {
@@ -272,13 +276,13 @@ export class ByHand {
         id: key,
         leftMs: timeoutMs,
         stop: this.#held.signal,
-        run: ({ signal }) => run(args, { key, signal }),
+        run: ({ signal }) => run(input, { key, signal }),
         late: async () => {},
       });
       if (attempted.is === "answered") {
         const made = finished(
           attempted.value,
-          redactor && ((body) => redactor.encoded(body, { in: "result", tool: name }, "result")),
+          redactor && ((body) => redactor.encoded(body, { in: "tool-output", name }, "output")),
         );
         if (made.error !== undefined) throw made.error;
         return made;
@@ -291,7 +295,7 @@ export class ByHand {
 
   /** Rides with the next commit: an intent and its outcome at once. */
   #record(
-    { name, same, named, model, options: { mode } }: Call,
+    { name, inputDigest, named, model, options: { mode } }: Call,
     key: string,
     from: string | undefined,
     { body, outcome, happened }: Finished,
@@ -306,7 +310,7 @@ export class ByHand {
         mode,
         key,
         ...(named !== undefined && { named }),
-        same,
+        inputDigest,
         ...(model && { model }),
       },
     });
@@ -329,15 +333,15 @@ export class ByHand {
   async #named(call: Call, named: string): Promise<Json> {
     const { ground } = this.#held;
     const known = this.#held.work.fold.course.named(call.name, named);
-    if (known !== undefined && differs(known.same, call.same) && !isFailed(known))
-      throw otherArguments(known, named);
-    if (known?.outcome === "ok") return resultOf(ground, known);
-    if (known?.happened) throw notKept(known, await resultOf(ground, known));
+    if (known !== undefined && differs(known.inputDigest, call.inputDigest) && !isFailed(known))
+      throw otherInput(known, named);
+    if (known?.outcome === "ok") return outputOf(ground, known);
+    if (known?.happened) throw notKept(known, await outputOf(ground, known));
     if (acts(known ?? call.options)) await this.#refuseStandstill();
     if (known !== undefined && known.phase !== "done") return this.#goOn(known.id, call, false);
     if (!acts(call.options)) {
       const key = keyAt(this.#held.id, call.name, named);
-      const made = await this.#repeat(call, key, (args, context) =>
+      const made = await this.#repeat(call, key, (input, context) =>
         call.run({
           handle: {
             signal: context.signal,
@@ -346,7 +350,7 @@ export class ByHand {
             outOfTime: (wait) => wait(),
           },
           effect: { key } as Effect,
-          args,
+          input,
           attempt: 1,
         }),
       );
@@ -354,11 +358,15 @@ export class ByHand {
       this.#record(call, key, undefined, made);
       return made.body.value;
     }
-    const repeat = await this.#repeats.find({ name: call.name, same: call.same, named });
+    const repeat = await this.#repeats.find({
+      name: call.name,
+      inputDigest: call.inputDigest,
+      named,
+    });
     this.#held.usable();
     if (repeat?.replays) {
       const { replays } = repeat;
-      const value = await resultOf(ground, replays);
+      const value = await outputOf(ground, replays);
       const { outcome = "ok", happened } = replays;
       this.#record(call, replays.key, replays.id, {
         ...finished(value, undefined),
@@ -403,9 +411,9 @@ export class ByHand {
       case "stopped":
         throw this.#stopped();
       case "done":
-        if (made.effect.outcome === "ok") return resultOf(ground, made.effect);
-        if (made.effect.happened) throw notKept(made.effect, await resultOf(ground, made.effect));
-        throw new NotDone(String(await resultOf(ground, made.effect)));
+        if (made.effect.outcome === "ok") return outputOf(ground, made.effect);
+        if (made.effect.happened) throw notKept(made.effect, await outputOf(ground, made.effect));
+        throw new NotDone(String(await outputOf(ground, made.effect)));
       case "waits":
       case "waiting":
         throw waitsForPerson(effect, this.#held.id);
@@ -467,12 +475,12 @@ const neverSuspends = () => new Promise<never>(() => {});
 
 /** The call was made, so that it is not made again; what it answered is lost. */
 const notKept = ({ id }: Effect, says: Json): HoldfastError =>
-  new HoldfastError("INVALID_VALUE", String(says), { path: "result", effectId: id });
+  new HoldfastError("INVALID_VALUE", String(says), { path: "output", effectId: id });
 
-function otherArguments({ id, name }: Effect, named: string): HoldfastError {
+function otherInput({ id, name }: Effect, named: string): HoldfastError {
   return new HoldfastError(
     "CONFLICT",
-    `${quote(name)} was called under the key ${quote(named)} with other arguments before. One key names one act: choose another.`,
+    `${quote(name)} was called under the key ${quote(named)} with another input before. One key names one act: choose another.`,
     { effectId: id },
   );
 }
@@ -480,7 +488,7 @@ function otherArguments({ id, name }: Effect, named: string): HoldfastError {
 function waitsForPerson({ id, name, waits }: Effect, session: string): HoldfastError {
   const says =
     waits?.for === "repeat" && waits.uncertain
-      ? `Session ${quote(session)} has left a past in which ${quote(name)} was called, and the arguments of that call were redacted or deleted: Holdfast cannot tell whether this call is the same.`
+      ? `Session ${quote(session)} has left a past in which ${quote(name)} was called, and the input of that call was redacted or deleted: Holdfast cannot tell whether this call is the same.`
       : `${quote(name)} was made before, in a past that session ${quote(session)} has left.`;
   return new HoldfastError("WAITING", `${says} Approve, deny or settle ${id} to go on.`, {
     sessionId: session,
@@ -497,7 +505,7 @@ function inDoubt(
   const reason = why === undefined ? "" : ` ${why}`;
   return new HoldfastError(
     "IN_DOUBT",
-    `It is unknown whether ${quote(name)} happened (key ${key}).${reason} Look where it would have happened, then settle ${id} with its result, its error, or { retry: true }.`,
+    `It is unknown whether ${quote(name)} happened (key ${key}).${reason} Look where it would have happened, then settle ${id} with its output, its error, or { retry: true }.`,
     { sessionId: session, effectId: id },
     cause,
   );

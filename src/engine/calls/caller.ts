@@ -27,10 +27,10 @@ import { backoff, type CallOptions, type CheckRequest, type Settled } from "./sp
 /** A call to be made. */
 export interface Call {
   readonly name: string;
-  readonly args: Json;
-  readonly same: string;
-  /** Written into the intent: only where the transcript does not hold them. */
-  readonly keepsArgs: boolean;
+  readonly input: Json;
+  readonly inputDigest: string;
+  /** Written into the intent: only where the transcript does not hold it. */
+  readonly keepsInput: boolean;
   readonly named: string | undefined;
   /** A call of `session.model`, and not of a tool. */
   readonly model?: true;
@@ -39,7 +39,7 @@ export interface Call {
   readonly run: (call: {
     readonly handle: Handle;
     readonly effect: Effect;
-    readonly args: Json;
+    readonly input: Json;
     readonly attempt: number;
   }) => unknown;
   readonly check:
@@ -51,7 +51,7 @@ export interface Call {
 export interface Finished {
   readonly is: "finished";
   readonly outcome: Outcome;
-  /** The result, or what is said of the error. */
+  /** The output, or what is said of the error. */
   readonly body: Encoded;
   readonly by?: string;
   /** The call in a past that was left which it was answered from. */
@@ -98,7 +98,7 @@ export class Caller {
 
   /** Stages the intent of a call: with the commit that follows it is begun, unless it waits. */
   intend(
-    { name, args, same, keepsArgs, named, place, options }: Call,
+    { name, input, inputDigest, keepsInput, named, place, options }: Call,
     waits: WaitsFor | undefined,
   ): Effect {
     const { work } = this.#held;
@@ -112,11 +112,11 @@ export class Caller {
       key: randomUUID(),
       ...(named !== undefined && { named }),
       ...(place !== undefined && { call: place }),
-      same,
+      inputDigest,
       ...(options.keyValidMs !== undefined && { validMs: options.keyValidMs }),
       ...(waits === undefined ? { attempt: this.#attempt(1, options) } : { waits }),
     };
-    work.course({ effect: event }, keepsArgs ? encode(args, "args") : undefined);
+    work.course({ effect: event }, keepsInput ? encode(input, "input") : undefined);
     return work.fold.course.get(id) as Effect;
   }
 
@@ -308,10 +308,10 @@ export class Caller {
    */
   #cleaned({ name }: Pick<Call, "name">): Cleaned {
     const { redactor } = this.#ground;
-    return redactor && ((body) => redactor.encoded(body, { in: "result", tool: name }, "result"));
+    return redactor && ((body) => redactor.encoded(body, { in: "tool-output", name }, "output"));
   }
 
-  #run(effect: Effect, { options, run, args, name }: Call): Promise<Attempted> {
+  #run(effect: Effect, { options, run, input, name }: Call): Promise<Attempted> {
     const { id } = effect;
     const cleaned = this.#cleaned({ name });
     const no = effect.attempt?.no ?? 1;
@@ -326,7 +326,7 @@ export class Caller {
       id,
       leftMs,
       stop: this.#stop,
-      run: (handle) => run({ handle, effect, args, attempt: no }),
+      run: (handle) => run({ handle, effect, input, attempt: no }),
       late: (answered) =>
         this.late(
           effect,
@@ -342,7 +342,7 @@ export class Caller {
     if (!acts(effect)) return;
     const as: Settlement =
       outcome === "ok"
-        ? { result: body.value }
+        ? { output: body.value }
         : { error: String(body.value), ...(happened && { happened }) };
     await this.#sayLate(effect, as);
   }
@@ -351,7 +351,7 @@ export class Caller {
     const no = attempt?.no ?? 1;
     await this.#ground.postLate(
       this.#held.id,
-      { kind: "late", effect: id, attempt: no, as },
+      { kind: "late", effectId: id, attempt: no, as },
       { id: lateId(id, no) },
     );
   }
@@ -367,22 +367,22 @@ export class Caller {
 
   async #check(
     { key, attempt: last, since }: Effect,
-    { check, args, name }: Call,
+    { check, input, name }: Call,
     holder: "dead" | "unknown",
   ): Promise<
     Finished | { readonly is: "retry" } | { readonly is: "unknown"; readonly why?: string }
   > {
     let answer: unknown;
     try {
-      answer = await check?.({ key, args, startedAt: isoTime(last?.wall ?? since), holder });
+      answer = await check?.({ key, input, startedAt: isoTime(last?.wall ?? since), holder });
     } catch (thrown) {
       return { is: "unknown", why: whyCheckFailed(name, thrown) };
     }
     const settled = readCheckAnswer(name, answer);
     const cleaned = this.#cleaned({ name });
     switch (settled.is) {
-      case "result":
-        return { ...finished(settled.result, cleaned), by: "check" };
+      case "output":
+        return { ...finished(settled.output, cleaned), by: "check" };
       case "error":
         return { ...failed(settled.error, cleaned), by: "check" };
       default:
@@ -392,17 +392,17 @@ export class Caller {
 }
 
 /**
- * The call was made: where its result cannot be kept, that is what is said of it. It is not made
+ * The call was made: where its output cannot be kept, that is what is said of it. It is not made
  * again for that.
  */
 export function finished(value: unknown, cleaned: Cleaned): Finished {
   try {
-    const body = encode(value === undefined ? null : value, "result");
+    const body = encode(value === undefined ? null : value, "output");
     return { is: "finished", outcome: "ok", body: cleaned?.(body) ?? body };
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
     return {
-      ...failed(`The call was made, but its result could not be kept: ${error.message}`, cleaned),
+      ...failed(`The call was made, but its output could not be kept: ${error.message}`, cleaned),
       error,
       happened: true,
     };

@@ -11,16 +11,16 @@ export type CheckAnswer =
   /** Still unknown. `why`: it answered something that says nothing. */
   | { readonly is: "unknown"; readonly why?: string }
   | { readonly is: "retry" }
-  | { readonly is: "result"; readonly result: unknown }
+  | { readonly is: "output"; readonly output: unknown }
   | { readonly is: "error"; readonly error: string };
 
-const FIELDS = ["result", "error", "retry"] as const;
+const FIELDS = ["output", "error", "retry"] as const;
 
 export function readCheckAnswer(tool: string, answer: unknown): CheckAnswer {
   if (answer === undefined || answer === null) return { is: "unknown" };
   const says = (found: string): CheckAnswer => ({
     is: "unknown",
-    why: `The check of ${quote(tool)} must answer { result }, { error }, { retry: true } or undefined. It answered ${found}.`,
+    why: `The check of ${quote(tool)} must answer { output }, { error }, { retry: true } or undefined. It answered ${found}.`,
   });
   if (typeof answer !== "object")
     return says(typeof answer === "boolean" ? `${answer}` : `a ${typeof answer}`);
@@ -38,7 +38,7 @@ export function readCheckAnswer(tool: string, answer: unknown): CheckAnswer {
   const [name] = given;
   if (given.length !== 1 || !(FIELDS as readonly unknown[]).includes(name))
     return says(listed(given));
-  if (name === "result") return { is: "result", result: fields["result"] };
+  if (name === "output") return { is: "output", output: fields["output"] };
   if (name === "retry")
     return fields["retry"] === true
       ? { is: "retry" }

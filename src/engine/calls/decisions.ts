@@ -21,7 +21,7 @@ export type DecisionLetter = Extract<MailDoc, { kind: "approve" | "deny" | "sett
 export interface Decision {
   readonly is: NonNullable<ErrorDetails["decision"]>;
   readonly by?: string | undefined;
-  /** Other arguments, the reason, the result or the error. */
+  /** Another input, the reason, the output or the error. */
   readonly body?: Json | undefined;
   /** False: no letter said it, but the call itself, or its `check`. */
   readonly isSaid: boolean;
@@ -35,7 +35,7 @@ export const lateId = (effect: string, attempt: number): string => `late:${effec
 
 export function decisionIn(doc: DecisionLetter): Decision {
   const { by } = doc;
-  if (doc.kind === "approve") return { is: "approved", by, body: doc.args, isSaid: true };
+  if (doc.kind === "approve") return { is: "approved", by, body: doc.input, isSaid: true };
   if (doc.kind === "deny") return { is: "denied", by, body: doc.reason, isSaid: true };
   return { by, ...settled(doc.as), isSaid: true };
 }
@@ -44,20 +44,20 @@ export function decisionIn(doc: DecisionLetter): Decision {
 export const lateDecision = (as: Settlement): Decision => ({ ...settled(as), isSaid: false });
 
 function settled(as: Settlement): Pick<Decision, "is" | "body"> {
-  if ("result" in as) return { is: "result", body: as.result };
+  if ("output" in as) return { is: "output", body: as.output };
   return "error" in as ? { is: "error", body: as.error } : { is: "retry" };
 }
 
 /**
  * Whether a decision says what stands. Who said it does not matter. A session as a whole that may
- * go on has a result, and no retry.
+ * go on has an output, and no retry.
  */
 export function isSame(
   stands: Decision,
   said: Decision,
   { whole }: Pick<Effect, "whole">,
 ): boolean {
-  if (whole && said.is === "retry") return stands.is === "retry" || stands.is === "result";
+  if (whole && said.is === "retry") return stands.is === "retry" || stands.is === "output";
   const text = ({ body }: Decision) => body && sortedText(body);
   return stands.is === said.is && text(stands) === text(said);
 }
@@ -123,7 +123,7 @@ async function decisionOf(ground: Ground, record: JournalRecord): Promise<Decisi
     isSaid: event.asked !== undefined,
   };
   if (event.is !== "done") return { is: event.is, ...said };
-  return { is: event.outcome === "ok" ? "result" : event.outcome, ...said };
+  return { is: event.outcome === "ok" ? "output" : event.outcome, ...said };
 }
 
 /** A decision in words: "denied by ana: too much". */
@@ -133,7 +133,7 @@ export function inWords({ is, by, body, isSaid }: Decision): string {
     body === undefined ? "" : typeof body === "string" ? quote(body) : cut(JSON.stringify(body));
   switch (is) {
     case "approved":
-      return `approved${who}${what === "" ? "" : `, with the arguments ${what}`}`;
+      return `approved${who}${what === "" ? "" : `, with the input ${what}`}`;
     case "denied":
       return `denied${who}: ${what}`;
     case "retry":

@@ -101,7 +101,7 @@ export class LeftBehind {
    * cannot be compared with it.
    */
   async find(
-    call: Pick<Effect, "name" | "same" | "named">,
+    call: Pick<Effect, "name" | "inputDigest" | "named">,
     isUsed: (id: string) => boolean,
   ): Promise<{ readonly same: Effect | undefined; readonly unknown: Effect | undefined }> {
     const made = await this.all();

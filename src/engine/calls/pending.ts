@@ -4,13 +4,15 @@ import type { Json } from "../../core/values/json.js";
 import { isoTime } from "../../core/values/time.js";
 import type { Ground } from "../journal/ground.js";
 import type { Past } from "../journal/past.js";
-import { argsOf } from "./bodies.js";
+import { askedIn, inputOf } from "./bodies.js";
 
 export interface Pending {
   readonly effectId: string;
+  /** As the reply names the call. Absent of a call by hand, and where the reply was pruned. */
+  readonly callId?: string;
   readonly sessionId: string;
-  readonly tool: string;
-  readonly args: Json;
+  readonly name: string;
+  readonly input: Json;
   readonly since: string;
   readonly mode: Effect["mode"];
   /** The key that was, or will be, handed to it: by it one can look whether it happened. */
@@ -52,11 +54,13 @@ export async function passedOf(
 
 async function told(ground: Ground, sessionId: string, past: Past, effect: Effect) {
   const { id, name, mode, key, since } = effect;
+  const asked = await askedIn(ground, past, effect);
   return {
     effectId: id,
+    ...(asked !== undefined && { callId: asked.callId }),
     sessionId,
-    tool: name,
-    args: await argsOf(ground, past, effect),
+    name,
+    input: await inputOf(ground, effect, asked),
     since: isoTime(since),
     mode,
     key,

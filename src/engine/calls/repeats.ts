@@ -39,7 +39,7 @@ export class Repeats {
     this.#held = held;
   }
 
-  async find(call: Pick<Effect, "name" | "same" | "named">): Promise<Repeat | undefined> {
+  async find(call: Pick<Effect, "name" | "inputDigest" | "named">): Promise<Repeat | undefined> {
     const { id, line, ground, work } = this.#held;
     if (this.#known?.line !== line) this.#known = { line };
     const known = this.#known;
@@ -70,7 +70,7 @@ export class Repeats {
 /** The id of a call of the tool that was deleted. */
 function callIn(deleted: readonly ActedDoc[], tool: string): string | undefined {
   const calls = deleted.flatMap(({ tools, unreadable, id }) => {
-    const found = tools.find(({ name }) => name === tool)?.call;
+    const found = tools.find(({ name }) => name === tool)?.effectId;
     return found ?? (unreadable ? [`${id}-?`] : []);
   });
   return calls[0];

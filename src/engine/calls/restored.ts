@@ -13,7 +13,7 @@
  *     that keeps are not: in either store they are made under the same one.
  */
 import { randomUUID } from "node:crypto";
-import { acts, type Effect, isUnknownInCopy, sameOf } from "../../core/effects/effect.js";
+import { acts, type Effect, isUnknownInCopy, valueDigest } from "../../core/effects/effect.js";
 import { isUnderWay } from "../../core/sessions/status.js";
 import { encode, type JsonObject } from "../../core/values/json.js";
 import { TURN_MAIL } from "../../store/port/inbox.js";
@@ -101,7 +101,7 @@ export function doubtTurn(work: Workspace, turn: string): void {
  * Not a call of any tool, and so nothing that a model or a loop sees; but listed, and settled, like
  * one.
  */
-function stop(work: Workspace, name: string, args: JsonObject): void {
+function stop(work: Workspace, name: string, input: JsonObject): void {
   if (work.fold.course.standstill !== undefined) return;
   const id = work.newEffectId();
   work.course(
@@ -112,11 +112,11 @@ function stop(work: Workspace, name: string, args: JsonObject): void {
         name,
         mode: "once",
         key: randomUUID(),
-        same: sameOf(args),
+        inputDigest: valueDigest(input),
         whole: true,
       },
     },
-    encode(args, "args"),
+    encode(input, "input"),
   );
   work.course({ effect: { id, is: "doubt" } });
 }

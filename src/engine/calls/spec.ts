@@ -11,14 +11,14 @@ export interface Retry {
 
 /** Asked when nobody knows whether a call happened. undefined: still unknown. */
 export type Settled<R> =
-  | { readonly result: R }
+  | { readonly output: R }
   | { readonly error: string }
   | { readonly retry: true }
   | undefined;
 
 export interface CheckRequest<A = unknown, C = unknown> {
   readonly key: string;
-  readonly args: A;
+  readonly input: A;
   readonly startedAt: string;
   /** Whether whoever made the call is known to be gone, or may still be inside it past its time. */
   readonly holder: "dead" | "unknown";

@@ -109,7 +109,7 @@ export class Redactor {
     };
   }
 
-  /** A letter, but for arguments: whoever posts those knows the tool they are for. */
+  /** A letter, but for the input of a call: whoever posts that knows the tool it is for. */
   mail(doc: MailDoc): MailDoc {
     return editMail(doc, this.#edit, true);
   }
@@ -122,14 +122,14 @@ function placeOf(
   if (signal !== undefined) return { in: "signal", name: signal };
   switch (effect?.is) {
     case "intent":
-      return { in: "arguments", tool: effect.name };
+      return { in: "tool-input", name: effect.name };
     case "approved":
-      return { in: "arguments", tool: toolOf(effect.id) ?? "" };
+      return { in: "tool-input", name: toolOf(effect.id) ?? "" };
     case "signalled":
       return { in: "signal", name: effect.name };
     case "done": {
-      const tool = toolOf(effect.id);
-      return { in: "result", ...(tool !== undefined && { tool }) };
+      const name = toolOf(effect.id);
+      return { in: "tool-output", ...(name !== undefined && { name }) };
     }
     default:
       return undefined;

@@ -23,18 +23,18 @@ export type Operation =
     })
   | (About & {
       readonly type: "tool";
-      readonly tool: string;
       readonly callId: string;
+      readonly name: string;
       readonly effectId: string;
       readonly mode: Mode;
       readonly attempt: number;
-      readonly args: Json;
+      readonly input: Json;
     });
 
 /** What came of it. */
 export type Result =
   | { readonly reply: MessageInput }
-  | { readonly result: unknown }
+  | { readonly output: unknown }
   | { readonly status: string; readonly turnId: string };
 
 /** Something that happened. */
@@ -42,9 +42,11 @@ export type TelemetryEvent =
   | (About & { readonly type: "step"; readonly step: number; readonly reply: Message })
   | (About & {
       readonly type: "call";
+      /** Absent where the call was refused before it had an effect. */
+      readonly effectId?: string;
       readonly callId: string;
       /** As the model wrote it. */
-      readonly tool: string;
+      readonly name: string;
       /** Whether the agent has that tool: a model may ask for any. */
       readonly known: boolean;
       readonly state: ToolState;

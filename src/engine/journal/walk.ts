@@ -272,8 +272,12 @@ export class SaveReader {
   }
 
   /** The first save that ends at a record or behind it; or undefined. */
-  async firstFrom(line: LineId, seq: number): Promise<Save | undefined> {
-    return this.#one(line, { from: seq, to: MAX_SEQ });
+  async firstFrom(
+    line: LineId,
+    seq: number,
+    sections?: Partial<Sections>,
+  ): Promise<Save | undefined> {
+    return this.#one(line, { from: seq, to: MAX_SEQ, ...sections });
   }
 
   /** The last save of a line, as it stands in the store; or undefined. */

@@ -30,9 +30,9 @@ export interface DecidedBy {
 export async function approveCall(
   ground: Ground,
   id: string,
-  o: (DecidedBy & { readonly args?: Json; readonly note?: string }) | undefined,
+  o: (DecidedBy & { readonly input?: Json; readonly note?: string }) | undefined,
 ): Promise<void> {
-  const { by, args, note } = options(o, "effects.approve", ["by", "args", "note"]);
+  const { by, input, note } = options(o, "effects.approve", ["by", "input", "note"]);
   const call = await requireCall(
     ground,
     id,
@@ -44,13 +44,13 @@ export async function approveCall(
     ...about(call),
     ...who(by),
     ...(note !== undefined && { note: checkText(note, "note", MAX_REASON) }),
-    ...(args !== undefined && { args: redactedArgs(ground, args, call.effect.name) }),
+    ...(input !== undefined && { input: redactedInput(ground, input, call.effect.name) }),
   });
 }
 
-function redactedArgs({ redactor }: Ground, args: Json, tool: string): Json {
-  const { value } = encode(args, "args");
-  return redactor?.json(value, { in: "arguments", tool }) ?? value;
+function redactedInput({ redactor }: Ground, input: Json, name: string): Json {
+  const { value } = encode(input, "input");
+  return redactor?.json(value, { in: "tool-input", name }) ?? value;
 }
 
 export async function denyCall(
@@ -71,16 +71,16 @@ export async function settleCall(
   o: Settlement & DecidedBy,
 ): Promise<void> {
   const given = options(
-    o as { result?: Json; error?: string; retry?: true; by?: string },
+    o as { output?: Json; error?: string; retry?: true; by?: string },
     "effects.settle",
-    ["result", "error", "retry", "by"],
+    ["output", "error", "retry", "by"],
   );
-  const said = (["result", "error", "retry"] as const).filter((name) => given[name] !== undefined);
+  const said = (["output", "error", "retry"] as const).filter((name) => given[name] !== undefined);
   if (said.length !== 1)
-    throw invalid("effects.settle", "say one of result, error and retry: true");
+    throw invalid("effects.settle", "say one of output, error and retry: true");
   const as: Settlement =
-    given.result !== undefined
-      ? { result: encode(given.result, "result").value }
+    given.output !== undefined
+      ? { output: encode(given.output, "output").value }
       : given.error !== undefined
         ? { error: checkText(given.error, "error", MAX_REASON) }
         : { retry: true };
@@ -154,14 +154,14 @@ async function decisionInMail(
   }));
   if (!letters.some((letter) => letter.id === id)) return undefined;
   // What the call itself has answered counts if it came first.
-  const [first] = letters.filter(({ doc }) => doc.kind !== "late" || "result" in doc.as);
+  const [first] = letters.filter(({ doc }) => doc.kind !== "late" || "output" in doc.as);
   return first?.doc.kind === "late"
     ? lateDecision(first.doc.as)
     : decisionIn(first?.doc as DecisionLetter);
 }
 
 /** Which call it is about, and which time that waits or is in doubt. */
-const about = ({ effect: { id, asked = 0 } }: DecidableCall) => ({ effect: id, asked });
+const about = ({ effect: { id, asked = 0 } }: DecidableCall) => ({ effectId: id, asked });
 
 const who = (by: unknown): { readonly by?: string } =>
   by === undefined ? {} : { by: checkName(by, "by") };

@@ -174,16 +174,16 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
    */
   effect<A, R>(
     name: string,
-    args: A & Storable<A>,
+    input: A & Storable<A>,
     o: EffectOptions<A, R>,
     run: (
-      args: A,
+      input: A,
       context: { readonly key: string; readonly signal: AbortSignal },
     ) => Promise<R & Storable<R>> | (R & Storable<R>),
   ): Promise<R> {
     return this.#byHand.effect(
       name,
-      args,
+      input,
       o as EffectOptions<never, unknown>,
       run as never,
     ) as Promise<R>;

@@ -10,10 +10,10 @@ import type { Json } from "../../core/values/json.js";
 import type { MailDoc, Settlement } from "./rows.js";
 
 /**
- * `leavesArgs`: whether arguments of the call stay that a letter approves. The letter itself where
+ * `leavesArgs`: whether the input of the call stays that a letter approves. The letter itself where
  * nothing was edited.
  */
-export function editMail(doc: MailDoc, edit: TextEdit, leavesArgs: boolean): MailDoc {
+export function editMail(doc: MailDoc, edit: TextEdit, leavesInput: boolean): MailDoc {
   switch (doc.kind) {
     case "cancel":
       return doc.reason === undefined
@@ -23,8 +23,8 @@ export function editMail(doc: MailDoc, edit: TextEdit, leavesArgs: boolean): Mai
       return changed(editDecision(doc, edit), { reason: edit.text(doc.reason, { in: "reason" }) });
     case "approve":
       return changed(editDecision(doc, edit), {
-        ...(doc.args !== undefined &&
-          !leavesArgs && { args: editJson(doc.args, edit, { in: "arguments", tool: "" }) }),
+        ...(doc.input !== undefined &&
+          !leavesInput && { input: editJson(doc.input, edit, { in: "tool-input", name: "" }) }),
       });
     case "settle":
       return changed(editDecision(doc, edit), { as: editSettlement(doc.as, edit) });
@@ -47,8 +47,8 @@ export function editMail(doc: MailDoc, edit: TextEdit, leavesArgs: boolean): Mai
 }
 
 function editSettlement(as: Settlement, edit: TextEdit): Settlement {
-  const where = { in: "result" } as const;
-  if ("result" in as) return changed(as, { result: editJson(as.result, edit, where) });
+  const where = { in: "tool-output" } as const;
+  if ("output" in as) return changed(as, { output: editJson(as.output, edit, where) });
   return "error" in as ? changed(as, { error: edit.text(as.error, where) }) : as;
 }
 

@@ -22,22 +22,22 @@ const isPart: Is = (value) => isCount(value) && value <= MAX_PARTS;
 
 type Said<K extends string> = Extract<Settlement, { readonly [Name in K]: unknown }>;
 const settlements: readonly Is[] = [
-  fields<Said<"result">>({ result: said }),
+  fields<Said<"output">>({ output: said }),
   fields<Said<"error">>({ error: isString, happened: maybe(oneOf(true)) }),
   fields<Said<"retry">>({ retry: oneOf(true) }),
 ];
 const isSettlement: Is = (value) => settlements.some((is) => is(value));
 
-const about = { effect: isString, asked: isCount, by: maybe(isString) };
+const about = { effectId: isString, asked: isCount, by: maybe(isString) };
 const parts = { tag: isString, parts: isPart };
 
 type Says<K extends MailDoc["kind"]> = Omit<Extract<MailDoc, { readonly kind: K }>, "kind">;
 const letters: { readonly [K in MailDoc["kind"]]: Is } = {
   cancel: fields<Says<"cancel">>({ reason: maybe(isString), turn: maybe(isString) }),
-  approve: fields<Says<"approve">>({ ...about, note: maybe(isString), args: any }),
+  approve: fields<Says<"approve">>({ ...about, note: maybe(isString), input: any }),
   deny: fields<Says<"deny">>({ ...about, reason: isString }),
   settle: fields<Says<"settle">>({ ...about, as: isSettlement }),
-  late: fields<Says<"late">>({ effect: isString, attempt: isCount, as: isSettlement }),
+  late: fields<Says<"late">>({ effectId: isString, attempt: isCount, as: isSettlement }),
   signal: fields<Says<"signal">>({ name: isString, value: said }),
   wake: fields<Says<"wake">>({ child: isString }),
   turn: fields<Says<"turn">>({ turn: isString, key: maybe(isString), input: said }),

@@ -219,13 +219,13 @@ export type MailDoc =
    * `asked`: which time the call waits, or is in doubt, this decides about. So in `deny` and
    * `settle`.
    */
-  | ({ readonly kind: "approve"; readonly note?: string; readonly args?: Json } & AboutCall)
+  | ({ readonly kind: "approve"; readonly note?: string; readonly input?: Json } & AboutCall)
   | ({ readonly kind: "deny"; readonly reason: string } & AboutCall)
   | ({ readonly kind: "settle"; readonly as: Settlement } & AboutCall)
   /** What a call answered after its time, or after its holder was superseded. */
   | {
       readonly kind: "late";
-      readonly effect: string;
+      readonly effectId: string;
       readonly attempt: number;
       readonly as: Settlement;
     }
@@ -251,7 +251,7 @@ export type MailDoc =
   | { readonly kind: "append-key"; readonly check: string };
 
 interface AboutCall {
-  readonly effect: string;
+  readonly effectId: string;
   readonly asked: number;
   readonly by?: string;
 }
@@ -262,9 +262,9 @@ export interface PartsOfLetter {
   readonly parts: number;
 }
 
-/** `happened`: the call was made, and only its result could not be kept. */
+/** `happened`: the call was made, and only its output could not be kept. */
 export type Settlement =
-  | { readonly result: Json }
+  | { readonly output: Json }
   | { readonly error: string; readonly happened?: true }
   | { readonly retry: true };
 

@@ -38,7 +38,7 @@ interface Decided {
 export function settle(work: Workspace, effect: Effect, as: Settlement, decided: Decided): void {
   if (effect.whole) return settleWhole(work, effect, as, decided);
   if ("retry" in as) work.course({ effect: { id: effect.id, is: "retry", ...decidedIn(decided) } });
-  else finish(work, effect, as, "result" in as ? "ok" : "error", decided);
+  else finish(work, effect, as, "output" in as ? "ok" : "error", decided);
 }
 
 const decidedIn = ({ by, asked }: Decided): Decided => ({
@@ -49,7 +49,7 @@ const decidedIn = ({ by, asked }: Decided): Decided => ({
 /** It may go on from where it stands; or, with an error, it is not to go on here. */
 function settleWhole(work: Workspace, effect: Effect, as: Settlement, decided: Decided): void {
   if (!("error" in as))
-    return finish(work, effect, { result: "result" in as ? as.result : null }, "ok", decided);
+    return finish(work, effect, { output: "output" in as ? as.output : null }, "ok", decided);
   finish(work, effect, as, "error", decided);
   cancel(work, as.error);
 }
@@ -57,11 +57,11 @@ function settleWhole(work: Workspace, effect: Effect, as: Settlement, decided: D
 export function finish(
   work: Workspace,
   { id }: Effect,
-  as: { readonly result: unknown } | { readonly error: string; readonly happened?: true },
+  as: { readonly output: unknown } | { readonly error: string; readonly happened?: true },
   outcome: "ok" | "error" | "denied",
   decided: Decided,
 ): void {
-  const body = encode("result" in as ? as.result : as.error, "result");
+  const body = encode("output" in as ? as.output : as.error, "output");
   const happened = "error" in as && as.happened && { happened: as.happened };
   work.course({ effect: { id, is: "done", outcome, ...decidedIn(decided), ...happened } }, body);
 }

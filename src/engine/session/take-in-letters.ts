@@ -48,36 +48,36 @@ function stage(work: Workspace, { doc, appended }: Letter, { isAtWork, appends }
       if (isUnderWay(work.fold.status)) cancel(work, doc.reason ?? "cancelled");
       return true;
     case "approve": {
-      const effect = course.get(doc.effect);
+      const effect = course.get(doc.effectId);
       if (effect?.phase !== "waiting" || effect.asked !== doc.asked) return true;
       work.course(
         { effect: { id: effect.id, is: "approved", ...said(doc), asked: doc.asked } },
-        doc.args === undefined ? undefined : encode(doc.args, "args"),
+        doc.input === undefined ? undefined : encode(doc.input, "input"),
       );
       return true;
     }
     case "deny": {
-      const effect = course.get(doc.effect);
+      const effect = course.get(doc.effectId);
       if (effect?.phase === "waiting" && effect.asked === doc.asked)
         finish(work, effect, { error: doc.reason }, "denied", doc);
       return true;
     }
     case "settle": {
-      const effect = course.get(doc.effect);
+      const effect = course.get(doc.effectId);
       // That it happened stays true; that it did not, and may be made again, was said of one time.
-      const counts = "result" in doc.as || effect?.asked === doc.asked;
+      const counts = "output" in doc.as || effect?.asked === doc.asked;
       if (counts && (effect?.phase === "waiting" || effect?.phase === "doubt"))
         settle(work, effect, doc.as, doc);
       return true;
     }
     case "late": {
-      const effect = course.get(doc.effect);
+      const effect = course.get(doc.effectId);
       if (effect?.phase !== "begun" && effect?.phase !== "doubt") return true;
       // What was done counts whenever it was. That nothing was done counts for the last attempt,
       // and only where none before it is open.
       const isOnly =
         effect.attempt?.no === doc.attempt && (doc.attempt === 1 || effect.mode === "once");
-      const happened = "result" in doc.as || ("error" in doc.as && doc.as.happened === true);
+      const happened = "output" in doc.as || ("error" in doc.as && doc.as.happened === true);
       if (happened || isOnly) settle(work, effect, doc.as, { by: "late" });
       return true;
     }

@@ -2,7 +2,6 @@
  * Following a session: what its journal says, from a cursor on, and then what is added to it, from
  * any process.
  */
-import type { EffectEvent } from "../../core/effects/effect.js";
 import { jsonIn } from "../../core/journal/blob-body.js";
 import { type Checkpoint, checkpointOf } from "../../core/journal/checkpoint.js";
 import type { JournalRecord } from "../../core/journal/record.js";
@@ -34,6 +33,7 @@ import { headOf } from "../../engine/records/rows.js";
 import { linked } from "../../engine/util/aborting.js";
 import { breathe } from "../../engine/util/breathe.js";
 import { flag, invalid, options, signalOf } from "../../engine/util/options.js";
+import { CallTeller, type SessionToolEvent } from "./tell-call.js";
 
 /**
  * What a record of the journal says, one event for each: whoever goes on after an event's cursor
@@ -67,42 +67,9 @@ type Told =
   | { readonly type: "status"; readonly status: SessionStatus; readonly reason?: string }
   | { readonly type: "checkpoint"; readonly checkpoint: Checkpoint }
   | { readonly type: "turn"; readonly turnId: string }
-  /**
-   * What is known of a call by now; its name, and in the loop which call of which reply it is, come
-   * with the first event of it.
-   */
-  | {
-      readonly type: "tool";
-      readonly effectId: string;
-      readonly state: EffectState;
-      readonly name?: string;
-      readonly call?: { readonly seq: number; readonly index: number };
-      readonly by?: string;
-      /**
-       * What a call by hand was begun with, or what somebody who approved it gave instead; and
-       * their note.
-       */
-      readonly args?: Json;
-      readonly note?: string;
-      /** What it answered, where no message says so. */
-      readonly result?: Json;
-    }
+  | SessionToolEvent
   /** The session went to another line: what this follower saw after `to` is no longer its past. */
   | { readonly type: "rewind"; readonly to: CheckpointId };
-
-/**
- * started: intended, or begun again. ready: approved, or what it waited for has come. replayed:
- * answered from a call in another past.
- */
-export type EffectState =
-  | "started"
-  | "waiting"
-  | "ready"
-  | "in-doubt"
-  | "done"
-  | "replayed"
-  | "error"
-  | "denied";
 
 export interface EventOptions {
   /** A cursor. Without one, the whole past comes first. */
@@ -193,6 +160,7 @@ async function* live(
   signal: AbortSignal,
 ): AsyncGenerator<SessionEvent> {
   let { line, past, seen } = from;
+  const calls = new CallTeller(ground);
   while (!signal.aborted) {
     watcher.looks();
     const present = await ground.reads.share(`present ${session}`, () =>
@@ -223,7 +191,7 @@ async function* live(
     const last = await lastOf(present.end, past);
     let any = false;
     try {
-      for await (const event of last > seen ? news(ground, session, past, seen) : []) {
+      for await (const event of last > seen ? news(ground, session, past, seen, calls) : []) {
         await breathe();
         any = true;
         seen = (parsePlace(event.cursor) as Place).seq;
@@ -251,6 +219,7 @@ async function* news(
   session: SessionId,
   past: Past,
   after: number,
+  calls: CallTeller,
 ): AsyncGenerator<SessionEvent> {
   const heirs = new Heirs(ground.store);
   const rows = growingRows(FIRST_ROWS, ROWS);
@@ -262,7 +231,7 @@ async function* news(
       const { line, seq, mark } = walked.save;
       const owner =
         owners.get(line) ?? (mark === null ? undefined : await heirs.of(line, seq)) ?? session;
-      yield* eventsOf(ground, owner as SessionId, past, walked, after + 1);
+      yield* eventsOf(ground, owner as SessionId, past, walked, after + 1, calls);
     }
 }
 
@@ -273,15 +242,23 @@ async function* eventsOf(
   past: Past,
   { save, digest, items, state }: Walked,
   from: number,
+  calls: CallTeller,
 ): AsyncGenerator<SessionEvent> {
   if (digest === undefined) return;
+  calls.saveBegins();
   for (const [i, record] of [...items, ...state].entries()) {
     // Where one of the sections was dropped, the other's numbers still count from its own place.
     const seq = firstSeq(save) + (i < items.length ? i : save.nItems + i - items.length);
+    if (seq < from) continue;
+    const { effect, blob } = record;
+    const body = await bodyOf(ground, blob);
     const told =
-      seq < from ? undefined : tell(record, await bodyOf(ground, record.blob), seq, save);
-    if (told !== undefined)
-      yield { ...told, cursor: placeId(save.line, seq), at: isoTime(save.at) };
+      effect === undefined
+        ? tell(record, body, seq, save)
+        : await calls.tell(past, effect, valueIn(record.body, blob, body));
+    if (told === undefined) continue;
+    if ("message" in told && told.message !== undefined) calls.saw(told.message);
+    yield { ...told, cursor: placeId(save.line, seq), at: isoTime(save.at) };
   }
   const parent = save.mark === null || save.prior === 0 ? undefined : await past.lineAt(save.prior);
   const checkpoint = checkpointOf(save, digest, owner, () => parent ?? save.line);
@@ -296,9 +273,8 @@ function tell(
   seq: number,
   save: Save,
 ): Told | undefined {
-  const { status, reason, splice, set, unset, list, effect, turn } = record;
-  const value = (inline: Json | undefined) =>
-    body === undefined ? inline : jsonIn(body, record.blob as Digest);
+  const { status, reason, splice, set, unset, list, turn, blob } = record;
+  const value = (inline: Json | undefined) => valueIn(inline, blob, body);
   if (status !== undefined)
     return {
       type: "status",
@@ -308,7 +284,6 @@ function tell(
   if (set !== undefined) return { type: "state", key: set, value: value(record.value) as Json };
   if (unset !== undefined) return { type: "unset", key: unset };
   if (turn !== undefined) return { type: "turn", turnId: turn.id };
-  if (effect !== undefined) return tellEffect(effect, value(record.body));
   if (list !== undefined && splice !== undefined) {
     return {
       type: "list",
@@ -327,49 +302,8 @@ function tell(
   return message && { type: "message", message };
 }
 
-function tellEffect(event: EffectEvent, body: Json | undefined): Told {
-  const about = { type: "tool", effectId: event.id } as const;
-  switch (event.is) {
-    case "intent":
-      return {
-        ...about,
-        name: event.name,
-        state: event.waits === undefined ? "started" : "waiting",
-        ...(event.call !== undefined && { call: { seq: event.call[0], index: event.call[1] } }),
-        ...(body !== undefined && { args: body }),
-      };
-    case "begun":
-      return { ...about, state: "started" };
-    case "waits":
-      return { ...about, state: "waiting" };
-    case "doubt":
-      return { ...about, state: "in-doubt" };
-    case "done":
-      return {
-        ...about,
-        state: outcomeOf(event),
-        ...(event.by !== undefined && { by: event.by }),
-        ...(body !== undefined && { result: body }),
-      };
-    case "approved":
-      return {
-        ...about,
-        state: "ready",
-        ...(event.by !== undefined && { by: event.by }),
-        ...(event.note !== undefined && { note: event.note }),
-        ...(body !== undefined && { args: body }),
-      };
-    case "retry":
-      return { ...about, state: "ready", ...(event.by !== undefined && { by: event.by }) };
-    default:
-      return { ...about, state: "ready" };
-  }
-}
-
-function outcomeOf({ outcome, from }: Extract<EffectEvent, { readonly is: "done" }>): EffectState {
-  if (outcome !== "ok") return outcome;
-  return from === undefined ? "done" : "replayed";
-}
+const valueIn = (inline: Json | undefined, blob: Digest | undefined, body: string | undefined) =>
+  body === undefined ? inline : jsonIn(body, blob as Digest);
 
 async function bodyOf(ground: Ground, blob: string | undefined): Promise<string | undefined> {
   return blob === undefined

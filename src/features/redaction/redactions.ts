@@ -9,11 +9,11 @@ import { flag, invalid, options } from "../../engine/util/options.js";
 
 export interface RedactionOptions extends RedactionChoices {
   /**
-   * Whether arguments of calls are gone over as well: false by default. A tool is run with the
-   * arguments that are kept, so one that needs an address to write to would be given what stands in
+   * Whether inputs of calls are gone over as well: false by default. A tool is run with the
+   * input that is kept, so one that needs an address to write to would be given what stands in
    * its place.
    */
-  readonly arguments?: boolean;
+  readonly toolInputs?: boolean;
 }
 
 /**
@@ -22,9 +22,9 @@ export interface RedactionOptions extends RedactionChoices {
  * `sessions.redact`.
  */
 export function redactions(given?: RedactionOptions): Redactions {
-  const { arguments: args, ...choices } = options(given, "redactions", [
+  const { toolInputs, ...choices } = options(given, "redactions", [
     ...redactionNames,
-    "arguments",
+    "toolInputs",
   ]);
   for (const name of redactionNames) {
     const chosen: unknown = choices[name];
@@ -47,5 +47,5 @@ export function redactions(given?: RedactionOptions): Redactions {
         "what is to stand in its place would be taken for something to redact",
       );
   }
-  return makeRedactions(choices, flag(args, "redactions.arguments") ?? false);
+  return makeRedactions(choices, flag(toolInputs, "redactions.toolInputs") ?? false);
 }

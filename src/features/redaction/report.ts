@@ -22,7 +22,7 @@ export interface RedactReport {
    */
   readonly others: readonly string[];
   /**
-   * Calls that are not over: their arguments were left as they are. Redact again once they are
+   * Calls that are not over: their inputs were left as they are. Redact again once they are
    * settled.
    */
   readonly exempt: readonly string[];
@@ -52,7 +52,7 @@ export function inReport(
     others.slice(0, MAX_NAMED).map(quote).join(", ") + (others.length > MAX_NAMED ? ", …" : "");
   return [
     ...(exempt.size > 0
-      ? ["arguments of calls that are not over (`exempt`): settle the calls, then redact again."]
+      ? ["inputs of calls that are not over (`exempt`): settle the calls, then redact again."]
       : []),
     ...(names.length > 0
       ? [

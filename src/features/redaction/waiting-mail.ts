@@ -89,9 +89,9 @@ export class WaitingMail {
         for (const key of [doc.turn, doc.key])
           if (key !== undefined) this.#name(seen, key, "turn-key");
       if (doc.kind === "signal") this.#name(seen, doc.name, "signal");
-      const isOpen = doc.kind === "approve" && open.ids.has(doc.effect);
+      const isOpen = doc.kind === "approve" && open.ids.has(doc.effectId);
       if (isOpen && editMail(doc, edit, false) !== editMail(doc, edit, true))
-        seen.exempt.add(doc.effect);
+        seen.exempt.add(doc.effectId);
       const edited = editMail(doc, edit, isOpen);
       return edited === doc ? [] : [{ id: letter, text: mailText(edited) }];
     });

@@ -1,6 +1,6 @@
 /** Asks the model for a reply, and again where that failed. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { keyAt, sameOf } from "../../core/effects/effect.js";
+import { keyAt, valueDigest } from "../../core/effects/effect.js";
 import { content } from "../../core/journal/diff.js";
 import { type EncodedMessage, encodeMessage, type Message } from "../../core/messages/message.js";
 import type { Delta, ModelRequest } from "../../core/messages/model.js";
@@ -125,7 +125,7 @@ function requestKey({ held: { line, work } }: Running): string {
   const said: string[] = [];
   for (const message of backwards(work.fold)) {
     if (message.role === "assistant") return keyAt(line, message.seq, ...said);
-    said.push(sameOf(content(message)));
+    said.push(valueDigest(content(message)));
   }
   return keyAt(line, 0, ...said);
 }

@@ -1,5 +1,5 @@
 /** What is asked of an agent: an input, and how it is known again. */
-import { sameInput, UNKNOWN } from "../../core/effects/effect.js";
+import { messageDigest, UNKNOWN } from "../../core/effects/effect.js";
 import {
   type EncodedMessage,
   encodeMessage,
@@ -17,7 +17,7 @@ import type { Input, RunOptions } from "./define/definition.js";
 /** An input, and how it is known again. */
 export interface Asking {
   readonly message: MessageInput;
-  readonly same: string;
+  readonly inputDigest: string;
   readonly key: string | undefined;
 }
 
@@ -75,7 +75,7 @@ export function askingOf(input: Input, key: unknown, redactor: Redactor | undefi
   const { value } = redactor?.message(encoded, "input") ?? encoded;
   return {
     message: copyOf(encoded),
-    same: sameInput(value),
+    inputDigest: messageDigest(value),
     key: key === undefined ? undefined : checkName(key, "key"),
   };
 }
@@ -132,12 +132,12 @@ function copyOf({ value, blobs }: EncodedMessage): MessageInput {
  * answers with a CONFLICT: it neither begins a second turn nor gives an old answer unasked.
  */
 export function isMeant(
-  turn: { readonly key?: string | undefined; readonly same: string } | undefined,
-  { key, same }: Asking,
+  turn: { readonly key?: string | undefined; readonly inputDigest: string } | undefined,
+  { key, inputDigest }: Asking,
   session: string,
 ): boolean {
   if (turn === undefined || turn.key !== key) return false;
-  if (turn.same === UNKNOWN) {
+  if (turn.inputDigest === UNKNOWN) {
     if (key !== undefined) return true;
     throw new HoldfastError(
       "CONFLICT",
@@ -145,7 +145,7 @@ export function isMeant(
       { sessionId: session },
     );
   }
-  if (key !== undefined && turn.same !== same)
+  if (key !== undefined && turn.inputDigest !== inputDigest)
     throw new HoldfastError(
       "CONFLICT",
       `The turn ${quote(key)} of session ${quote(session)} has another input. One key names one turn.`,
@@ -153,7 +153,7 @@ export function isMeant(
         sessionId: session,
       },
     );
-  return turn.same === same;
+  return turn.inputDigest === inputDigest;
 }
 
 /** A turn on its way to a session. Bytes do not fit into a letter. */

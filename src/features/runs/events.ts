@@ -1,13 +1,21 @@
 /** What a run tells while it goes: to those who stream it, and to the store's telemetry. */
+import type { Outcome } from "../../core/effects/effect.js";
 import type { AgentEvent, ToolState } from "../../core/messages/agent-event.js";
 import type { Message, ToolCallPart } from "../../core/messages/message.js";
 import { placeId } from "../../core/values/ids.js";
+import type { Json } from "../../core/values/json.js";
 import { tellEvent } from "../../engine/journal/telemetry.js";
 import type { Holding } from "../../engine/session/holding.js";
 import type { Definition } from "./define/define.js";
 
 export type Sink = (event: AgentEvent) => void;
 export type Tell = (make: () => AgentEvent) => void;
+
+/** What becomes of a call. */
+type CallTold = { readonly effectId?: string | undefined; readonly state: ToolState } & (
+  | { readonly input?: Json; readonly outcome?: never }
+  | { readonly outcome: Outcome; readonly output: Json; readonly input?: never }
+);
 
 /** Tells what has been saved, and what becomes of calls. */
 export class RunEvents {
@@ -49,11 +57,19 @@ export class RunEvents {
     }));
   }
 
-  call({ callId, name }: ToolCallPart, state: ToolState): void {
-    this.#tell(() => ({ type: "tool", callId, name, state, cursor: this.#cursor() }));
+  call({ callId, name }: ToolCallPart, told: CallTold): void {
+    const { effectId, state } = told;
+    const call = { ...(effectId !== undefined && { effectId }), callId, name, state };
+    this.#tell(() => ({
+      type: "tool",
+      ...call,
+      ...(told.input !== undefined && { input: told.input }),
+      ...(told.outcome !== undefined && { outcome: told.outcome, output: told.output }),
+      cursor: this.#cursor(),
+    }));
     const { tools, name: agent } = this.#definition;
-    const about = { sessionId: this.#held.id, agent, callId, tool: name, known: tools.has(name) };
-    tellEvent(this.#held.ground.telemetry, () => ({ type: "call", ...about, state }));
+    const about = { sessionId: this.#held.id, agent, known: tools.has(name) };
+    tellEvent(this.#held.ground.telemetry, () => ({ type: "call", ...about, ...call }));
   }
 
   /**

@@ -7,10 +7,10 @@ import {
   differs,
   type Effect,
   isFailed,
-  sameOf,
+  valueDigest,
   type WaitsFor,
 } from "../../core/effects/effect.js";
-import { argumentsFlaw } from "../../core/messages/call-arguments.js";
+import { inputFlaw } from "../../core/messages/call-input.js";
 import type { Message, ToolCallPart } from "../../core/messages/message.js";
 import { quote } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
@@ -42,7 +42,7 @@ export interface IntendedCall {
   readonly do: "intend";
   readonly tool: ToolDefinition;
   readonly input: Json;
-  readonly same: string;
+  readonly inputDigest: string;
   readonly named: string | undefined;
   readonly parsed: Parsed;
   /** What it waits for before it is made. */
@@ -53,9 +53,9 @@ export interface IntendedCall {
 
 /**
  * The calls of a reply that have a name, by tool and name: where each stands, and a digest of its
- * arguments.
+ * input.
  */
-type Names = Map<string, { readonly index: number; readonly same: string }>;
+type Names = Map<string, { readonly index: number; readonly inputDigest: string }>;
 
 export class ToolCallPlanner {
   readonly #running: Running;
@@ -85,7 +85,7 @@ export class ToolCallPlanner {
         planned.push({ part, do: "go-on", id: effect.id });
         // Its twins in this reply are answered like it, however it ended.
         if (effect.named !== undefined)
-          names.set(nameOf(effect.name, effect.named), { index, same: effect.same });
+          names.set(nameOf(effect.name, effect.named), { index, inputDigest: effect.inputDigest });
       } else if (withheld !== undefined) planned.push(refuse(part, withheld));
       else planned.push(await this.#planOne(part, index, names));
     }
@@ -100,13 +100,13 @@ export class ToolCallPlanner {
         part,
         `There is no tool ${quote(part.name)}. Known are: ${[...tools.keys()].join(", ") || "none"}.`,
       );
-    const bad = argumentsFlaw(part);
-    if (bad !== undefined) return refuse(part, `The arguments of ${quote(part.name)} ${bad}`);
+    const bad = inputFlaw(part);
+    if (bad !== undefined) return refuse(part, `The input of ${quote(part.name)} ${bad}`);
     const { input } = part;
     const parsed = await tool.schema.parse(input);
     if ("flaw" in parsed)
-      return refuse(part, `The arguments of ${quote(part.name)} do not fit: ${parsed.flaw}`);
-    const same = sameOf(input);
+      return refuse(part, `The input of ${quote(part.name)} does not fit: ${parsed.flaw}`);
+    const inputDigest = valueDigest(input);
     let named: string | undefined;
     try {
       named =
@@ -119,17 +119,17 @@ export class ToolCallPlanner {
     if (named !== undefined) {
       const twin = this.#twinOf(tool.name, named, names);
       if (twin !== undefined)
-        return differs(twin.same, same)
+        return differs(twin.inputDigest, inputDigest)
           ? anotherAct(part, named)
           : { part, do: "share", with: twin.with };
-      names.set(nameOf(tool.name, named), { index, same });
+      names.set(nameOf(tool.name, named), { index, inputDigest });
     }
     const intend = (waits: WaitsFor | undefined, replays?: Effect): IntendedCall => ({
       part,
       do: "intend",
       tool,
       input,
-      same,
+      inputDigest,
       named,
       parsed,
       waits,
@@ -140,7 +140,7 @@ export class ToolCallPlanner {
         ? undefined
         : await this.#repeats.find({
             name: tool.name,
-            same,
+            inputDigest,
             ...(named !== undefined && { named }),
           });
     if (repeat?.replays) return intend(undefined, repeat.replays);
@@ -155,21 +155,21 @@ export class ToolCallPlanner {
     tool: string,
     named: string,
     names: Names,
-  ): { readonly with: number | string; readonly same: string } | undefined {
+  ): { readonly with: number | string; readonly inputDigest: string } | undefined {
     const first = names.get(nameOf(tool, named));
-    if (first !== undefined) return { with: first.index, same: first.same };
+    if (first !== undefined) return { with: first.index, inputDigest: first.inputDigest };
     const before = this.#course.named(tool, named);
     return before === undefined || isFailed(before)
       ? undefined
-      : { with: before.id, same: before.same };
+      : { with: before.id, inputDigest: before.inputDigest };
   }
 
   /** If Holdfast cannot tell whether a person must approve the call, a person must. */
-  async #needsApproval({ approval }: ToolDefinition, args: unknown): Promise<boolean> {
+  async #needsApproval({ approval }: ToolDefinition, input: unknown): Promise<boolean> {
     if (typeof approval === "boolean") return approval;
     try {
       const { context, session } = this.#running;
-      return (await approval(args, { context, session })) !== false;
+      return (await approval(input, { context, session })) !== false;
     } catch {
       return true;
     }
@@ -183,7 +183,7 @@ const refuse = (part: ToolCallPart, says: string): PlannedCall => ({ part, do: "
 const anotherAct = (part: ToolCallPart, named: string): PlannedCall =>
   refuse(
     part,
-    `${quote(part.name)} was called for ${quote(named)} with other arguments before; this is another act under the same name. It was not made.`,
+    `${quote(part.name)} was called for ${quote(named)} with another input before; this is another act under the same name. It was not made.`,
   );
 
 /**

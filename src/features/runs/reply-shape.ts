@@ -15,9 +15,9 @@ import { typeName } from "../../core/values/ids.js";
 import { fieldsOf, invalidValue, isList, itemsOf } from "../../core/values/json.js";
 
 export interface GivenCall {
-  readonly id: string;
+  readonly callId: string;
   readonly name: string;
-  readonly arguments: unknown;
+  readonly input: unknown;
 }
 
 export interface Given extends Omit<ModelReply, "content" | "toolCalls"> {
@@ -27,7 +27,7 @@ export interface Given extends Omit<ModelReply, "content" | "toolCalls"> {
 
 type Hints = Readonly<Record<string, string>>;
 
-const CALLS = "Use toolCalls: a list of { id, name, arguments }.";
+const CALLS = "Use toolCalls: a list of { callId, name, input }.";
 const CONTENT = "Use content: a text, or a list of parts.";
 const FINISH = `Use finish: ${[...FINISHES].join(", ")}. The provider's own word goes into rawFinish.`;
 /** By the name in lower case, without underscores. */
@@ -50,14 +50,17 @@ const OF_REPLY: Hints = {
   id: "Use responseId.",
   role: "Leave it out: a reply is the assistant's.",
 };
-const ARGUMENTS = "Use arguments: a value, or its JSON as text.";
+const CALL_ID = "Use callId.";
+const CALL_INPUT = "Use input: a value, or its JSON as text.";
 const OF_CALL: Hints = {
-  function: "Use name and arguments, with what function.name and function.arguments say.",
-  args: ARGUMENTS,
-  input: ARGUMENTS,
-  parameters: ARGUMENTS,
-  callid: "Use id.",
-  toolcallid: "Use id.",
+  function: "Use name and input, with what function.name and function.arguments say.",
+  args: CALL_INPUT,
+  arguments: CALL_INPUT,
+  parameters: CALL_INPUT,
+  id: CALL_ID,
+  callid: CALL_ID,
+  toolcallid: CALL_ID,
+  tool: "Use name.",
   toolname: "Use name.",
   type: "Leave it out.",
 };
@@ -65,6 +68,8 @@ const OF_PART: Hints = {
   args: "Use input.",
   arguments: "Use input.",
   content: "Use text.",
+  iserror: "Use outcome: ok, error or denied.",
+  result: "Use output.",
   toolcallid: "Use callId.",
   toolname: "Use name.",
 };
@@ -92,7 +97,7 @@ const REPLY = [
   "model",
   "responseId",
 ];
-const CALL = ["id", "name", "arguments"];
+const CALL = ["callId", "name", "input"];
 
 /** The fields of a reply, each read once. Throws where it has others, or one of another type. */
 export function replyOf(given: unknown): Given {
@@ -141,16 +146,16 @@ function partOf(given: unknown, i: number): Part {
 
 function callOf(given: unknown, i: number): GivenCall {
   const path = `reply.toolCalls[${i}]`;
-  const call = objectIn(given, path, "a call", "id, name and arguments");
+  const call = objectIn(given, path, "a call", "callId, name and input");
   refuseOthers(call, path, "a call", CALL, OF_CALL, `It has: ${CALL.join(", ")}.`);
-  for (const field of ["id", "name"])
+  for (const field of ["callId", "name"])
     if (typeof call[field] !== "string")
       throw invalidValue(
         `${path}.${field}`,
         `it is ${typeName(call[field])}, and must be a string`,
       );
-  if (call.arguments === undefined)
-    throw invalidValue(`${path}.arguments`, "a call needs arguments; pass {} where there are none");
+  if (call.input === undefined)
+    throw invalidValue(`${path}.input`, "a call needs an input; pass {} where there is none");
   return call as unknown as GivenCall;
 }
 

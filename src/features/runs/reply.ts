@@ -1,6 +1,6 @@
 /** What a model answered, as a message: parts are kept as they are. */
 import type { Fold } from "../../core/journal/fold.js";
-import { argumentsOf, whyUnstorable } from "../../core/messages/call-arguments.js";
+import { callInputOf, whyUnstorable } from "../../core/messages/call-input.js";
 import type {
   Message,
   MessageInput,
@@ -12,7 +12,7 @@ import { callsIn } from "../../engine/calls/bodies.js";
 import { type GivenCall, replyOf } from "./reply-shape.js";
 
 /**
- * The message of a reply. Arguments that cannot be used are kept beside the call, and the model is
+ * The message of a reply. An input that cannot be used is kept beside the call, and the model is
  * told; all else must be storable.
  */
 export function messageOf(given: unknown): MessageInput {
@@ -25,7 +25,7 @@ export function messageOf(given: unknown): MessageInput {
         : [{ type: "text", text: content } as const]
       : content.map(storable);
   const known = new Set(parts.flatMap((part) => (part.type === "tool-call" ? [part.callId] : [])));
-  const calls = toolCalls.flatMap((call) => (known.has(call.id) ? [] : [callPart(call)]));
+  const calls = toolCalls.flatMap((call) => (known.has(call.callId) ? [] : [callPart(call)]));
   const asksForMore = calls.length > 0 || callsIn({ role: "assistant", content: parts }).length > 0;
   const reply: Reply = {
     ...(model !== undefined && { model }),
@@ -42,11 +42,11 @@ export function messageOf(given: unknown): MessageInput {
   };
 }
 
-const callPart = ({ id, name, arguments: given }: GivenCall): ToolCallPart => ({
+const callPart = ({ callId, name, input }: GivenCall): ToolCallPart => ({
   type: "tool-call",
-  callId: id,
+  callId,
   name,
-  ...argumentsOf(given),
+  ...callInputOf(input),
 });
 
 /**
@@ -59,7 +59,7 @@ function storable(part: Part): Part {
     whyUnstorable(part.input) === undefined
   )
     return part;
-  return { ...part, ...argumentsOf(part.input) };
+  return { ...part, ...callInputOf(part.input) };
 }
 
 /** The transcript from its end. */

@@ -91,11 +91,11 @@ export class TurnRunner {
       if (before.status === "stopped") return before;
     }
     if (!(await this.#leave(started))) return this.#result({ is: "stopped" });
-    const { key, same, message } = asking;
+    const { key, inputDigest, message } = asking;
     const prefix = await beginTurn(started.running, {
       id: key ?? randomUUID(),
       key,
-      same,
+      inputDigest,
       message,
       drained: [],
     });
@@ -150,7 +150,7 @@ export class TurnRunner {
     const held = this.#held;
     for (const { id, doc } of await readMail(held.ground, held.id)) {
       if (doc.kind !== "turn") continue;
-      const { message, same } = askingOf(
+      const { message, inputDigest } = askingOf(
         doc.input as unknown as Input,
         undefined,
         held.ground.redactor,
@@ -164,7 +164,7 @@ export class TurnRunner {
         return beginTurn(started.running, {
           id: doc.turn,
           key: doc.key,
-          same,
+          inputDigest,
           message,
           drained: [id],
           isOfBefore,

@@ -39,7 +39,7 @@ import { WaitingTurns } from "./waiting-turns.js";
 export interface Active {
   readonly agent: string;
   /** What is run; undefined where it is whatever the session is at. */
-  readonly turn: { readonly key: string | undefined; readonly same: string } | undefined;
+  readonly turn: { readonly key: string | undefined; readonly inputDigest: string } | undefined;
   readonly result: Promise<RunResult>;
   readonly sinks: Set<Sink>;
 }
@@ -97,7 +97,7 @@ export class Runs {
     const result = this.#hold(request, tell);
     this.#active.set(id, {
       agent: definition.name,
-      turn: asking && { key: asking.key, same: asking.same },
+      turn: asking && { key: asking.key, inputDigest: asking.inputDigest },
       result,
       sinks,
     });

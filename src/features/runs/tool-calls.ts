@@ -5,7 +5,7 @@
  */
 import { type Effect, NotDone } from "../../core/effects/effect.js";
 import type { Message, MessageInput, ToolCallPart } from "../../core/messages/message.js";
-import { resultOf, valueOf } from "../../engine/calls/bodies.js";
+import { inputOf, outputOf, valueOf } from "../../engine/calls/bodies.js";
 import { type Call, Caller, type Finished, failed, finished } from "../../engine/calls/caller.js";
 import { observed } from "../../engine/journal/telemetry.js";
 import { restate } from "../../engine/session/settle-calls.js";
@@ -18,12 +18,13 @@ import { CallContext } from "./tool-context.js";
 import {
   type Answered,
   type Ended,
+  endOf,
+  recordedEnd,
   type Sets,
   stageOutcome,
   stageSets,
   type ToolMessage,
   toolMessage,
-  toolState,
 } from "./tool-outcomes.js";
 
 /** A call whose intent is staged, or that needs none. */
@@ -37,8 +38,8 @@ export type StagedCall =
 /** One that has an intent. */
 type OwnCall = Extract<StagedCall, { readonly id: string }>;
 
-/** What a call is made with. Its arguments may have been parsed already. */
-type CallToMake = Pick<IntendedCall, "part" | "input" | "same" | "named"> & {
+/** What a call is made with. Its input may have been parsed already. */
+type CallToMake = Pick<IntendedCall, "part" | "input" | "inputDigest" | "named"> & {
   readonly parsed?: Parsed;
 };
 
@@ -92,7 +93,7 @@ export class ToolCalls {
 
   /** Makes all calls of a reply, as far as they can be made now, and stages what came of it. */
   async make(reply: Message, calls: readonly StagedCall[]): Promise<Settled> {
-    const { events, held } = this.#running;
+    const { events, ground, held } = this.#running;
     let left = calls.length;
     let acted = false;
     let open = false;
@@ -114,8 +115,9 @@ export class ToolCalls {
         left -= 1;
         if (end.is === "open" && call.do !== "share") open = true;
         if (end.is === "stopped") open = true;
-        const state = toolState(end);
-        if (state !== undefined) events.call(call.part, state);
+        const told = end.is === "recorded" ? await recordedEnd(ground, end.effect) : endOf(end);
+        const effectId = "id" in call ? call.id : undefined;
+        if (told !== undefined) events.call(call.part, { effectId, ...told });
         const isActing =
           end.is === "answer" && end.effect !== undefined && end.effect.mode !== "repeatable";
         if (isActing) acted = true;
@@ -132,7 +134,13 @@ export class ToolCalls {
       const shared = this.#shared(call.with, ends);
       ends.set(index, shared);
       if (shared.is !== "answer" && shared.is !== "recorded") open = true;
-      else events.call(call.part, "replayed");
+      else {
+        const { effect } = shared;
+        const told =
+          shared.is === "recorded" ? await recordedEnd(ground, shared.effect) : endOf(shared);
+        if (told !== undefined)
+          events.call(call.part, { effectId: effect?.id, ...told, state: "replayed" });
+      }
     }
     const fresh = [...ends.values()].flatMap((end) =>
       end.is === "answer" && end.effect !== undefined
@@ -140,16 +148,23 @@ export class ToolCalls {
         : [],
     );
     if (open) {
-      const pause = this.#leaveOpen(ends);
-      for (const call of calls) {
-        const phase = "id" in call ? this.#course.get(call.id)?.phase : undefined;
-        if (phase === "waiting") events.call(call.part, "waiting");
-        if (phase === "doubt") events.call(call.part, "in-doubt");
-      }
-      return { all: false, acted, fresh, ...pause };
+      await this.#tellOpen(calls);
+      return { all: false, acted, fresh, ...this.#leaveOpen(ends) };
     }
     await this.#answer(reply, calls, ends);
     return { all: true, acted, fresh, pauseUntil: undefined, stopped: false };
+  }
+
+  async #tellOpen(calls: readonly StagedCall[]): Promise<void> {
+    const { events, ground } = this.#running;
+    for (const call of calls) {
+      const effect = "id" in call ? this.#course.get(call.id) : undefined;
+      const effectId = effect?.id;
+      if (effect?.phase === "doubt") events.call(call.part, { effectId, state: "in-doubt" });
+      if (effect?.phase !== "waiting") continue;
+      const input = await inputOf(ground, effect, call.part);
+      events.call(call.part, { effectId, state: "waiting", input });
+    }
   }
 
   /**
@@ -185,7 +200,7 @@ export class ToolCalls {
     if (own.do === "intend" && own.replays !== undefined) {
       const { id: from, outcome = "ok", happened } = own.replays;
       const made = {
-        ...finished(await resultOf(ground, own.replays), undefined),
+        ...finished(await outputOf(ground, own.replays), undefined),
         outcome,
         ...(happened && { happened }),
         from,
@@ -202,14 +217,14 @@ export class ToolCalls {
             { ...tool, options: { ...tool.options, mode: effect.mode } },
             {
               part,
-              input: effect.args === undefined ? part.input : await valueOf(ground, effect.args),
-              same: effect.same,
+              input: effect.input === undefined ? part.input : await valueOf(ground, effect.input),
+              inputDigest: effect.inputDigest,
               named: effect.named,
             },
           );
     this.#wake(effect);
     const fresh = own.do === "intend" && own.waits === undefined;
-    if (fresh) events.call(part, "started");
+    if (fresh) events.call(part, { effectId: id, state: "started", input: call.input });
     const made =
       own.do === "ask"
         ? await this.#caller.ask(id, call)
@@ -239,38 +254,38 @@ export class ToolCalls {
   /** The call of a tool as the engine makes it. The tool's `run` is called here. */
   #callOf(
     { name, options, check, run, schema }: ToolDefinition,
-    { part, input, same, named, parsed: known }: CallToMake,
+    { part, input, inputDigest, named, parsed: known }: CallToMake,
   ): Call {
     return {
       name,
-      args: input,
-      same,
-      keepsArgs: false,
+      input,
+      inputDigest,
+      keepsInput: false,
       named,
       place: undefined,
       options,
-      run: async ({ effect, args, attempt, handle }) => {
+      run: async ({ effect, input: given, attempt, handle }) => {
         // Parsed when it was planned; again where they were changed, or the plan was another
         // process's.
-        const parsed = args === input && known !== undefined ? known : await schema.parse(args);
-        if ("flaw" in parsed) throw new NotDone(`The arguments do not fit: ${parsed.flaw}`);
+        const parsed = given === input && known !== undefined ? known : await schema.parse(given);
+        if ("flaw" in parsed) throw new NotDone(`The input does not fit: ${parsed.flaw}`);
         const context = new CallContext(this.#running, effect, handle, part.callId, attempt);
         this.#sets.set(effect.id, { attempt, sets: undefined });
         const { ground, held, definition } = this.#running;
         const about = {
           sessionId: held.id,
           agent: definition.name,
-          tool: name,
-          callId: part.callId,
           effectId: effect.id,
+          callId: part.callId,
+          name,
         };
         const value = await observed(
           ground.telemetry,
-          () => ({ type: "tool", ...about, mode: effect.mode, attempt, args }),
+          () => ({ type: "tool", ...about, mode: effect.mode, attempt, input: given }),
           async (tell) => {
-            const result = await answerOf(run(parsed.value, context.asTool()));
-            tell({ result });
-            return result;
+            const output = await answerOf(run(parsed.value, context.asTool()));
+            tell({ output });
+            return output;
           },
         );
         // An attempt whose time was up may end after the next one has begun: its values are not

@@ -42,6 +42,7 @@ export class CallContext {
     return {
       key: this.#effect.key,
       callId: this.#callId,
+      effectId: this.#effect.id,
       attempt: this.#attempt,
       get signal() {
         return handle.signal;
@@ -51,7 +52,12 @@ export class CallContext {
       set: (key, value) => this.#set(key, value),
       emit: (data) => {
         const { value } = encode(data, "data");
-        tell(() => ({ type: "data", callId: this.#callId, data: value }));
+        tell(() => ({
+          type: "data",
+          effectId: this.#effect.id,
+          callId: this.#callId,
+          data: value,
+        }));
       },
       run: (agent, input, o) => this.#run(agent, input, o) as never,
       wait: (name, o) => this.#wait(name, o) as never,

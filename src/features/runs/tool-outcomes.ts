@@ -2,7 +2,7 @@
  * How the call of a tool ended: the record of it, its message for the model, and the word for those
  * who follow the run.
  */
-import type { Effect } from "../../core/effects/effect.js";
+import type { Effect, Outcome } from "../../core/effects/effect.js";
 import type { ToolState } from "../../core/messages/agent-event.js";
 import {
   encodeMessage,
@@ -10,8 +10,9 @@ import {
   type ToolResultPart,
 } from "../../core/messages/message.js";
 import type { Json } from "../../core/values/json.js";
-import { resultOf } from "../../engine/calls/bodies.js";
+import { outputOf } from "../../engine/calls/bodies.js";
 import type { Finished } from "../../engine/calls/caller.js";
+import type { Ground } from "../../engine/journal/ground.js";
 import type { Workspace } from "../../engine/session/workspace.js";
 import type { Running } from "./running.js";
 
@@ -32,11 +33,18 @@ export interface Answered {
   readonly sets: Sets | undefined;
 }
 
+/** How a call ended, as followers are told. */
+export interface EndTold {
+  readonly state: ToolState;
+  readonly outcome: Outcome;
+  readonly output: Json;
+}
+
 /** The keys of the session's state that a tool has set. */
 export type Sets = ReadonlyMap<string, Json>;
 
 /**
- * Stages the outcome of a call. `said`: the number of the tool message that says the result as it
+ * Stages the outcome of a call. `said`: the number of the tool message that says the output as it
  * is.
  */
 export function stageOutcome(
@@ -63,7 +71,7 @@ export function stageSets(work: Workspace, sets: Sets | undefined): void {
   for (const [key, value] of sets ?? []) work.set(key, value);
 }
 
-/** A tool message, and whether it says the result as it is. */
+/** A tool message, and whether it says the output as it is. */
 export interface ToolMessage {
   readonly part: ToolResultPart;
   readonly isPlain: boolean;
@@ -80,18 +88,18 @@ export async function toolMessage(
       : end.is === "recorded"
         ? (end.effect.outcome ?? "ok")
         : "error";
-  const result =
+  const output =
     end.is === "answer"
       ? end.made.body.value
       : end.is === "recorded"
-        ? await resultOf(ground, end.effect)
+        ? await outputOf(ground, end.effect)
         : null;
   const base = { type: "tool-result", callId, name, outcome } as const;
-  const plain = { part: { ...base, output: result }, isPlain: true };
+  const plain = { part: { ...base, output }, isPlain: true };
   const toModel = definition.tools.get(name)?.toModel;
   if (outcome !== "ok" || toModel === undefined) return plain;
   try {
-    const part = { ...base, output: toModel(result) };
+    const part = { ...base, output: toModel(output) };
     // Checked here, so that what cannot be stored does not stop the run.
     encodeMessage({ role: "tool", content: [part] }, "toModel");
     return { part, isPlain: false };
@@ -100,11 +108,17 @@ export async function toolMessage(
   }
 }
 
-/** What followers are told of a call that has an answer; undefined for others. */
-export function toolState(end: Ended): ToolState | undefined {
-  if (end.is === "recorded")
-    return end.effect.outcome === "ok" ? "replayed" : (end.effect.outcome ?? "done");
+/** What followers are told of a call that has ended just now; undefined for others. */
+export function endOf(end: Ended): EndTold | undefined {
   if (end.is !== "answer") return undefined;
-  const { outcome, from } = end.made;
-  return outcome !== "ok" ? outcome : from === undefined ? "done" : "replayed";
+  const { outcome, from, body } = end.made;
+  const state = outcome !== "ok" ? outcome : from === undefined ? "done" : "replayed";
+  return { state, outcome, output: body.value };
+}
+
+/** What followers are told of a call whose answer was in the journal already. */
+export async function recordedEnd(ground: Ground, effect: Effect): Promise<EndTold> {
+  const { outcome = "ok" } = effect;
+  const output = await outputOf(ground, effect);
+  return { state: outcome === "ok" ? "replayed" : outcome, outcome, output };
 }

@@ -3,7 +3,7 @@
  * and commits it. Between beginning and end, the loop runs (loop.ts); run-turn.ts says which turn
  * of a session is run.
  */
-import { sameOf } from "../../core/effects/effect.js";
+import { valueDigest } from "../../core/effects/effect.js";
 import type { MessageInput } from "../../core/messages/message.js";
 import { isUnderWay, type StatusEvent } from "../../core/sessions/status.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
@@ -32,7 +32,7 @@ const INTERRUPTED = "Not made: another input came first.";
 export interface NewTurn {
   readonly id: string;
   readonly key: string | undefined;
-  readonly same: string;
+  readonly inputDigest: string;
   readonly message: MessageInput;
   /** Letters that are taken in by it. */
   readonly drained: readonly string[];
@@ -44,7 +44,7 @@ export interface NewTurn {
 export async function beginTurn(running: Running, turn: NewTurn): Promise<Prefix> {
   const { held, definition, session, context } = running;
   const { work } = held;
-  const { id, key, same, message, drained, isOfBefore = false } = turn;
+  const { id, key, inputDigest, message, drained, isOfBefore = false } = turn;
   // Before anything is staged: what is left of a turn that could not be begun would be taken for
   // one that was.
   await held.tryMessage(message);
@@ -62,7 +62,7 @@ export async function beginTurn(running: Running, turn: NewTurn): Promise<Prefix
     held.ground.redactor,
   );
   const version = definition.version === undefined ? undefined : { version: definition.version };
-  work.turn({ id, ...(key !== undefined && { key }), same, ...version });
+  work.turn({ id, ...(key !== undefined && { key }), inputDigest, ...version });
   // Next to the input, which is the first message under it.
   if (work.fold.course.prefix !== digest) work.prefix(encoded);
   work.append([message]);
@@ -187,7 +187,11 @@ export async function failTurn(held: Holding, reason: string): Promise<void> {
     const { turn: id, key, input } = next.doc;
     // That it cannot be appended may be why it could not be begun. The turn is over without it.
     const asking = await fitting(held, input as unknown as Input);
-    work.turn({ id, ...(key !== undefined && { key }), same: asking?.same ?? sameOf(input) });
+    work.turn({
+      id,
+      ...(key !== undefined && { key }),
+      inputDigest: asking?.inputDigest ?? valueDigest(input),
+    });
     if (asking !== undefined) work.append([asking.message]);
     // On its own: a save that begins a turn does not say how one ended.
     await held.commit(undefined, [next.id]);

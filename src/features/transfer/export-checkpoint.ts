@@ -128,19 +128,19 @@ async function letterOf(
   if (answer === undefined) return undefined;
   const as: Settlement =
     ended.outcome === "ok"
-      ? { result: answer }
+      ? { output: answer }
       : { error: String(answer), ...(ended.happened && { happened: true }) };
   const { id, phase, asked = 0 } = before;
   const attempt = ended.attempt?.no ?? 1;
   if (phase === "waiting")
     return {
       id: decisionId(id, asked, 0),
-      text: mailText({ kind: "settle", effect: id, asked, as }),
+      text: mailText({ kind: "settle", effectId: id, asked, as }),
     };
   return phase === "ready"
     ? undefined
     : {
         id: lateId(id, attempt),
-        text: mailText({ kind: "late", effect: id, attempt, as } satisfies MailDoc),
+        text: mailText({ kind: "late", effectId: id, attempt, as } satisfies MailDoc),
       };
 }

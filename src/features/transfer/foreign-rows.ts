@@ -92,17 +92,19 @@ export function lettersFrom(
     if ((doc?.kind !== "late" && doc?.kind !== "settle") || mailText(doc) !== letter.text)
       throw damaged("inbox", id);
     const named =
-      doc.kind === "late" ? lateId(doc.effect, doc.attempt) : decisionId(doc.effect, doc.asked, 0);
+      doc.kind === "late"
+        ? lateId(doc.effectId, doc.attempt)
+        : decisionId(doc.effectId, doc.asked, 0);
     const isFit =
       letter.id === named &&
-      isEffectId(doc.effect) &&
-      !calls.has(doc.effect) &&
+      isEffectId(doc.effectId) &&
+      !calls.has(doc.effectId) &&
       !("by" in doc) &&
       !("retry" in doc.as) &&
-      !("result" in doc.as && isDeeper(doc.as.result, MAX_DEPTH)) &&
+      !("output" in doc.as && isDeeper(doc.as.output, MAX_DEPTH)) &&
       !holdsHalf(letter.text);
     if (!isFit) throw damaged("inbox", id);
-    calls.add(doc.effect);
+    calls.add(doc.effectId);
     return { id: letter.id, doc };
   });
 }

@@ -18,7 +18,7 @@ function restored(course: Course): Course {
   return twin;
 }
 
-const intent = { is: "intent", name: "act", mode: "keyed", same: "s" } as const;
+const intent = { is: "intent", name: "act", mode: "keyed", inputDigest: "s" } as const;
 
 test("calls come back in their order, those with a name too: the first that waits for a signal is the one that is given it", () => {
   const course = courseOf(
@@ -44,7 +44,7 @@ test("signals that nobody has had, and children, count among what a base must sa
 
 test("the keys of the last thousand turns are known, also behind a base", () => {
   const turn = (key: string) => ({
-    turn: { id: key, key, same: "s", from: 1, steps: 0, tokens: 0 },
+    turn: { id: key, key, inputDigest: "s", from: 1, steps: 0, tokens: 0 },
   });
   const course = courseOf(...Array.from({ length: 1_100 }, (_, i) => [turn(`m${i}`)] as const));
   for (const one of [course, course.copy(), restored(course)]) {

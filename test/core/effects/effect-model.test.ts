@@ -164,11 +164,11 @@ const invariants: readonly Invariant[] = [
     name: "what was made in the part left behind is not made again unasked",
     holds(_, { begins }) {
       if (begins === undefined || begins.effect.waited?.[0]?.for === "repeat") return true;
-      const { name, same, named } = begins.effect;
+      const { name, inputDigest, named } = begins.effect;
       return begins.left.every(
         (made) =>
           made.name !== name ||
-          (made.same !== same && (named === undefined || made.named !== named)),
+          (made.inputDigest !== inputDigest && (named === undefined || made.named !== named)),
       );
     },
   },
@@ -285,7 +285,7 @@ const redacted: readonly Kind[] = [
 const onAnotherLine = [
   ...kinds,
   ...named,
-  ...named.map((kind): Kind => ({ ...kind, againWith: "other arguments" })),
+  ...named.map((kind): Kind => ({ ...kind, againWith: "another input" })),
   ...redacted,
 ];
 
@@ -366,14 +366,14 @@ const STUCK =
 
 /** The same call once more, as if it were new. */
 function intentOf(effect: Effect, attempt: Attempt | undefined): EffectEvent {
-  const { id, name, mode, key, call, same, validMs } = effect;
+  const { id, name, mode, key, call, inputDigest, validMs } = effect;
   return {
     id,
     is: "intent",
     name,
     mode,
     key,
-    same,
+    inputDigest,
     ...(call && { call }),
     ...(validMs !== undefined && { validMs }),
     ...(attempt && { attempt }),
@@ -510,14 +510,16 @@ const mutants: readonly Mutant[] = [
     { likeness: () => "other" },
   ],
   [
-    "a repeat that is known by its arguments alone",
+    "a repeat that is known by its input alone",
     UNASKED,
-    { ...once, named: "act", againWith: "other arguments" },
+    { ...once, named: "act", againWith: "another input" },
     { ...narrow, goesBack: true },
-    { likeness: (call, made) => likeness({ name: call.name, same: call.same }, made) },
+    {
+      likeness: (call, made) => likeness({ name: call.name, inputDigest: call.inputDigest }, made),
+    },
   ],
   [
-    "a repeat that is made unasked because its arguments were redacted",
+    "a repeat that is made unasked because its input was redacted",
     UNASKED,
     { ...once, redacted: true },
     { ...narrow, goesBack: true },

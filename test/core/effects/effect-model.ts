@@ -45,14 +45,14 @@ const REPLY = 1;
 export interface Kind {
   readonly mode: Mode;
   readonly check?: true;
-  /** What `key(args)` gives. */
+  /** What `key(input)` gives. */
   readonly named?: string;
   /**
-   * What its arguments are on the line that is begun by going back, or by forking: the same, or
+   * What its input is on the line that is begun by going back, or by forking: the same, or
    * others under the same name.
    */
   readonly againWith?: string;
-  /** Its arguments are redacted before the other line, or the fork, asks for it again. */
+  /** Its input is redacted before the other line, or the fork, asks for it again. */
   readonly redacted?: true;
   /**
    * Nothing goes wrong with it but what goes wrong with its process: so that there are not too many
@@ -276,7 +276,7 @@ export const situations = [
   "in doubt",
   "cancelled while it is inside",
   "cancelled after it acted",
-  "settled: result",
+  "settled: output",
   "settled: error",
   "settled: retry",
   "settled too late",
@@ -631,12 +631,14 @@ export class Model {
     left: readonly Effect[],
   ): EffectEvent & { readonly is: "intent" } {
     const { mode, named, againWith, redacted } = this.#kinds[call] as Kind;
-    const same = line === "a" || againWith === undefined ? `args ${named ?? call}` : againWith;
+    const inputDigest =
+      line === "a" || againWith === undefined ? `input ${named ?? call}` : againWith;
     const id = `${line}-${call}`;
-    const asked = { name: TOOL, same, ...(named !== undefined && { named }) };
+    const asked = { name: TOOL, inputDigest, ...(named !== undefined && { named }) };
     const like = left.find(
       (made) =>
-        this.#rules.likeness(asked, redacted ? { ...made, same: UNKNOWN } : made) !== "other",
+        this.#rules.likeness(asked, redacted ? { ...made, inputDigest: UNKNOWN } : made) !==
+        "other",
     );
     return {
       id,
@@ -646,7 +648,7 @@ export class Model {
       key: `key of ${id}`,
       ...(named !== undefined && { named }),
       call: [REPLY, call],
-      same,
+      inputDigest,
       ...(mode === "keyed" && { validMs: KEY_VALID_MS }),
       ...(like === undefined || mode === "repeatable"
         ? { attempt: attemptAt(now, 1) }
@@ -682,8 +684,9 @@ export class Model {
           "intents saved",
           intents.length < missing.length && "shared by name",
           waits.length > 0 && "repeat waits",
-          waits.some(({ same }) => world.left.every((made) => made.same !== same)) &&
-            "repeat by name waits",
+          waits.some(({ inputDigest }) =>
+            world.left.every((made) => made.inputDigest !== inputDigest),
+          ) && "repeat by name waits",
         ),
         ...(first !== undefined && { begins: { effect: first, left: world.left } }),
       };
@@ -1050,7 +1053,7 @@ export class Model {
         !is("done") &&
         effect !== undefined &&
         "late failure of an earlier attempt",
-      kind === "settle" && counted && `settled: ${as === "ok" ? "result" : as}`,
+      kind === "settle" && counted && `settled: ${as === "ok" ? "output" : as}`,
       kind === "settle" && !counted && is("doubt") && "settled too late",
       kind === "deny" && counted && "repeat denied",
     );
@@ -1269,7 +1272,7 @@ function keyOfCourse(course: Course, now: number): string {
     const {
       id,
       key: under,
-      same,
+      inputDigest,
       phase,
       mode,
       attempt,
@@ -1280,7 +1283,7 @@ function keyOfCourse(course: Course, now: number): string {
       waits,
       waited,
     } = effect;
-    key += `;${id}${under.slice(4)}${same}${phase}${attempt?.no}${waits?.for}${waited?.[0]?.for}`;
+    key += `;${id}${under.slice(4)}${inputDigest}${phase}${attempt?.no}${waits?.for}${waited?.[0]?.for}`;
     if (phase === "done") key += `${outcome}${by}`;
     else if (mode === "keyed" && first !== undefined)
       key += `~${Math.min(now - first.at, KEY_VALID_MS)}`;

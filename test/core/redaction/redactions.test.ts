@@ -164,10 +164,10 @@ describe("the ready set", () => {
     });
   });
 
-  test("arguments of calls are left alone unless told otherwise", () => {
-    const args = { in: "arguments", tool: "mail" } as const;
-    expect(redactions()("bob@example.com", args)).toBe("bob@example.com");
-    expect(redactions({ arguments: true })("bob@example.com", args)).toBe("[email]");
+  test("inputs of calls are left alone unless told otherwise", () => {
+    const input = { in: "tool-input", name: "mail" } as const;
+    expect(redactions()("bob@example.com", input)).toBe("bob@example.com");
+    expect(redactions({ toolInputs: true })("bob@example.com", input)).toBe("[email]");
     expect(redactions().everywhere("bob@example.com")).toBe("[email]");
   });
 

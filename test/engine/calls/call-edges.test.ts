@@ -421,7 +421,7 @@ describe("edges", () => {
         },
         tools: { pay: { mode: "once", run: ({ to }: { to: string }) => paid.push(to) } },
       });
-      const run = async (_args: unknown, context: ToolContext) => {
+      const run = async (_input: unknown, context: ToolContext) => {
         for (const name of order) await context.run(payer, name);
         both.open();
         return stays ? new Promise<string>(() => {}) : "done";

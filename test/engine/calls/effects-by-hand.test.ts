@@ -69,7 +69,7 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     expect(await session.effect("pay", {}, { mode: "repeatable" }, pay)).toBe(1);
   });
 
-  test("the same key with other arguments is a CONFLICT, and the order of properties is no difference", async () => {
+  test("the same key with another input is a CONFLICT, and the order of properties is no difference", async () => {
     const session = await on.start().hold.session("a");
     const o = { mode: "keyed", key: "k" } as const;
     await session.effect("pay", { order: 1, sum: 2 }, o, async () => "paid");
@@ -93,7 +93,7 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
       "pay",
       {},
       { mode: "keyed", key: "k", retry: quick },
-      async (_args, { key }) => {
+      async (_input, { key }) => {
         keys.push(key);
         tries += 1;
         if (tries < 3) throw new Error("connection reset");
@@ -108,7 +108,7 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
       "pay",
       {},
       { mode: "keyed", key: "k" },
-      async (_args, { key }) => {
+      async (_input, { key }) => {
         keys.push(key);
         return "paid";
       },
@@ -119,7 +119,7 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     expect(keys[0]).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
   });
 
-  test("NotDone is a failure that is known: the call may be made anew, with other arguments too", async () => {
+  test("NotDone is a failure that is known: the call may be made anew, with another input too", async () => {
     const session = await on.start().hold.session("a");
     const o = { mode: "once", key: "k" } as const;
     const refused = await errorOf(() =>
@@ -169,7 +169,7 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
           mode: "keyed",
           key: "k",
           retry: { attempts: 2, backoffMs: 1 },
-          check: async ({ args }) => void seen.push(`checked ${JSON.stringify(args)}`),
+          check: async ({ input }) => void seen.push(`checked ${JSON.stringify(input)}`),
         },
         async () => {
           seen.push("made");
@@ -197,28 +197,28 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     expect(others).toEqual([]);
     expect(pending).toMatchObject({
       sessionId: "a",
-      tool: "pay",
-      args: {},
+      name: "pay",
+      input: {},
       mode: "once",
       status: "in-doubt",
     });
   });
 
   test.each([
-    ["its result", { result: { found: true } }, { found: true }],
+    ["its output", { output: { found: true } }, { found: true }],
     ["its error", { error: "declined" }, "declined"],
   ])("check may say %s, and that is the outcome from then on", async (_what, says, expected) => {
     const session = await on.start().hold.session("a");
     const o = {
       mode: "once",
       key: "k",
-      check: async () => says as { result: { found: boolean } },
+      check: async () => says as { output: { found: boolean } },
     } as const;
     const make = () => session.effect("pay", {}, o, () => Promise.reject(new Error("reset")));
     const answer = "error" in says ? ((await errorOf(make)) as Error).message : await make();
     expect(answer).toEqual(expected);
     expect(session.status).toBe("in-progress");
-    if ("result" in says)
+    if ("output" in says)
       expect(
         await session.effect("pay", {}, { mode: "once", key: "k" }, () =>
           expect.fail("made twice"),
@@ -263,7 +263,7 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     const first = on.start();
     const session = await first.hold.session("a");
     const inside = door<string>();
-    void session.effect("pay", { sum: 1 }, { mode: "once", key: "k" }, async (_args, { key }) => {
+    void session.effect("pay", { sum: 1 }, { mode: "once", key: "k" }, async (_input, { key }) => {
       inside.open(key);
       return new Promise<string>(() => {});
     });
@@ -273,7 +273,7 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     const asked: unknown[] = [];
     const check = async (request: object) => {
       asked.push(request);
-      return { result: "found" };
+      return { output: "found" };
     };
     expect(
       await again.effect("pay", { sum: 1 }, { mode: "once", key: "k", check }, () =>
@@ -281,7 +281,7 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
       ),
     ).toBe("found");
     expect(asked).toEqual([
-      { key, args: { sum: 1 }, holder: "dead", startedAt: expect.stringMatching(/^\d{4}-.*Z$/) },
+      { key, input: { sum: 1 }, holder: "dead", startedAt: expect.stringMatching(/^\d{4}-.*Z$/) },
     ]);
   });
 
@@ -301,7 +301,7 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     const holders: unknown[] = [];
     const check = async ({ holder }: { holder: unknown }) => {
       holders.push(holder);
-      return { result: Math.round(performance.now() - began) };
+      return { output: Math.round(performance.now() - began) };
     };
     const at = await again.effect(
       "pay",
@@ -326,10 +326,10 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
         timeoutMs: 20,
         check: async ({ holder }) => {
           holders.push(holder);
-          return { result: "found" };
+          return { output: "found" };
         },
       },
-      (_args, { signal }) => {
+      (_input, { signal }) => {
         signal.addEventListener("abort", () => {
           aborted = (signal.reason as Error).name;
         });
@@ -399,7 +399,7 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
       session.effect("pay", { when: new Date() } as never, { mode: "repeatable" }, async () => 1),
     ).rejects.toMatchObject({
       code: "INVALID_VALUE",
-      message: expect.stringContaining("args.when"),
+      message: expect.stringContaining("input.when"),
     });
   });
 
@@ -451,7 +451,7 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     expect(await Promise.all([make(), make(), make()])).toEqual([1, 1, 1]);
   });
 
-  test("a repeatable call without a key is known by the last checkpoint, its name, its arguments and which of its like it is", async () => {
+  test("a repeatable call without a key is known by the last checkpoint, its name, its input and which of its like it is", async () => {
     const first = on.start();
     const made: string[] = [];
     const session = await first.hold.session("a");
@@ -479,7 +479,7 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
   test("a repeatable call whose outcome was never committed is made again under the same key", async () => {
     const first = on.start();
     const keys: string[] = [];
-    const search = async (_args: object, { key }: { key: string }) => void keys.push(key);
+    const search = async (_input: object, { key }: { key: string }) => void keys.push(key);
     const session = await first.hold.session("a");
     await session.checkpoint();
     await session.effect("search", {}, { mode: "repeatable" }, search as never);
@@ -561,9 +561,9 @@ describe.each(stores)("effects by hand on $name", ({ address }) => {
     const { hold } = on.start();
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-doubt" });
     const { items } = await hold.effects.list({ status: "in-doubt" });
-    expect(items).toMatchObject([{ sessionId: "a", tool: "pay", args: { sum: 1 } }]);
+    expect(items).toMatchObject([{ sessionId: "a", name: "pay", input: { sum: 1 } }]);
     await hold.effects.settle(items[0]?.effectId as string, {
-      result: { refunded: true },
+      output: { refunded: true },
       by: "ana",
     });
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-progress" });

@@ -304,7 +304,7 @@ describe("a payment loop by hand", () => {
             if (to === "all") break;
             const check = ({ key }: { key: string }) =>
               ledger.some((entry) => entry.key === key)
-                ? { result: "paid" }
+                ? { output: "paid" }
                 : { retry: true as const };
             // The key names the step, so that nothing but the reply keeps a person from being paid
             // twice.
@@ -313,7 +313,7 @@ describe("a payment loop by hand", () => {
               "pay",
               { to },
               { mode, key: `${step}:${to}`, check },
-              async (_args, { key }) => {
+              async (_input, { key }) => {
                 if (mode === "once" || !ledger.some((entry) => entry.key === key))
                   ledger.push({ to, key });
                 return "paid";

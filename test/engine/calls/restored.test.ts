@@ -38,7 +38,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     const inside = door();
     const act =
       (name: string) =>
-      async (_args: unknown, { key }: { readonly key: string }) => {
+      async (_input: unknown, { key }: { readonly key: string }) => {
         made.push(name);
         keys.add(`${name} ${key}`);
         if (at !== name || made.filter((one) => one === name).length > 1) return name;
@@ -88,31 +88,31 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       await session.close();
       for (const result of [await bot.run("a", "go"), await bot.resume("a")]) {
         expect(result.status).toBe("in-doubt");
-        expect(pendingIn(result).map(({ tool, status }) => [tool, status])).toContainEqual([
+        expect(pendingIn(result).map(({ name, status }) => [name, status])).toContainEqual([
           "(restored)",
           "in-doubt",
         ]);
       }
       expect(made).toEqual(before);
       const { items } = await hold.effects.list({ status: "in-doubt" });
-      const whole = items.find(({ tool }) => tool === "(restored)") as Pending;
+      const whole = items.find(({ name }) => name === "(restored)") as Pending;
       expect(whole).toMatchObject({
         sessionId: "a",
         mode: "once",
-        args: { was: "in-progress", says: expect.stringContaining("copy") },
+        input: { was: "in-progress", says: expect.stringContaining("copy") },
       });
       // R3: only what may not be made twice is in doubt itself.
-      expect(items.map(({ tool }) => tool).toSorted()).toEqual(
+      expect(items.map(({ name }) => name).toSorted()).toEqual(
         at === "mail" ? ["(restored)", "mail"] : ["(restored)"],
       );
       await hold.effects.settle(whole.effectId, { retry: true, by: "ana" });
       if (at === "mail") {
         expect(await bot.run("a", "go")).toMatchObject({
           status: "in-doubt",
-          pending: [{ tool: "mail" }],
+          pending: [{ name: "mail" }],
         });
         expect(made).toEqual(before);
-        await hold.effects.settle(firstIn(await bot.run("a", "go")), { result: "was sent" });
+        await hold.effects.settle(firstIn(await bot.run("a", "go")), { output: "was sent" });
       }
       expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
       expect([...keys].filter((key) => key.startsWith("refund"))).toHaveLength(1);
@@ -127,7 +127,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
   );
 
   test("a result lets it go on, an error or a cancel ends it", async () => {
-    for (const [i, how] of ["result", "error", "cancel"].entries()) {
+    for (const [i, how] of ["output", "error", "cancel"].entries()) {
       const id = `s${i}`;
       const { agentOf, made } = world();
       const gate = door();
@@ -146,10 +146,10 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       else
         await hold.effects.settle(
           whole,
-          how === "error" ? { error: "not here" } : { result: "go on" },
+          how === "error" ? { error: "not here" } : { output: "go on" },
         );
       expect((await hold.effects.list({ status: "in-doubt" })).items).toEqual([]);
-      if (how === "result") expect(await bot.run(id, "go")).toMatchObject({ status: "completed" });
+      if (how === "output") expect(await bot.run(id, "go")).toMatchObject({ status: "completed" });
       else {
         expect(await hold.sessions.get(id)).toMatchObject({
           status: "cancelled",
@@ -186,7 +186,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     expect(await world().agentOf(other).run("a", "go")).toMatchObject({ status: "in-doubt" });
     // What was settled in between stays settled; it is the session that is asked about again.
     expect(
-      (await other.effects.list({ status: "in-doubt" })).items.map(({ tool }) => tool),
+      (await other.effects.list({ status: "in-doubt" })).items.map(({ name }) => name),
     ).toEqual(["(restored)"]);
   });
 
@@ -205,7 +205,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     const { hold } = on.start();
     expect(await agentOf(hold).run("a", "go")).toMatchObject({ status: "in-doubt" });
     const { items } = await hold.effects.list({ status: "in-doubt" });
-    expect(items.map(({ tool }) => tool).toSorted()).toEqual(["(restored)", "mail"]);
+    expect(items.map(({ name }) => name).toSorted()).toEqual(["(restored)", "mail"]);
   });
 
   test("a lease that came with the copy holds nobody up", async () => {
@@ -277,7 +277,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       const asked = await bot.resume("a");
       expect(asked).toMatchObject({
         status: "in-doubt",
-        pending: [{ tool: "(restored)", args: { was: status } }],
+        pending: [{ name: "(restored)", input: { was: status } }],
       });
       expect(made).toHaveLength(before);
       await hold.effects.settle(firstIn(asked), { retry: true });
@@ -303,7 +303,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     const { items } = await hold.effects.list({ status: "in-doubt" });
     expect(
       items
-        .map(({ sessionId, args }) => `${sessionId} ${(args as { turn: string }).turn}`)
+        .map(({ sessionId, input }) => `${sessionId} ${(input as { turn: string }).turn}`)
         .toSorted(),
     ).toEqual(["a two", "fresh one"]);
     const result = await bot.run("a", "second", { key: "two" });
@@ -373,13 +373,13 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     await here.checkpoint();
     await expect(here.rewind(mark.id)).rejects.toMatchObject(coded("BAD_STATUS"));
     const [whole] = await here.unfinished();
-    expect(whole).toMatchObject({ tool: "(restored)", status: "in-doubt" });
+    expect(whole).toMatchObject({ name: "(restored)", status: "in-doubt" });
     await hold.effects.settle(whole?.effectId as string, { retry: true });
     await expect.poll(() => here.status).toBe("in-progress");
     expect(await act(here, "second")).toBe("second");
     expect(made).toEqual(["first", "harmless", "second"]);
     // What it waited for is no act of the past.
-    expect((await here.rewind(mark.id)).passed.map(({ tool, outcome }) => [tool, outcome])).toEqual(
+    expect((await here.rewind(mark.id)).passed.map(({ name, outcome }) => [name, outcome])).toEqual(
       [
         ["mail", "ok"],
         ["mail", "ok"],
@@ -423,7 +423,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
           tools,
         });
         const run = async (
-          _args: unknown,
+          _input: unknown,
           ctx: { run: (of: typeof child, input: string) => Promise<{ status: string }> },
         ) => (await ctx.run(child, "go")).status;
         return hold.agent({
@@ -443,7 +443,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
         const result = await parent.run("a", "go");
         expect(["in-doubt", "waiting"]).toContain(result.status);
         const { items } = await hold.effects.list({ status: "in-doubt" });
-        expect(items.map(({ tool }) => tool)).toEqual(["(restored)"]);
+        expect(items.map(({ name }) => name)).toEqual(["(restored)"]);
         expect(made).toEqual([]);
         await hold.effects.settle(items[0]?.effectId as string, { retry: true });
       }
@@ -468,7 +468,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       await there.effects.approve(firstIn(await agentOf(there).run("a", "go")));
       const { hold } = on.start();
       await hold.beginIncarnation();
-      expect(pendingIn(await agentOf(hold).run("a", "go")).map(({ tool }) => tool)).toEqual([
+      expect(pendingIn(await agentOf(hold).run("a", "go")).map(({ name }) => name)).toEqual([
         "pay",
         "(restored)",
       ]);
@@ -514,7 +514,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       if (moved) await hold.beginIncarnation();
       await hold.import(rows, { moved });
       const result = await agentOf(hold).run("a", "go");
-      expect(pendingIn(result).map(({ tool }) => tool)).toEqual(
+      expect(pendingIn(result).map(({ name }) => name)).toEqual(
         moved ? ["mail"] : ["mail", "(imported)"],
       );
       expect(made).toHaveLength(before);

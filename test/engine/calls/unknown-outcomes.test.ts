@@ -28,9 +28,9 @@ const nonsense: readonly (readonly [name: string, answer: unknown, says: string]
   ["{ retry: false }", { retry: false }, "{ retry } with a value that is not true"],
   ["{ retry: 'yes' }", { retry: "yes" }, "{ retry } with a value that is not true"],
   ["{ retry: undefined }", { retry: undefined }, "an object without a defined field"],
-  ["{ result, retry: false }", { result: 1, retry: false }, 'the fields "result", "retry"'],
-  ["{ result, error }", { result: 1, error: "no" }, 'the fields "result", "error"'],
-  ["{ result: undefined }", { result: undefined }, "an object without a defined field"],
+  ["{ output, retry: false }", { output: 1, retry: false }, 'the fields "output", "retry"'],
+  ["{ output, error }", { output: 1, error: "no" }, 'the fields "output", "error"'],
+  ["{ output: undefined }", { output: undefined }, "an object without a defined field"],
   ["{}", {}, "an object without a defined field"],
   ["[]", [], "an array"],
   ["{ done: true }", { done: true }, 'the field "done"'],
@@ -76,7 +76,7 @@ describe.each(stores)("outcomes that are unknown, on $name", ({ address }) => {
 
   test("check that answers a result beside an undefined error has said the result", async () => {
     const session = await on.start().hold.session("a");
-    const check = (async () => ({ result: 1, error: undefined, retry: undefined })) as never;
+    const check = (async () => ({ output: 1, error: undefined, retry: undefined })) as never;
     expect(
       await session.effect("pay", {}, { mode: "once", key: "k", check }, () =>
         Promise.reject(new Error("reset")),
@@ -91,7 +91,7 @@ describe.each(stores)("outcomes that are unknown, on $name", ({ address }) => {
       const session = await first.hold.session("a");
       let made = 0;
       const pay = (async () => ({ at: new Date(++made) })) as never;
-      const check = (async () => ({ result: { at: new Date(0) } })) as never;
+      const check = (async () => ({ output: { at: new Date(0) } })) as never;
       for (let i = 0; i < 2; i++)
         await expect(
           session.effect("pay", {}, { mode, key: "k", check }, pay),
@@ -132,7 +132,7 @@ describe.each(stores)("outcomes that are unknown, on $name", ({ address }) => {
     expect(made).toBe(1);
     const { messages } = await hold.sessions.state("a");
     expect(
-      JSON.stringify(messages).split("The call was made, but its result could not be kept").length,
+      JSON.stringify(messages).split("The call was made, but its output could not be kept").length,
     ).toBe(3);
   });
 
@@ -159,8 +159,8 @@ describe.each(stores)("outcomes that are unknown, on $name", ({ address }) => {
       });
     await again.close({ discard: true });
     const { items } = await hold.effects.list({ status: "in-doubt" });
-    expect(items).toMatchObject([{ sessionId: "a", tool: "pay" }]);
-    await hold.effects.settle(items[0]?.effectId as string, { result: "paid" });
+    expect(items).toMatchObject([{ sessionId: "a", name: "pay" }]);
+    await hold.effects.settle(items[0]?.effectId as string, { output: "paid" });
     const last = await hold.session("a");
     await last.complete("all paid");
     expect(last.status).toBe("completed");
@@ -274,9 +274,9 @@ describe("what cannot be read", () => {
     "in the loop, %s leaves the session in doubt, and the process alive",
     async (_name, tool) => {
       let made = 0;
-      const run: Tool["run"] = (args, context) => {
+      const run: Tool["run"] = (input, context) => {
         made += 1;
-        return tool.run(args, context);
+        return tool.run(input, context);
       };
       const clerk = agent({
         name: "clerk",

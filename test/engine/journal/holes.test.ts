@@ -303,7 +303,7 @@ test("a session whose calls cannot be read does not hide the calls of others", a
   const hold = await open(path);
   const clerk = hold.agent({
     name: "clerk",
-    model: async () => ({ content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] }),
+    model: async () => ({ content: "", toolCalls: [{ callId: "1", name: "pay", input: {} }] }),
     tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
   });
   for (const id of ["first", "bad", "last"])

@@ -22,7 +22,7 @@ import { stores } from "../../support/stores.js";
 
 const SECRET = "the heron flies at dawn";
 
-/** A call, what it does when it is done, counted, and the same with other arguments. */
+/** A call, what it does when it is done, counted, and the same with another input. */
 interface Case {
   readonly name: string;
   readonly call: (hold: Holdfast, at: Places, key: string | undefined) => Promise<unknown>;
@@ -409,11 +409,11 @@ describe.each(stores)("keys on $name", ({ address }) => {
     const desk = hold.agent({
       name: "desk",
       model: scriptedModel([
-        { content: "", toolCalls: [{ id: "1", name: "ask", arguments: {} }] },
+        { content: "", toolCalls: [{ callId: "1", name: "ask", input: {} }] },
         "done",
       ]),
       tools: {
-        ask: { mode: "repeatable", run: async (_args, { run }) => (await run(aide, "go")).status },
+        ask: { mode: "repeatable", run: async (_input, { run }) => (await run(aide, "go")).status },
       },
     });
     await desk.run("parent", "go");

@@ -94,7 +94,7 @@ async function tellAll(hold: Holdfast, made: unknown[]): Promise<void> {
   await hold.effects.approve(waiting?.effectId ?? "", {
     by: SECRET,
     note: SECRET,
-    args: { q: `now ${SECRET}` },
+    input: { q: `now ${SECRET}` },
   });
   made.push(await bot.run("b", `find ${SECRET}`, { key: "t" }));
   made.push(await turn.result({ timeoutMs: 5_000 }));
@@ -163,13 +163,13 @@ describe("the hook", () => {
     expect(told).toEqual({
       session: ["{}"],
       message: ['{"role":"assistant"}', '{"role":"system"}', '{"role":"user"}'],
-      arguments: ['{"tool":"act"}', '{"tool":"ask"}', '{"tool":"look"}', '{"tool":"t"}'],
-      result: [
-        '{"tool":"act"}',
-        '{"tool":"ask"}',
-        '{"tool":"fails"}',
-        '{"tool":"look"}',
-        '{"tool":"model"}',
+      "tool-input": ['{"name":"act"}', '{"name":"ask"}', '{"name":"look"}', '{"name":"t"}'],
+      "tool-output": [
+        '{"name":"act"}',
+        '{"name":"ask"}',
+        '{"name":"fails"}',
+        '{"name":"look"}',
+        '{"name":"model"}',
         "{}",
       ],
       state: ['{"key":"k"}', '{"key":"list"}', '{"key":"more"}', '{"key":"s"}'],
@@ -211,7 +211,7 @@ describe("the hook", () => {
     await expect(hold.sessions.update("a", { title: "x" })).rejects.toEqual(code);
     isBroken = false;
     expect([session.messages.length, session.state, session.head?.id]).toEqual([1, {}, id]);
-    // A call that was made is not made again because its result could not be redacted.
+    // A call that was made is not made again because its output could not be redacted.
     let times = 0;
     const made = session.effect("t", {}, { mode: "once", key: "k2" }, async () => {
       times += 1;
@@ -234,10 +234,10 @@ describe("the hook", () => {
     });
   });
 
-  test("the ready set leaves arguments alone: a tool is run with what the model said", async () => {
+  test("the ready set leaves inputs of calls alone: a tool is run with what the model said", async () => {
     const given: unknown[] = [];
-    const run = async (redactsArguments: boolean) => {
-      const hold = await open("memory:", { redact: redactions({ arguments: redactsArguments }) });
+    const run = async (redactsInputs: boolean) => {
+      const hold = await open("memory:", { redact: redactions({ toolInputs: redactsInputs }) });
       const bot = hold.agent({
         name: "bot",
         model: script(asks(["mail", { to: "bob@example.com" }]), "done"),

@@ -245,7 +245,7 @@ const payer = () => ({
   name: "payer",
   model: async () => ({
     content: "",
-    toolCalls: ["x", "y", "z"].map((id) => ({ id, name: "pay", arguments: { id } })),
+    toolCalls: ["x", "y", "z"].map((id) => ({ callId: id, name: "pay", input: { id } })),
   }),
   tools: { pay: { mode: "once" as const, approval: true, run: () => "paid" } },
 });

@@ -40,8 +40,8 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     await session.checkpoint();
     const { passed } = await session.rewind(before.id);
     expect(passed).toMatchObject([
-      { tool: "pay", args: { sum: 5 }, outcome: "ok", sessionId: "a", mode: "once" },
-      { tool: "mail", args: { to: "x" }, outcome: "error" },
+      { name: "pay", input: { sum: 5 }, outcome: "ok", sessionId: "a", mode: "once" },
+      { name: "mail", input: { to: "x" }, outcome: "error" },
     ]);
     expect((await session.rewind(before.id)).passed).toEqual([]);
   });
@@ -55,7 +55,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     expect(session.status).toBe("waiting");
     await expect(pay()).rejects.toMatchObject(coded("WAITING"));
     expect((await hold.effects.list({ status: "waiting" })).items).toMatchObject([
-      { tool: "pay", waitsFor: { for: "repeat" } },
+      { name: "pay", waitsFor: { for: "repeat" } },
     ]);
     await hold.effects.approve(waiting.details.effectId, { by: "ana" });
     await expect.poll(() => session.status).toBe("in-progress");
@@ -74,7 +74,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const { session, before, pay, made } = await paid(hold);
     await session.rewind(before.id);
     const { details } = (await errorOf(() => pay())) as { details: { effectId: string } };
-    await hold.effects.settle(details.effectId, { result: "as before" });
+    await hold.effects.settle(details.effectId, { output: "as before" });
     await expect.poll(() => session.status).toBe("in-progress");
     expect(await pay()).toBe("as before");
     expect(made()).toBe(1);
@@ -188,11 +188,11 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const waiting = await bot.resume("b");
     expect(waiting).toMatchObject({
       status: "waiting",
-      pending: [{ tool: "pay", args: { n: 1 }, waitsFor: { for: "repeat" } }],
+      pending: [{ name: "pay", input: { n: 1 }, waitsFor: { for: "repeat" } }],
     });
     await hold.effects.approve(firstIn(waiting));
     const second = await bot.resume("b");
-    expect(second).toMatchObject({ status: "waiting", pending: [{ args: { n: 2 } }] });
+    expect(second).toMatchObject({ status: "waiting", pending: [{ input: { n: 2 } }] });
     await hold.effects.deny(firstIn(second), { reason: "no" });
     expect(await bot.resume("b")).toMatchObject({ status: "completed" });
     expect(made).toEqual([1, 2, 1]);
@@ -234,7 +234,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     expect(made).toEqual([1, 2]);
     expect(await bot.resume("b")).toMatchObject({
       status: "waiting",
-      pending: [{ args: { n: 2 } }],
+      pending: [{ input: { n: 2 } }],
     });
     expect(made).toEqual([1, 2]);
   });
@@ -260,7 +260,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     await hold.fork(((await hold.checkpoints.latest("a")) as Checkpoint).id, { id: "b" });
     expect(await agentOf(hold).resume("b")).toMatchObject({
       status: "waiting",
-      pending: [{ args: { n: 1 }, waitsFor: { for: "repeat" } }],
+      pending: [{ input: { n: 1 }, waitsFor: { for: "repeat" } }],
     });
     gate.open("paid");
     expect(await run).toMatchObject({ status: "completed" });
@@ -274,7 +274,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     await bot.run("a", "go");
     const session = await hold.session("a");
     const { passed } = await session.rewind((await firstOf(hold, "a")).id);
-    expect(passed).toMatchObject([{ tool: "pay", args: { n: 1 }, outcome: "ok" }]);
+    expect(passed).toMatchObject([{ name: "pay", input: { n: 1 }, outcome: "ok" }]);
     await session.close();
     expect(await bot.run("a", "go")).toMatchObject({ status: "waiting" });
     expect(made).toEqual([1]);
@@ -291,7 +291,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     await hold.gc();
     expect(await bot.resume("b")).toMatchObject({
       status: "waiting",
-      pending: [{ args: { n: 1 } }],
+      pending: [{ input: { n: 1 } }],
     });
     expect(made).toEqual([1, 2, 3]);
   });

@@ -111,8 +111,8 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
       );
 
       const { conversation_save: save, checkpoint_fork: forks } = hold.tools();
-      const ofKey = async (call: { execute(args: never): Promise<unknown> }, args: object) =>
-        ((await call.execute(untyped(args))) as { session: { id: string; messageCount?: number } })
+      const ofKey = async (call: { execute(input: never): Promise<unknown> }, input: object) =>
+        ((await call.execute(untyped(input))) as { session: { id: string; messageCount?: number } })
           .session.id;
       const said = {
         messages: [{ role: "user", content: "She likes kelp." }],

@@ -35,9 +35,9 @@ export interface CampaignOptions<B, R> {
 export interface Turn {
   readonly input: string;
   readonly replies: readonly (readonly {
-    readonly id: string;
+    readonly callId: string;
     readonly name: string;
-    readonly arguments: object;
+    readonly input: object;
   }[])[];
 }
 export interface StageOptions<B, S> {

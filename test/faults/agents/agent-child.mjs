@@ -27,7 +27,7 @@ const tools = Object.fromEntries(
       ...(timeoutMs !== undefined && { timeoutMs }),
       ...(checked && { check: (request) => world.check(request) }),
       ...(name === "charge" && { toModel: ({ receipt }) => `charged ${receipt}` }),
-      run: (args, context) => world.act(name, args, context),
+      run: (input, context) => world.act(name, input, context),
     },
   ]),
 );

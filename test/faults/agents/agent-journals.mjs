@@ -157,9 +157,9 @@ export class Journals {
       if (line.did === "acted") this.counts.acts += 1;
       if (line.did === "deduped") this.counts.deduped += 1;
       const effect = this.#byKey.get(line.key);
-      const what = `${line.tool} ${line.callId} of ${line.session}`;
+      const what = `${line.name} ${line.callId} of ${line.session}`;
       this.line(line, effect);
-      if (!acts(this.#declared[line.tool])) continue;
+      if (!acts(this.#declared[line.name])) continue;
       if (effect === undefined) {
         this.wrong.push(`${what} was called without an intent in the journal`);
         continue;
@@ -185,12 +185,12 @@ export class Journals {
     if (mode === "once" && reached > 1)
       this.once(effect, `${name(effect)}, to be called once, reached the world ${reached} times`);
     // The call itself, whatever keys it was given; a refund by its order.
-    const same = ({ tool, session, callId, args }) =>
+    const same = ({ name: tool, session, callId, input }) =>
       tool === effect.name &&
       session === effect.session &&
       (effect.named === undefined
         ? callId === calls[0]?.callId
-        : `refund:${args.order}` === effect.named);
+        : `refund:${input.order}` === effect.named);
     const happened =
       calls.length === 0
         ? 0
@@ -221,7 +221,7 @@ export class Journals {
     const act = this.ledger.actUnder(key);
     if (act !== undefined)
       return {
-        result: { receipt: act.receipt, ...(act.args.pad && { pad: "p".repeat(act.args.pad) }) },
+        output: { receipt: act.receipt, ...(act.input.pad && { pad: "p".repeat(act.input.pad) }) },
       };
     return rng.next() < 0.5 ? { error: "it did not happen" } : { retry: true };
   }

@@ -51,7 +51,7 @@ test.each(places)(
 );
 
 describe("negative controls", () => {
-  const call = (id: string, name: string, args: object = {}) => ({ id, name, arguments: args });
+  const call = (id: string, name: string, input: object = {}) => ({ callId: id, name, input });
   const turn = (...calls: Turn["replies"][number]): readonly Turn[] => [
     { input: "s0: turn 0", replies: [calls] },
   ];

@@ -1,5 +1,5 @@
 export interface LedgerLine {
-  readonly tool: string;
+  readonly name: string;
   readonly key: string;
   readonly session: string;
   readonly callId: string;

@@ -6,7 +6,7 @@
 import { random } from "../../support/random.mjs";
 
 /**
- * How each tool is declared. What it does at its n-th call is said in its arguments; nothing said
+ * How each tool is declared. What it does at its n-th call is said in its input; nothing said
  * is: it acts.
  */
 export const TOOLS = {
@@ -68,15 +68,19 @@ export function scriptOf(seed, session) {
 
 /** A model that stutters: one call is answered by the other. */
 const twice = (order, reply) =>
-  [0, 1].map((i) => ({ id: `${reply}.${i}`, name: "refund", arguments: { order } }));
+  [0, 1].map((i) => ({ callId: `${reply}.${i}`, name: "refund", input: { order } }));
 
 function callOf(rng, id, orders) {
   const name = rng.weighted(WEIGHTS);
-  if (name === "refund") return { id, name, arguments: rng.pick(orders) };
-  // The id makes arguments unlike any others: an agent that asks for the same again and again is
+  if (name === "refund") return { callId: id, name, input: rng.pick(orders) };
+  // The id makes an input unlike any other: an agent that asks for the same again and again is
   // stopped.
-  if (name === "lookup") return { id, name, arguments: { id } };
-  return { id, name, arguments: { id, ...courseOf(rng), ...(rng.next() < 0.06 && { pad: BIG }) } };
+  if (name === "lookup") return { callId: id, name, input: { id } };
+  return {
+    callId: id,
+    name,
+    input: { id, ...courseOf(rng), ...(rng.next() < 0.06 && { pad: BIG }) },
+  };
 }
 
 function courseOf(rng) {

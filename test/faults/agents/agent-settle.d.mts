@@ -5,7 +5,7 @@ export function post(store: Store, session: string, doc: MailDoc, id?: string): 
 export function settle(
   store: Store,
   session: string,
-  effect: string,
+  effectId: string,
   asked: number,
-  as: { readonly result: unknown } | { readonly error: string } | { readonly retry: true },
+  as: { readonly output: unknown } | { readonly error: string } | { readonly retry: true },
 ): Promise<Posted>;

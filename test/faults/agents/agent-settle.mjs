@@ -10,5 +10,5 @@ export const post = (store, session, doc, id = randomUUID()) =>
   store.post(session, { id, text: mailText(doc), due: 0 });
 
 /** What a person does about a call of which nobody knows what became: says what became of it. */
-export const settle = (store, session, effect, asked, as) =>
-  post(store, session, { kind: "settle", effect, asked, by: "a person", as });
+export const settle = (store, session, effectId, asked, as) =>
+  post(store, session, { kind: "settle", effectId, asked, by: "a person", as });

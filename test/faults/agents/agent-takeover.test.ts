@@ -38,7 +38,7 @@ function scene(tool: string) {
     }
   };
   const scripts = {
-    s0: [{ input: "s0: turn 0", replies: [[{ id: "0.0", name: tool, arguments: {} }]] }],
+    s0: [{ input: "s0: turn 0", replies: [[{ callId: "0.0", name: tool, input: {} }]] }],
   };
   const child = async ({
     at,

@@ -1,6 +1,6 @@
 /**
  * What the tools of a campaign do: they reach the world, which is a ledger, and behave there as
- * their arguments say.
+ * their inputs say.
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -34,18 +34,18 @@ export class Tools {
    */
   async act(
     name,
-    args,
+    input,
     { key, callId, session, set },
     { where = "inside-tool", says, entered = instant() } = {},
   ) {
     await this.aMoment();
     this.#points.at(`${where}-before-act`);
     const before = this.#ledger.under(key);
-    const how = args.course?.[before.length] ?? "act";
+    const how = input.course?.[before.length] ?? "act";
     const line = {
-      tool: name,
+      name,
       key,
-      args,
+      input,
       session: session.id,
       callId,
       pid: process.pid,
@@ -75,18 +75,18 @@ export class Tools {
         ? new NotDone("socket hang up")
         : new Error("socket hang up");
     set(callId, receipt);
-    return { receipt, ...(args.pad && { pad: "p".repeat(args.pad) }) };
+    return { receipt, ...(input.pad && { pad: "p".repeat(input.pad) }) };
   }
 
   /** Looks whether it happened. The broken ones always say the same. */
-  async check({ key, args, holder }) {
+  async check({ key, input, holder }) {
     await this.aMoment();
     this.#points.at("inside-check");
     const act = this.#ledger.actUnder(key);
     if (this.#broken === "check-says-retry") return { retry: true };
     if (this.#broken === "check-says-nothing-happened") return { error: "it did not happen" };
     if (act !== undefined)
-      return { result: { receipt: act.receipt, ...(args.pad && { pad: "p".repeat(args.pad) }) } };
+      return { output: { receipt: act.receipt, ...(input.pad && { pad: "p".repeat(input.pad) }) } };
     return holder === "dead" ? { retry: true } : undefined;
   }
 }

@@ -35,21 +35,21 @@ export function transcriptFaults({ id, turns, messages, effects, answered }) {
         continue;
       }
       const asked = reply.content.map(({ callId, name, input }) => ({
-        id: callId,
+        callId,
         name,
-        arguments: input,
+        input,
       }));
       if (!isDeepStrictEqual(asked, calls))
         wrong.push(`${id}: message ${at} asks for ${JSON.stringify(asked)}`);
       for (const [index, call] of calls.entries()) {
         const parts = next("tool")?.content ?? [];
         const own = effects.find((effect) => isDeepStrictEqual(effect.call, [reply.seq, index]));
-        if (parts.length !== 1 || parts[0].callId !== call.id)
-          wrong.push(`${id}: message ${at} does not answer ${call.id}`);
+        if (parts.length !== 1 || parts[0].callId !== call.callId)
+          wrong.push(`${id}: message ${at} does not answer ${call.callId}`);
         else
           wrong.push(
             ...answered({ call, own, told: parts[0] }).map(
-              (what) => `${call.name} ${call.id} of ${id} ${what}`,
+              (what) => `${call.name} ${call.callId} of ${id} ${what}`,
             ),
           );
         answers += 1;
@@ -77,9 +77,7 @@ export function answerFaults({
       ? []
       : ["never said that"];
   // Without an intent of its own it was answered from another of the same name.
-  const from = own
-    ? [own]
-    : effects.filter(({ named }) => named === `refund:${call.arguments.order}`);
+  const from = own ? [own] : effects.filter(({ named }) => named === `refund:${call.input.order}`);
   if (from.length === 0) return ["has neither an intent nor another to share"];
   const wrong = from.every(({ done }) => done !== undefined) ? [] : ["is answered and not over"];
   const receipts = from.flatMap(({ key }) => ledger.actUnder(key)?.receipt ?? []);
@@ -93,11 +91,11 @@ export function answerFaults({
     wrong.push(
       `is answered with ${receipt}, and what happened is ${receipts.join(", ") || "nothing"}`,
     );
-  if (call.arguments.pad && call.name !== "charge" && output.pad?.length !== call.arguments.pad)
+  if (call.input.pad && call.name !== "charge" && output.pad?.length !== call.input.pad)
     wrong.push("has lost its pad");
   // What a tool sets is kept together with its own answer; others who knew the answer have set
   // nothing.
-  if (own !== undefined && own.done?.by === undefined && state[call.id] !== receipt)
-    wrong.push(`should have set ${receipt} and set ${state[call.id]}`);
+  if (own !== undefined && own.done?.by === undefined && state[call.callId] !== receipt)
+    wrong.push(`should have set ${receipt} and set ${state[call.callId]}`);
   return wrong;
 }

@@ -106,9 +106,9 @@ export class CrewWorld extends DeskWorld {
       ({ id, head: { status, due } }) => ({ id, status, due }),
     );
     const waiting = (await hold.effects.list({ status: "waiting" })).items.map(
-      ({ sessionId, tool, waitsFor }) => ({
+      ({ sessionId, name, waitsFor }) => ({
         sessionId,
-        tool,
+        name,
         waitsFor,
       }),
     );

@@ -37,7 +37,7 @@ export function desk({ order, points, tools }) {
             ...howIn(mode, checked),
             approval: approval && broken !== "acts-unasked",
             retry: { attempts: 1 },
-            run: async (args, context) => {
+            run: async (input, context) => {
               const entered = instant();
               const says = {};
               for (const signal of waits) {
@@ -45,8 +45,8 @@ export function desk({ order, points, tools }) {
                 says.heard = [...(says.heard ?? []), await context.wait(signal)];
                 points.at("inside-tool-after-wait");
               }
-              if (runs) says.output = await errand(args, context);
-              return tools.act(name, broken === "keeps-arguments" ? asAsked(args) : args, context, {
+              if (runs) says.output = await errand(input, context);
+              return tools.act(name, broken === "keeps-input" ? asAsked(input) : input, context, {
                 where,
                 says,
                 entered,
@@ -76,7 +76,7 @@ export function desk({ order, points, tools }) {
   }
 }
 
-const asAsked = ({ asked, ...args }) => ({
-  ...args,
+const asAsked = ({ asked, ...input }) => ({
+  ...input,
   ...(asked !== undefined && { amount: asked }),
 });

@@ -18,7 +18,7 @@ export interface DeskResult extends AgentResult {
 export type DeskBroken =
   | "acts-unasked"
   | "takes-no-for-yes"
-  | "keeps-arguments"
+  | "keeps-input"
   | "says-repeatable"
   | "check-says-nothing-happened"
   | "signals-under-two-keys"

@@ -38,12 +38,12 @@ test.each(places)(
 
 describe("negative controls", () => {
   let count = 0;
-  const call = (name: string, args: object = {}) => {
+  const call = (name: string, input: object = {}) => {
     const id = `0.${++count}`;
-    return { id, name, arguments: { id: `s0/${id}`, ...args } };
+    return { callId: id, name, input: { id: `s0/${id}`, ...input } };
   };
-  const wire = (decision: string, args: object = {}) =>
-    call("wire", { amount: 5, decision, ...args });
+  const wire = (decision: string, input: object = {}) =>
+    call("wire", { amount: 5, decision, ...input });
   type Calls = DeskScript["turns"][number]["replies"][number];
   const one = (...replies: readonly Calls[]): DeskScript => ({
     turns: [{ input: "s0: turn 0", replies }],
@@ -73,7 +73,7 @@ describe("negative controls", () => {
       says: /was made although it was denied/,
     },
     {
-      broken: "keeps-arguments",
+      broken: "keeps-input",
       script: one([wire("change")]),
       at: [],
       says: /was made with .*, which nobody approved/,

@@ -66,17 +66,17 @@ export class Person {
     );
   }
 
-  async #decide({ store, hold, isFull, mayWrite }, { effectId: id, sessionId, args }) {
-    const { decision } = args;
+  async #decide({ store, hold, isFull, mayWrite }, { effectId: id, sessionId, input }) {
+    const { decision } = input;
     const before = this.decisions.get(id);
     if (before?.isTakenIn || decision === "never" || (before !== undefined && !mayWrite)) return 0;
     const by = "a person";
-    const other = decision === "change" ? changed(args) : undefined;
+    const other = decision === "change" ? changed(input) : undefined;
     // Whoever was killed after posting finds it undecided still, and decides again.
     const isTakenIn = isFull() || before !== undefined;
     this.decisions.set(id, {
       decision,
-      args: other ?? args,
+      input: other ?? input,
       at: before?.at ?? instant(),
       isTakenIn,
     });
@@ -87,12 +87,12 @@ export class Person {
       const letter =
         decision === "deny"
           ? { kind: "deny", reason: "no" }
-          : { kind: "approve", ...(other && { args: other }) };
+          : { kind: "approve", ...(other && { input: other }) };
       // Calls wait for approval once, before they are begun.
-      await post(store, sessionId, { ...letter, effect: id, asked: 1, by });
+      await post(store, sessionId, { ...letter, effectId: id, asked: 1, by });
     } else if (decision === "deny")
       await hold.effects.deny(id, { by, reason: "no" }).catch(unlessOver);
-    else await hold.effects.approve(id, { by, ...(other && { args: other }) }).catch(unlessOver);
+    else await hold.effects.approve(id, { by, ...(other && { input: other }) }).catch(unlessOver);
     return 1;
   }
 
@@ -148,7 +148,7 @@ export class Person {
     else
       await post(store, sessionId, {
         kind: "settle",
-        effect: id,
+        effectId: id,
         asked: effect.asked,
         by: "a person",
         as,

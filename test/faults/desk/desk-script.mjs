@@ -1,7 +1,7 @@
 /**
  * What a desk is told, and what its model answers: calls that a person must approve, calls that
  * wait for signals, calls that run an aide in a session of its own. All from a seed. What a person
- * is to decide about a call, and what a call is to hear, stands in its arguments.
+ * is to decide about a call, and what a call is to hear, stands in its input.
  */
 import { random } from "../../support/random.mjs";
 
@@ -49,9 +49,9 @@ export function deskScript(
     });
     const course = rng.weighted(COURSES);
     return {
-      id,
+      callId: id,
       name,
-      arguments: {
+      input: {
         id: `${session}/${id}`,
         ...(approval && { amount: rng.whole(1, 900), decision: rng.weighted(DECISIONS) }),
         ...(hears.length > 0 && { hears }),
@@ -122,4 +122,4 @@ export function replyIn(replies, messages) {
 }
 
 /** What a person approves in place of what was asked for. */
-export const changed = (args) => ({ ...args, amount: args.amount + 1_000, asked: args.amount });
+export const changed = (input) => ({ ...input, amount: input.amount + 1_000, asked: input.amount });

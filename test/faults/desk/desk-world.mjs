@@ -93,14 +93,14 @@ export class DeskWorld extends Journals {
   }
 
   line(line, effect) {
-    const { tool, args, session, callId, did, entered } = line;
-    const what = `${tool} ${callId} of ${session}`;
-    if (TOOLS[tool].approval) this.#holdToDecision(line, effect, what);
-    if (args.hears !== undefined && !isDeepStrictEqual(line.heard, args.hears))
+    const { name, input, session, callId, did, entered } = line;
+    const what = `${name} ${callId} of ${session}`;
+    if (TOOLS[name].approval) this.#holdToDecision(line, effect, what);
+    if (input.hears !== undefined && !isDeepStrictEqual(line.heard, input.hears))
       this.wrong.push(
-        `${what} should have heard ${JSON.stringify(args.hears)} and heard ${JSON.stringify(line.heard)}`,
+        `${what} should have heard ${JSON.stringify(input.hears)} and heard ${JSON.stringify(line.heard)}`,
       );
-    if (args.errand !== undefined && line.output !== `${args.errand.flat().length} answers`)
+    if (input.errand !== undefined && line.output !== `${input.errand.flat().length} answers`)
       this.wrong.push(`${what} was told by its aide: ${line.output}`);
     const root = this.#rootOf(session);
     const since = Math.min(
@@ -109,20 +109,20 @@ export class DeskWorld extends Journals {
     );
     if (entered > since && entered < (this.#goesOnAt.get(root) ?? Number.POSITIVE_INFINITY))
       this.wrong.push(`${what} was begun after ${root} was cancelled`);
-    if (did !== "acted" || !acts(TOOLS[tool])) return;
-    const times = (this.#acted.get(args.id) ?? 0) + 1;
-    this.#acted.set(args.id, times);
-    if (times > 1) this.wrong.push(`${tool} ${args.id} happened ${times} times in all`);
+    if (did !== "acted" || !acts(TOOLS[name])) return;
+    const times = (this.#acted.get(input.id) ?? 0) + 1;
+    this.#acted.set(input.id, times);
+    if (times > 1) this.wrong.push(`${name} ${input.id} happened ${times} times in all`);
   }
 
-  #holdToDecision({ entered, args }, effect, what) {
+  #holdToDecision({ entered, input }, effect, what) {
     const decided = this.person.decisions.get(effect?.id);
     if (decided === undefined || decided.at > entered)
       this.wrong.push(`${what} was made before anybody had approved it`);
     else if (decided.decision === "deny")
       this.wrong.push(`${what} was made although it was denied`);
-    else if (!isDeepStrictEqual(args, decided.args))
-      this.wrong.push(`${what} was made with ${JSON.stringify(args)}, which nobody approved`);
+    else if (!isDeepStrictEqual(input, decided.input))
+      this.wrong.push(`${what} was made with ${JSON.stringify(input)}, which nobody approved`);
   }
 
   /** The session that a child belongs to: its id begins with that of the call that runs it. */

@@ -55,13 +55,13 @@ const clerk = (mayWork: boolean) => ({
     if (messages.at(-1)?.role === "tool") return { content: "it is paid" };
     return {
       content: "",
-      toolCalls: [{ id: `c${messages.length}`, name: "pay", arguments: { sum: messages.length } }],
+      toolCalls: [{ callId: `c${messages.length}`, name: "pay", input: { sum: messages.length } }],
     };
   },
   tools: {
     pay: {
       mode: "once" as const,
-      run: (_args: unknown, { set }: { set(this: void, key: string, value: string): void }) => {
+      run: (_input: unknown, { set }: { set(this: void, key: string, value: string): void }) => {
         if (!mayWork) expect.fail("paid again");
         set("note", "x".repeat(300));
         return { paid: "yes" };
@@ -112,7 +112,7 @@ async function make(hold: Holdfast): Promise<readonly string[]> {
     name: "asker",
     model: async () => ({
       content: "",
-      toolCalls: [{ id: "w", name: "ask", arguments: { what: "may I" } }],
+      toolCalls: [{ callId: "w", name: "ask", input: { what: "may I" } }],
     }),
   } as never);
   expect(await waits.run("waits", "go")).toMatchObject({ status: "waiting" });

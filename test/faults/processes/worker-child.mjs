@@ -12,14 +12,14 @@ const hold = await open(address, { leaseMs });
 const agent = hold.agent({
   name: "clerk",
   model: scriptedModel([
-    { content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] },
+    { content: "", toolCalls: [{ callId: "1", name: "pay", input: {} }] },
     "paid",
   ]),
   tools: {
     pay: {
       mode: "keyed",
       timeoutMs: 20_000,
-      run: async (_args, { key, attempt, signal }) => {
+      run: async (_input, { key, attempt, signal }) => {
         say({ inside: true, key, attempt });
         await sleep(insideMs, undefined, { signal });
         return key;

@@ -299,7 +299,7 @@ describe("while others are at work", () => {
     const ann = hold.agent({
       name: "ann",
       model: scriptedModel([
-        { content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] },
+        { content: "", toolCalls: [{ callId: "1", name: "pay", input: {} }] },
         "Paid.",
         "Again.",
       ]),
@@ -327,7 +327,7 @@ describe("while others are at work", () => {
     const hold = await fresh();
     const ann = hold.agent({
       name: "ann",
-      model: scriptedModel([{ content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] }]),
+      model: scriptedModel([{ content: "", toolCalls: [{ callId: "1", name: "pay", input: {} }] }]),
       tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
     });
     await ann.run("s", "Pay.");

@@ -64,7 +64,7 @@ const agentOf = (hold: Holdfast) =>
       two: tool({
         input: { type: "object" },
         mode: "repeatable",
-        run: async (_args, { wait }) => `${String(await wait("n"))} ${String(await wait("n"))}`,
+        run: async (_input, { wait }) => `${String(await wait("n"))} ${String(await wait("n"))}`,
       }),
     },
   });

@@ -1,5 +1,5 @@
 /**
- * What `sessions.redact` does to calls, turns and letters: arguments of calls that are not over
+ * What `sessions.redact` does to calls, turns and letters: inputs of calls that are not over
  * stay, and everything else goes.
  */
 import { describe, expect, test } from "vitest";
@@ -30,7 +30,7 @@ function writer(hold: Holdfast, made: unknown[] = []) {
       mail: {
         mode: "once",
         approval: true,
-        run: async (args: { to: string }) => (made.push(args), { sent: args.to }),
+        run: async (input: { to: string }) => (made.push(input), { sent: input.to }),
       },
     },
   });
@@ -49,7 +49,7 @@ const callsOf = async (hold: Holdfast, id: string): Promise<readonly unknown[]> 
 describe.each(stores)("redact and calls on $name", ({ name, address }) => {
   const isOnDisk = name === "sqlite" || name === "dir";
 
-  test("arguments of calls that wait stay, and are named; once they are over they go, and with them their digests", async () => {
+  test("inputs of calls that wait stay, and are named; once they are over they go, and with them their digests", async () => {
     const at = address();
     const hold = await open(at);
     const made: unknown[] = [];
@@ -67,12 +67,12 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
       { to: SECRET },
       { to: `${SECRET} again` },
     ]);
-    expect((await hold.effects.get(first))?.args).toEqual({ to: SECRET });
+    expect((await hold.effects.get(first))?.input).toEqual({ to: SECRET });
     expect((await hold.verify()).findings).toEqual([]);
     await hold.effects.approve(first, {
       by: `ana for ${SECRET}`,
       note: `yes, ${SECRET}`,
-      args: { to: `${SECRET} at home` },
+      input: { to: `${SECRET} at home` },
     });
     await hold.effects.deny(second, { by: SECRET, reason: `not ${SECRET}` });
     // Whoever goes on finds them as they were.
@@ -115,7 +115,7 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
     const worker = hold.worker({ agents: [bot] });
     await worker.drain({ maxMs: 20_000 });
     for (const { effectId } of (await hold.effects.list({ status: "waiting" })).items)
-      await hold.effects.settle(effectId, { result: { sent: SECRET } });
+      await hold.effects.settle(effectId, { output: { sent: SECRET } });
     expect(await bot.resume("a")).toMatchObject({ status: "completed" });
     if (isOnDisk) expect(filesWith(at, SECRET)).not.toEqual([]);
     const report = await hold.sessions.redact("a", SECRET);
@@ -194,7 +194,7 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
         pay: {
           mode: "once",
           approval: true,
-          run: async (args: { to: string }) => (made.push(args), "paid"),
+          run: async (input: { to: string }) => (made.push(input), "paid"),
         },
       },
     });

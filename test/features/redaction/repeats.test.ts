@@ -1,5 +1,5 @@
 /**
- * A call whose arguments were redacted cannot be compared any more: the next call of its tool waits
+ * A call whose input was redacted cannot be compared any more: the next call of its tool waits
  * for a person.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -28,7 +28,7 @@ const mailer = (
       mail: {
         mode,
         ...(named && { key: () => "mail:1" }),
-        run: async (args) => (sent.push(args), `sent ${sent.length}`),
+        run: async (input) => (sent.push(input), `sent ${sent.length}`),
       },
     },
   });
@@ -37,7 +37,7 @@ const firstOf = async (hold: Holdfast, id: string) =>
   (await hold.checkpoints.list(id, { limit: 100 })).items.at(-1) as Checkpoint;
 const uncertain = {
   status: "waiting",
-  pending: [{ tool: "mail", waitsFor: { for: "repeat", uncertain: true } }],
+  pending: [{ name: "mail", waitsFor: { for: "repeat", uncertain: true } }],
 };
 
 describe.each(stores.filter(({ traits }) => traits.oneMachine && !traits.inBulk))(
@@ -93,7 +93,7 @@ describe.each(stores.filter(({ traits }) => traits.oneMachine && !traits.inBulk)
       await hold.sessions.redact("a", "unrelated");
       await rewindToFirst();
       const waiting = await bot.resume("a");
-      // Its arguments are as they were: it is known to be the same.
+      // Its input is as it was: it is known to be the same.
       expect(waiting).toMatchObject({
         status: "waiting",
         pending: [{ waitsFor: { for: "repeat" } }],
@@ -112,7 +112,7 @@ describe.each(stores.filter(({ traits }) => traits.oneMachine && !traits.inBulk)
       ["the same name is the same act", "mail:1", { for: "repeat" }],
       ["a name that differs is another act", "mail:2", undefined],
     ] as const)(
-      "of calls that have names, %s, whatever their arguments were",
+      "of calls that have names, %s, whatever their inputs were",
       async (_what, key, waits) => {
         const session = await hold.session("a");
         const before = await session.checkpoint();
@@ -218,8 +218,8 @@ describe.each(stores.filter(({ traits }) => traits.oneMachine && !traits.inBulk)
         await again.close();
         let rows = "";
         for await (const row of hold.export({ session: "a" })) rows += row;
-        const { sameOf } = await import("../../../src/core/effects/effect.js");
-        expect(rows).not.toContain(sameOf({ to: SECRET }));
+        const { valueDigest } = await import("../../../src/core/effects/effect.js");
+        expect(rows).not.toContain(valueDigest({ to: SECRET }));
       } finally {
         baseTuning.slackBytes = slackBytes;
       }
@@ -239,7 +239,7 @@ describe.each(stores.filter(({ traits }) => traits.oneMachine && !traits.inBulk)
           mail: {
             mode: "once",
             key: () => "mail:1",
-            run: async (args) => (sent.push(args), "sent"),
+            run: async (input) => (sent.push(input), "sent"),
           },
         },
       });
@@ -294,7 +294,7 @@ describe.each(stores.filter(({ traits }) => traits.oneMachine && !traits.inBulk)
 describe("repeats under a hook that redacts", () => {
   test.each([
     ["redactions()", redactions()],
-    ["redactions over arguments", redactions({ arguments: true })],
+    ["redactions over inputs", redactions({ toolInputs: true })],
     ["a function", (text: string) => text.replaceAll(SECRET, "<somebody>")],
   ] as const)("%s: the same call again is known to be the same", async (_what, redact) => {
     const hold = await open("memory:", { redact });
@@ -305,7 +305,7 @@ describe("repeats under a hook that redacts", () => {
     const waiting = await bot.resume("a");
     expect(waiting).toMatchObject({
       status: "waiting",
-      pending: [{ tool: "mail", waitsFor: { for: "repeat" } }],
+      pending: [{ name: "mail", waitsFor: { for: "repeat" } }],
     });
     expect(waiting).not.toMatchObject(uncertain);
     expect(sent).toHaveLength(1);

@@ -51,7 +51,7 @@ describe.each(stores)("children on $name", ({ address }) => {
       delegate: {
         mode: o.mode ?? "repeatable",
         run: async (
-          _args: unknown,
+          _input: unknown,
           ctx: {
             run: (
               agent: typeof child,
@@ -132,7 +132,7 @@ describe.each(stores)("children on $name", ({ address }) => {
         tools: {
           delegate: {
             mode: "repeatable",
-            run: async (_args, { run }) => {
+            run: async (_input, { run }) => {
               const result = await run(child, "count");
               if (stuck) {
                 inside.open();
@@ -162,10 +162,10 @@ describe.each(stores)("children on $name", ({ address }) => {
     const waiting = await parent.run("a", "go");
     expect(waiting).toMatchObject({
       status: "waiting",
-      pending: [{ tool: "delegate", waitsFor: { for: "child" } }],
+      pending: [{ name: "delegate", waitsFor: { for: "child" } }],
     });
     const { items } = await hold.effects.list({ status: "waiting", agent: "child" });
-    expect(items).toMatchObject([{ tool: "pay" }]);
+    expect(items).toMatchObject([{ name: "pay" }]);
     expect(await parent.run("a", "go")).toMatchObject({ status: "waiting" });
     await on.start().hold.effects.approve(items[0]?.effectId as string);
     expect(await parent.run("a", "go")).toMatchObject({ status: "completed" });
@@ -178,7 +178,7 @@ describe.each(stores)("children on $name", ({ address }) => {
     const parent = family(hold, script(asks(["pay", {}]), "1"), { tools });
     expect(await parent.run("a", "go")).toMatchObject({ status: "waiting" });
     const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
-    await hold.effects.settle(doubt?.effectId as string, { result: "paid" });
+    await hold.effects.settle(doubt?.effectId as string, { output: "paid" });
     expect(await parent.run("a", "go")).toMatchObject({ status: "completed" });
   });
 
@@ -191,7 +191,7 @@ describe.each(stores)("children on $name", ({ address }) => {
       const waiting = await bot.run("a", "go");
       const id = waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "";
       if (how === "denied") await hold.effects.deny(id, { reason: "not now" });
-      else await hold.effects.settle(id, { result: { status: "done by hand" } });
+      else await hold.effects.settle(id, { output: { status: "done by hand" } });
       const [child] = (await hold.sessions.list({ agent: "child" })).items;
       expect(child).toMatchObject({ status: "cancelled" });
       expect((await hold.effects.list({ status: "waiting" })).items).toEqual([]);
@@ -222,7 +222,7 @@ describe.each(stores)("children on $name", ({ address }) => {
       tools: {
         delegate: {
           mode: "repeatable",
-          run: async (_args, { run }) => {
+          run: async (_input, { run }) => {
             const results = await Promise.all([
               run(child, "one"),
               run(child, "two"),
@@ -247,7 +247,7 @@ describe.each(stores)("children on $name", ({ address }) => {
     const inside = door();
     const stick = {
       mode: "repeatable",
-      run: (_args: unknown, { signal }: { signal: AbortSignal }) => (
+      run: (_input: unknown, { signal }: { signal: AbortSignal }) => (
         inside.open(),
         new Promise((_resolve, reject) =>
           signal.addEventListener("abort", () => reject(new Error("stopped"))),
@@ -338,7 +338,7 @@ describe.each(stores)("children on $name", ({ address }) => {
       tools: {
         ask: {
           mode: "repeatable",
-          run: async (_args, { run }) => (await run(grandchild, "pay")).status,
+          run: async (_input, { run }) => (await run(grandchild, "pay")).status,
         },
       },
     });
@@ -346,7 +346,7 @@ describe.each(stores)("children on $name", ({ address }) => {
       name: "parent",
       model: script(asks(["ask", {}])),
       tools: {
-        ask: { mode: "keyed", run: async (_args, { run }) => (await run(child, "ask")).status },
+        ask: { mode: "keyed", run: async (_input, { run }) => (await run(child, "ask")).status },
       },
     });
     expect(await parent.run("a", "go")).toMatchObject({ status: "waiting" });
@@ -372,7 +372,7 @@ describe.each(stores)("children on $name", ({ address }) => {
       tools: {
         delegate: {
           mode: "once",
-          run: async (_args, { run }) => {
+          run: async (_input, { run }) => {
             ran += 1;
             return (await run(child, "go")).status;
           },

@@ -27,7 +27,7 @@ describe.each(stores)("kills on $name", ({ address }) => {
   function twoTurns(hold: Holdfast, world: { mode: Mode; key: string }[]) {
     const act =
       (mode: Mode) =>
-      (_args: unknown, { key }: { key: string }) => {
+      (_input: unknown, { key }: { key: string }) => {
         world.push({ mode, key });
         return `${mode} done`;
       };
@@ -48,7 +48,7 @@ describe.each(stores)("kills on $name", ({ address }) => {
           mode: "once",
           run: act("once"),
           check: async ({ key }) =>
-            world.some((done) => done.key === key) ? { result: "once done" } : { retry: true },
+            world.some((done) => done.key === key) ? { output: "once done" } : { retry: true },
         },
       },
     });
@@ -140,7 +140,7 @@ describe.each(stores)("kills on $name", ({ address }) => {
         act: {
           mode,
           ...(timeoutMs !== undefined && { timeoutMs }),
-          run: (_args, { key }) => {
+          run: (_input, { key }) => {
             inside.open(key);
             return new Promise(() => {});
           },
@@ -170,7 +170,7 @@ describe.each(stores)("kills on $name", ({ address }) => {
   test("keyed: it is run again under the same key", async () => {
     const key = await killedInside("keyed");
     const keys: string[] = [];
-    const run = (_args: unknown, ctx: { key: string }) => keys.push(ctx.key);
+    const run = (_input: unknown, ctx: { key: string }) => keys.push(ctx.key);
     expect(await next({ mode: "keyed", run }).run("a", "go")).toMatchObject({
       status: "completed",
     });
@@ -183,18 +183,18 @@ describe.each(stores)("kills on $name", ({ address }) => {
     const result = await bot.run("a", "go");
     expect(result).toMatchObject({
       status: "in-doubt",
-      pending: [{ sessionId: "a", tool: "act", args: { n: 1 }, key }],
+      pending: [{ sessionId: "a", name: "act", input: { n: 1 }, key }],
     });
     expect(await bot.run("a", "go")).toMatchObject({ status: "in-doubt" });
     expect(await bot.resume("a")).toMatchObject({ status: "in-doubt" });
     const { hold } = on.start();
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-doubt" });
     const id = result.status === "in-doubt" ? (result.pending[0]?.effectId as string) : "";
-    await hold.effects.settle(id, { result: "it happened" });
+    await hold.effects.settle(id, { output: "it happened" });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
   });
 
-  test("once: check is asked with arguments, context and a dead holder", async () => {
+  test("once: check is asked with input, context and a dead holder", async () => {
     const key = await killedInside("once");
     const asked: unknown[] = [];
     const bot = on.start().hold.agent({
@@ -207,14 +207,14 @@ describe.each(stores)("kills on $name", ({ address }) => {
           run: () => expect.fail("made twice"),
           check: async (request) => {
             asked.push(request);
-            return { result: "found" };
+            return { output: "found" };
           },
         },
       },
     });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     expect(asked).toEqual([
-      { key, args: { n: 1 }, holder: "dead", context: { db: 1 }, startedAt: expect.any(String) },
+      { key, input: { n: 1 }, holder: "dead", context: { db: 1 }, startedAt: expect.any(String) },
     ]);
   });
 
@@ -224,7 +224,7 @@ describe.each(stores)("kills on $name", ({ address }) => {
     const holders: unknown[] = [];
     const check = async ({ holder }: { holder: unknown }) => {
       holders.push(holder, performance.now() - began > 300);
-      return { result: "found" };
+      return { output: "found" };
     };
     expect(
       await next({ mode: "once", run: () => expect.fail("made twice"), check }).run("a", "go"),
@@ -244,7 +244,7 @@ describe.each(stores)("kills on $name", ({ address }) => {
     const without = on.start().hold.agent({ name: "bot", model: script(asks(["act", { n: 1 }])) });
     expect(await without.run("a", "go")).toMatchObject({
       status: "in-doubt",
-      pending: [{ tool: "act" }],
+      pending: [{ name: "act" }],
     });
     const { hold } = on.start();
     const { items } = await hold.effects.list({ status: "in-doubt" });
@@ -257,14 +257,14 @@ describe.each(stores)("kills on $name", ({ address }) => {
     await session.close();
   });
 
-  test("a tool that is gone may be settled with its result", async () => {
+  test("a tool that is gone may be settled with its output", async () => {
     await killedInside("repeatable");
     const { hold } = on.start();
     const without = hold.agent({ name: "bot", model: script(asks(["act", { n: 1 }])) });
     const result = await without.run("a", "go");
     expect(result).toMatchObject({
       status: "in-doubt",
-      pending: [{ tool: "act", args: { n: 1 }, mode: "repeatable" }],
+      pending: [{ name: "act", input: { n: 1 }, mode: "repeatable" }],
     });
     await hold.effects.settle(
       result.status === "in-doubt" ? (result.pending[0]?.effectId as string) : "",

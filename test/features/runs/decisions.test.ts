@@ -35,9 +35,9 @@ const approvals: readonly Decision[] = [
     details: { decision: "approved", decidedBy: "ana" },
   },
   {
-    name: "approve with other arguments",
-    decide: (hold, id) => hold.effects.approve(id, { by: "ben", args: { sum: 1 } }),
-    words: 'was already approved by "ben", with the arguments {"sum":1}',
+    name: "approve with another input",
+    decide: (hold, id) => hold.effects.approve(id, { by: "ben", input: { sum: 1 } }),
+    words: 'was already approved by "ben", with the input {"sum":1}',
     details: { decision: "approved", decidedBy: "ben" },
   },
   {
@@ -49,16 +49,16 @@ const approvals: readonly Decision[] = [
 ];
 const settlements: readonly Decision[] = [
   {
-    name: "settle with a result",
-    decide: (hold, id) => hold.effects.settle(id, { by: "dan", result: { paid: 5 } }),
-    words: 'was already settled by "dan", with the result {"paid":5}',
-    details: { decision: "result", decidedBy: "dan" },
+    name: "settle with an output",
+    decide: (hold, id) => hold.effects.settle(id, { by: "dan", output: { paid: 5 } }),
+    words: 'was already settled by "dan", with the output {"paid":5}',
+    details: { decision: "output", decidedBy: "dan" },
   },
   {
-    name: "settle with another result",
-    decide: (hold, id) => hold.effects.settle(id, { result: "paid" }),
-    words: 'was already settled, with the result "paid"',
-    details: { decision: "result" },
+    name: "settle with another output",
+    decide: (hold, id) => hold.effects.settle(id, { output: "paid" }),
+    words: 'was already settled, with the output "paid"',
+    details: { decision: "output" },
   },
   {
     name: "settle with an error",
@@ -92,8 +92,8 @@ const payer = (hold: Holdfast, count: number, approval: boolean, made: unknown[]
       pay: {
         mode: "once",
         approval,
-        run: (args) => {
-          made.push(args);
+        run: (input) => {
+          made.push(input);
           if (!approval) throw new Error("gateway timeout");
           return "paid";
         },
@@ -232,7 +232,7 @@ describe("decisions, one after the other", () => {
   test("each doubt is a new decision: settled to be made again, and in doubt once more, it is settled anew", async () => {
     const { hold } = on.start();
     const bot = payer(hold, 1, false);
-    for (const as of [{ retry: true }, { retry: true }, { result: "paid" }] as const) {
+    for (const as of [{ retry: true }, { retry: true }, { output: "paid" }] as const) {
       const [pending] = pendingIn(await bot.run("a", "go"));
       await hold.effects.settle(pending?.effectId as string, as);
     }
@@ -290,8 +290,8 @@ describe("decisions that come second", () => {
   };
 
   test.each([
-    ["the same words resolve", { result: "paid" }, undefined],
-    ["others are told of it", { error: "never" }, 'was already over, with the result "paid"'],
+    ["the same words resolve", { output: "paid" }, undefined],
+    ["others are told of it", { error: "never" }, 'was already over, with the output "paid"'],
   ] as const)("after what the call itself has answered too late: %s", async (_what, as, words) => {
     for (const isHeld of [false, true]) {
       const { store, next, hold } = await opened();
@@ -303,7 +303,7 @@ describe("decisions that come second", () => {
         post(
           store,
           "a",
-          { kind: "late", effect: id, attempt: 1, as: { result: "paid" } },
+          { kind: "late", effectId: id, attempt: 1, as: { output: "paid" } },
           `late:${id}:1`,
         );
       const settled = hold.effects.settle(id, as);
@@ -326,7 +326,7 @@ describe("decisions that come second", () => {
       tools: {
         ask: {
           mode: "keyed",
-          run: async (_args, { wait }) => [await wait("one"), await wait("two")] as never,
+          run: async (_input, { wait }) => [await wait("one"), await wait("two")] as never,
         },
       },
     });
@@ -372,8 +372,8 @@ test("a decision is looked for back to the call's intent, and no further: saves 
   // It was over before anyone decided: what it answered stands.
   await expect(hold.effects.settle(id, { error: "no" })).rejects.toMatchObject({
     code: "CONFLICT",
-    details: { decision: "result" },
+    details: { decision: "output" },
   });
-  await hold.effects.settle(id, { result: "paid" });
+  await hold.effects.settle(id, { output: "paid" });
   await on.close();
 });

@@ -17,7 +17,7 @@ function desk(store: Store, tool: object, mode = "repeatable") {
   const aide = asking("aide", { post: tool }, { name: "post" });
   const delegate = {
     mode,
-    run: async (_args: unknown, { run }: { run: Run }) => (await run(aide, "go")).status,
+    run: async (_input: unknown, { run }: { run: Run }) => (await run(aide, "go")).status,
   };
   return holdOf(store).agent(asking("desk", { delegate }, { name: "delegate" }));
 }
@@ -102,7 +102,7 @@ async function cancelled(store: Store, pay: object, inside?: Promise<void>) {
     if (messages.findLast(({ role }) => role === "user")?.content === "another")
       return { content: "done" };
     const name = messages.some(({ role }) => role === "tool") ? "mail" : "pay";
-    return { content: "", toolCalls: [{ id: name, name, arguments: {} }] };
+    return { content: "", toolCalls: [{ callId: name, name, input: {} }] };
   };
   const bound = holdOf(store).agent(agent({ name: "desk", model, tools: { pay, mail } as never }));
   await (inside === undefined
@@ -138,7 +138,7 @@ test("what was cancelled does not go on because a call of it was settled behind 
   expect(await statusAfterWork(store, bound)).toBe("in-doubt");
   const hold = holdOf(store);
   const [pending] = (await hold.effects.list({ status: "in-doubt" })).items;
-  await hold.effects.settle(pending?.effectId as string, { result: "paid" });
+  await hold.effects.settle(pending?.effectId as string, { output: "paid" });
   expect(await statusAfterWork(store, bound)).toBe("completed");
   expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({
     status: "completed",

@@ -169,7 +169,7 @@ describe.each(stores)("calls of sessions that a fork comes from on $name", ({ ad
       tools: {
         poem: {
           mode: "repeatable",
-          run: async (_args, context) => void (await context.run(writer, "go")),
+          run: async (_input, context) => void (await context.run(writer, "go")),
         },
       },
     });

@@ -26,7 +26,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
 
   interface Given {
     readonly model?: ReturnType<typeof script>;
-    readonly check?: () => { readonly result: string } | undefined;
+    readonly check?: () => { readonly output: string } | undefined;
   }
 
   /** Of its one call nobody knows what became. */
@@ -122,7 +122,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
       .run("a", "another", { ifBusy: "interrupt" })
       .catch((error: unknown) => error);
     expect(await quickly(refused)).toMatchObject(coded("TURN_OPEN"));
-    const check = () => ({ result: "it happened" });
+    const check = () => ({ output: "it happened" });
     expect(await quickly(unknown(hold, { check }).resume("a"))).toMatchObject({
       status: "completed",
     });
@@ -153,7 +153,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     const fifth = await hold.session("b", { waitMs: 2_000 });
     const again = call(fifth, async () => "twice");
     await pause(50);
-    await hold.effects.settle(await doubtIn(hold, "b"), { result: "it happened" });
+    await hold.effects.settle(await doubtIn(hold, "b"), { output: "it happened" });
     expect(await quickly(again)).toBe("it happened");
     await fifth.close();
   });
@@ -276,7 +276,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     worker.kill();
     expect(await turn.result(soon)).toMatchObject({
       status: "in-doubt",
-      pending: [{ tool: "act" }],
+      pending: [{ name: "act" }],
     });
   });
 
@@ -429,7 +429,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
       tools: {
         act: {
           mode: "once",
-          run: (_args, { set }) => (set("big", "x".repeat(7_000) + acted), ++acted),
+          run: (_input, { set }) => (set("big", "x".repeat(7_000) + acted), ++acted),
         },
       },
     });

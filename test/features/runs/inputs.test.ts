@@ -55,7 +55,7 @@ const refused: readonly (readonly [input: unknown, path: string])[] = [
 /** An agent with a tool that moves money. */
 function clerk(hold: Holdfast, made: unknown[], ...lines: readonly Scripted[]) {
   const model = script(...lines);
-  const refund = { mode: "once", run: (args: unknown) => made.push(args) } as const;
+  const refund = { mode: "once", run: (input: unknown) => made.push(input) } as const;
   return { model, agent: hold.agent({ name: "clerk", model, tools: { refund } }) };
 }
 
@@ -246,7 +246,7 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
         const { agent } = clerk(hold, made, reply);
         expect(await agent.run(id, "go")).toMatchObject({ status: "completed" });
         const told = JSON.stringify((await hold.sessions.state(id))?.messages);
-        expect(told).toContain("are not JSON");
+        expect(told).toContain("is not JSON");
         expect(told).not.toContain(NOT_ITS_OWN);
       }
       expect(made).toEqual([]);

@@ -215,13 +215,13 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     });
   });
 
-  test("a tool that does not exist, and arguments that are not JSON, are told to the model, and the run goes on", async () => {
+  test("a tool that does not exist, and an input that is not JSON, are told to the model, and the run goes on", async () => {
     const model = script(
       asks(["nothing", {}], ["look", "{not json"], ["look", ""], ["look", '{"a":1}']),
     );
     const seen: unknown[] = [];
     const tools = {
-      look: { mode: "repeatable", run: (args: unknown) => (seen.push(args), "seen") },
+      look: { mode: "repeatable", run: (input: unknown) => (seen.push(input), "seen") },
     } as const;
     expect(await on.start().hold.agent({ name: "bot", model, tools }).run("a", "go")).toMatchObject(
       { status: "completed" },
@@ -236,7 +236,7 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     expect(seen).toEqual([{}, { a: 1 }]);
   });
 
-  test("a call under a known name is answered from the first one; one with other arguments is told so and not made", async () => {
+  test("a call under a known name is answered from the first one; one with another input is told so and not made", async () => {
     const made: unknown[] = [];
     const bot = on.start().hold.agent({
       name: "bot",
@@ -249,7 +249,7 @@ describe.each(stores)("the loop on $name", ({ address }) => {
         refund: {
           mode: "keyed",
           key: ({ order }) => `refund:${order}`,
-          run: (args) => (made.push(args), { no: made.length }),
+          run: (input) => (made.push(input), { no: made.length }),
         },
       },
     });
@@ -258,14 +258,14 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     expect(results(await messagesOf("a"))).toEqual([
       ["refund-0", "ok", { no: 1 }],
       ["refund-0", "ok", { no: 1 }],
-      ["refund-0", "error", expect.stringContaining("other arguments")],
+      ["refund-0", "error", expect.stringContaining("another input")],
     ]);
     // Also in a later turn.
     await bot.run("a", "once more");
     expect(made).toHaveLength(1);
   });
 
-  test("two calls of one name in one reply are one call, and with other arguments the second is not made", async () => {
+  test("two calls of one name in one reply are one call, and with another input the second is not made", async () => {
     const made: unknown[] = [];
     const bot = on.start().hold.agent({
       name: "bot",
@@ -281,7 +281,7 @@ describe.each(stores)("the loop on $name", ({ address }) => {
         refund: {
           mode: "once",
           key: ({ order }) => `refund:${order}`,
-          run: (args) => (made.push(args), args),
+          run: (input) => (made.push(input), input),
         },
       },
     });
@@ -293,7 +293,7 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     expect(results(await messagesOf("a"))).toEqual([
       ["x", "ok", { order: 1, sum: 5 }],
       ["y", "ok", { order: 1, sum: 5 }],
-      ["z", "error", expect.stringContaining("other arguments")],
+      ["z", "error", expect.stringContaining("another input")],
       ["w", "ok", { order: 2, sum: 6 }],
     ]);
   });
@@ -382,7 +382,7 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     ];
     const reply: ModelReply = {
       content,
-      toolCalls: [{ id: "c1", name: "look", arguments: { q: 1 } }],
+      toolCalls: [{ callId: "c1", name: "look", input: { q: 1 } }],
       finish: "tool-calls",
       rawFinish: "tool_use",
       usage: { inputTokens: 3, outputTokens: 4, raw: { a: 1 } },
@@ -529,8 +529,8 @@ describe.each(stores)("the loop on $name", ({ address }) => {
       { content: [{ type: "text", text: 3 }] },
       { content: 7 },
       null,
-      { content: "", toolCalls: [{ id: 7, name: "look", arguments: {} }] },
-      { content: "", toolCalls: [{ id: "c", name: "look", arguments: { when: new Date() } }] },
+      { content: "", toolCalls: [{ callId: 7, name: "look", input: {} }] },
+      { content: "", toolCalls: [{ callId: "c", name: "look", input: { when: new Date() } }] },
       { content: "", toolCalls: "none" },
     ];
     for (const [i, reply] of replies.entries()) {
@@ -632,9 +632,9 @@ describe.each(stores)("the loop on $name", ({ address }) => {
       tools: {
         look: {
           mode: "repeatable",
-          run: (args, { key, callId, attempt, context, session, signal }) => {
+          run: (input, { key, callId, attempt, context, session, signal }) => {
             seen.push([
-              args,
+              input,
               typeof key,
               callId,
               attempt,
@@ -660,7 +660,7 @@ describe.each(stores)("the loop on $name", ({ address }) => {
       name: "bot",
       model: script(asks(["look", {}], ["bad", {}]), "done"),
       tools: {
-        look: { mode: "repeatable", run: (_args, { emit }) => (emit({ half: true }), 1) },
+        look: { mode: "repeatable", run: (_input, { emit }) => (emit({ half: true }), 1) },
         bad: { mode: "once", run: () => Promise.reject(new NotDone("no")) },
       },
     });

@@ -37,7 +37,7 @@ describe.each(stores)("people on $name", ({ address }) => {
     await session.close();
     return results(session.messages);
   };
-  /** An agent that asks for one payment, of which `made` keeps the arguments. */
+  /** An agent that asks for one payment, of which `made` keeps the inputs. */
   const payer = (hold: Holdfast, approval: unknown = true, made: unknown[] = []) => {
     const bot = hold.agent({
       name: "payer",
@@ -47,7 +47,7 @@ describe.each(stores)("people on $name", ({ address }) => {
           mode: "once",
           input: z.object({ sum: z.number() }),
           approval: approval as boolean,
-          run: (args) => (made.push(args), { paid: args.sum }),
+          run: (input) => (made.push(input), { paid: input.sum }),
         },
       },
     });
@@ -61,8 +61,8 @@ describe.each(stores)("people on $name", ({ address }) => {
     expect(pendingIn(waiting)).toMatchObject([
       {
         sessionId: "a",
-        tool: "pay",
-        args: { sum: 5 },
+        name: "pay",
+        input: { sum: 5 },
         status: "waiting",
         waitsFor: { for: "approval" },
         since: expect.stringMatching(/Z$/),
@@ -81,13 +81,13 @@ describe.each(stores)("people on $name", ({ address }) => {
     expect((await other.effects.list({ status: "waiting" })).items).toEqual([]);
   });
 
-  test("an approval may change the arguments; those that do not fit are told to the model, and nothing is made", async () => {
+  test("an approval may change the input; one that does not fit is told to the model, and nothing is made", async () => {
     const { bot, made } = payer(on.start().hold);
     const { hold } = on.start();
-    await hold.effects.approve(firstIn(await bot.run("a", "go")), { args: { sum: 3 } });
+    await hold.effects.approve(firstIn(await bot.run("a", "go")), { input: { sum: 3 } });
     await bot.run("a", "go");
     expect(await resultsOf("a")).toEqual([["pay", "ok", { paid: 3 }]]);
-    await hold.effects.approve(firstIn(await bot.run("b", "go")), { args: { sum: "three" } });
+    await hold.effects.approve(firstIn(await bot.run("b", "go")), { input: { sum: "three" } });
     expect(await bot.run("b", "go")).toMatchObject({ status: "completed" });
     expect(await resultsOf("b")).toEqual([["pay", "error", expect.stringContaining("sum")]]);
     expect(made).toEqual([{ sum: 3 }]);
@@ -103,7 +103,7 @@ describe.each(stores)("people on $name", ({ address }) => {
     expect(await resultsOf("a")).toEqual([["pay", "denied", expect.stringContaining("too much")]]);
   });
 
-  test("a function decides by the arguments; one that throws, or answers nonsense, asks", async () => {
+  test("a function decides by the input; one that throws, or answers nonsense, asks", async () => {
     const { hold } = on.start();
     expect(
       await payer(hold, ({ sum }: { sum: number }) => sum > 100).bot.run("a", "go"),
@@ -179,8 +179,8 @@ describe.each(stores)("people on $name", ({ address }) => {
   };
 
   test.each([
-    ["its result", { result: { refunded: true } }, ["ok", { refunded: true }], 1],
-    ["nothing as its result", { result: null }, ["ok", null], 1],
+    ["its output", { output: { refunded: true } }, ["ok", { refunded: true }], 1],
+    ["nothing as its output", { output: null }, ["ok", null], 1],
     ["its error", { error: "never arrived" }, ["error", "never arrived"], 1],
     ["that it is to be made again", { retry: true }, ["ok", "paid"], 2],
   ] as const)("what is in doubt may be settled with %s", async (_what, as, expected, times) => {
@@ -195,7 +195,7 @@ describe.each(stores)("people on $name", ({ address }) => {
   test("who decided is kept in the journal", async () => {
     const { hold } = on.start();
     const { effect } = await doubtful(hold, "a");
-    await hold.effects.settle(effect, { result: 1, by: "ana" });
+    await hold.effects.settle(effect, { output: 1, by: "ana" });
     const { bot } = payer(hold);
     await hold.effects.approve(firstIn(await bot.run("b", "go")), { by: "ben", note: "by phone" });
     await hold.effects.deny(firstIn(await bot.run("c", "go")), { by: "cem", reason: "no" });
@@ -223,10 +223,10 @@ describe.each(stores)("people on $name", ({ address }) => {
     await expect(hold.effects.settle(id, { by: "ana" } as never)).rejects.toMatchObject(
       coded("INVALID_OPTION"),
     );
-    await expect(hold.effects.settle(id, { result: 1, error: "x" } as never)).rejects.toMatchObject(
+    await expect(hold.effects.settle(id, { output: 1, error: "x" } as never)).rejects.toMatchObject(
       coded("INVALID_OPTION"),
     );
-    await expect(hold.effects.settle(id, { result: new Date() } as never)).rejects.toMatchObject(
+    await expect(hold.effects.settle(id, { output: new Date() } as never)).rejects.toMatchObject(
       coded("INVALID_VALUE"),
     );
     await expect(hold.effects.deny(id, {} as never)).rejects.toMatchObject({
@@ -294,12 +294,12 @@ describe.each(stores)("people on $name", ({ address }) => {
     });
     expect(await bot.run("a", "go")).toMatchObject({
       status: "in-doubt",
-      pending: [{ tool: "pay" }, { tool: "mail" }],
+      pending: [{ name: "pay" }, { name: "mail" }],
     });
     const [waiting] = (await hold.effects.list({ status: "waiting" })).items;
     const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
-    expect([waiting?.tool, doubt?.tool]).toEqual(["pay", "mail"]);
-    await hold.effects.settle(doubt?.effectId as string, { result: "sent" });
+    expect([waiting?.name, doubt?.name]).toEqual(["pay", "mail"]);
+    await hold.effects.settle(doubt?.effectId as string, { output: "sent" });
     expect(await hold.sessions.get("a")).toMatchObject({ status: "waiting" });
     await hold.effects.approve(waiting?.effectId as string);
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-progress" });
@@ -350,7 +350,7 @@ describe.each(stores)("people on $name", ({ address }) => {
       tools: {
         ask: {
           mode,
-          run: async (_args, { wait }) => {
+          run: async (_input, { wait }) => {
             const value = await wait("reply", o as { timeoutMs: number });
             seen.push(value);
             return value ?? "nobody answered";
@@ -395,7 +395,7 @@ describe.each(stores)("people on $name", ({ address }) => {
       tools: {
         ask: {
           mode: "repeatable",
-          run: async (_args, { wait }) => [await wait("n"), await wait("n")] as never,
+          run: async (_input, { wait }) => [await wait("n"), await wait("n")] as never,
         },
       },
     });
@@ -441,7 +441,7 @@ describe.each(stores)("people on $name", ({ address }) => {
       tools: {
         ask: {
           mode: "repeatable",
-          run: async (_args, { wait }) => {
+          run: async (_input, { wait }) => {
             const answers = [
               await wait("a", { timeoutMs: 1_000 }),
               await wait("b", { timeoutMs: 1_000 }),
@@ -473,7 +473,7 @@ describe.each(stores)("people on $name", ({ address }) => {
     const bot = hold.agent({
       name: "bot",
       model: script(asks(["ask", {}])),
-      tools: { ask: { mode: "once", run: (_args, { wait }) => wait("reply") } },
+      tools: { ask: { mode: "once", run: (_input, { wait }) => wait("reply") } },
     });
     const result = await bot.run("a", "go");
     expect(["in-doubt", "completed"]).toContain(result.status);
@@ -501,7 +501,7 @@ describe.each(stores)("people on $name", ({ address }) => {
           pay: { mode: "once", key: () => "pay", approval: true, run: ({ big }) => big.length },
           ask: {
             mode: "keyed",
-            run: async (_args, { wait }) => [
+            run: async (_input, { wait }) => [
               (await wait("a", { timeoutMs: 1_000 })) ?? null,
               (await wait("b")) ?? null,
             ],
@@ -524,7 +524,7 @@ describe.each(stores)("people on $name", ({ address }) => {
     expect((await there.import(rows, { moved: true })).sessions).toMatchObject([
       { id: "a", outcome: "imported" },
     ]);
-    expect((await there.effects.list({ status: "waiting" })).items.map(({ tool }) => tool)).toEqual(
+    expect((await there.effects.list({ status: "waiting" })).items.map(({ name }) => name)).toEqual(
       ["pay", "ask"],
     );
     await there.effects.approve(pay?.effectId as string);
@@ -548,6 +548,6 @@ describe.each(stores)("people on $name", ({ address }) => {
     await hold.cancel("a");
     const latest = await hold.checkpoints.latest("a");
     const { effects } = await hold.checkpoints.state(latest?.id as string);
-    expect(effects).toMatchObject([{ tool: "pay", args: { sum: 5 } }]);
+    expect(effects).toMatchObject([{ name: "pay", input: { sum: 5 } }]);
   });
 });

@@ -1,6 +1,6 @@
 /**
  * Replies of models: those of another shape fail the turn with the name that is wrong, and
- * arguments that cannot be used go back to the model.
+ * an input that cannot be used goes back to the model.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -17,7 +17,7 @@ beforeEach(async () => {
 afterEach(() => on.close());
 
 const text = (value: string) => ({ type: "text", text: value });
-const call = { id: "1", name: "act", arguments: {} };
+const call = { callId: "1", name: "act", input: {} };
 const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
 
 describe("replies of another shape", () => {
@@ -48,15 +48,27 @@ describe("replies of another shape", () => {
     [{ content: "", toolCalls: [null] }, "reply.toolCalls[0]", "null"],
     [{ content: "", toolCalls: { 0: call } }, "reply.toolCalls", "a list"],
     [
-      { content: "", toolCalls: [call, { id: "2", function: { name: "act" } }] },
+      { content: "", toolCalls: [call, { callId: "2", function: { name: "act" } }] },
       "reply.toolCalls[1].function",
-      "arguments",
+      "Use name and input",
     ],
-    [{ content: "", toolCalls: [{ ...call, args: {} }] }, "reply.toolCalls[0].args", "arguments"],
-    [{ content: "", toolCalls: [{ id: "1", name: "act" }] }, "reply.toolCalls[0].arguments", "{}"],
+    [{ content: "", toolCalls: [{ ...call, args: {} }] }, "reply.toolCalls[0].args", "Use input"],
     [
-      { content: "", toolCalls: [{ id: 1, name: "act", arguments: {} }] },
-      "reply.toolCalls[0].id",
+      { content: "", toolCalls: [{ ...call, arguments: "{}" }] },
+      "reply.toolCalls[0].arguments",
+      "Use input",
+    ],
+    [{ content: "", toolCalls: [{ ...call, id: "1" }] }, "reply.toolCalls[0].id", "Use callId"],
+    [
+      { content: "", toolCalls: [{ ...call, tool_call_id: "1" }] },
+      "reply.toolCalls[0].tool_call_id",
+      "Use callId",
+    ],
+    [{ content: "", toolCalls: [{ ...call, tool: "act" }] }, "reply.toolCalls[0].tool", "Use name"],
+    [{ content: "", toolCalls: [{ callId: "1", name: "act" }] }, "reply.toolCalls[0].input", "{}"],
+    [
+      { content: "", toolCalls: [{ callId: 1, name: "act", input: {} }] },
+      "reply.toolCalls[0].callId",
       "number",
     ],
     [{ content: [null] }, "reply.content[0]", "null"],
@@ -120,11 +132,11 @@ describe("replies of another shape", () => {
   });
 });
 
-describe("arguments that cannot be used", () => {
-  /** What a tool was called with, and what the model was told, for arguments of a call. */
-  async function called(args: unknown) {
+describe("an input that cannot be used", () => {
+  /** What a tool was called with, and what the model was told, for the input of a call. */
+  async function called(input: unknown) {
     const made: unknown[] = [];
-    const model = script(asks(["act", args]), "done");
+    const model = script(asks(["act", input]), "done");
     const bot = hold.agent({
       name: "bot",
       model,
@@ -136,7 +148,7 @@ describe("arguments that cannot be used", () => {
     const told = messages.flatMap(({ content }) =>
       typeof content === "string" ? [] : content.filter(({ type }) => type === "tool-result"),
     );
-    // The next request shows each provider arguments that it takes.
+    // The next request shows each provider an input that it takes.
     const anthropic = toFormat("anthropic", messages);
     expect(JSON.stringify(anthropic.messages)).toMatch(
       /"type":"tool_use","id":"act-0","name":"act","input":[{[]/,
@@ -145,8 +157,8 @@ describe("arguments that cannot be used", () => {
     return { made, told: String((told[0] as ToolResultPart).output), messages };
   }
 
-  const unusable: readonly (readonly [what: string, args: unknown, says: RegExp])[] = [
-    ["text that is no JSON", '{"order": 4', /are not JSON: \{"order": 4/],
+  const unusable: readonly (readonly [what: string, input: unknown, says: RegExp])[] = [
+    ["text that is no JSON", '{"order": 4', /is not JSON: \{"order": 4/],
     ["an escape of half a character", '{"to":"\\ud800"}', /half a character/],
     ["half a character", '{"to":"\ud800"}', /half a character/],
     ["a number that overflows", '{"list":[1,1e400]}', /list\[1\].*string/],
@@ -163,8 +175,8 @@ describe("arguments that cannot be used", () => {
 
   test.each(unusable)(
     "%s goes back to the model, and the tool is not run",
-    async (_what, args, says) => {
-      const { made, told } = await called(args);
+    async (_what, input, says) => {
+      const { made, told } = await called(input);
       expect(made).toEqual([]);
       expect(told).toMatch(says);
       expect(told).toContain('"act"');
@@ -172,7 +184,7 @@ describe("arguments that cannot be used", () => {
     },
   );
 
-  const usable: readonly (readonly [what: string, args: unknown, seen: unknown])[] = [
+  const usable: readonly (readonly [what: string, input: unknown, seen: unknown])[] = [
     ["no text", "", {}],
     [
       "numbers that are exact",
@@ -184,8 +196,8 @@ describe("arguments that cannot be used", () => {
     ["400 levels", nested(400), JSON.parse(nested(400))],
   ];
 
-  test.each(usable)("%s: taken as it is", async (_what, args, seen) => {
-    const { made } = await called(args);
+  test.each(usable)("%s: taken as it is", async (_what, input, seen) => {
+    const { made } = await called(input);
     expect(made).toEqual([seen]);
   });
 

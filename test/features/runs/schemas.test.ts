@@ -1,4 +1,4 @@
-/** What schemas refuse: arguments, state and output. */
+/** What schemas refuse: inputs, state and output. */
 import { type } from "arktype";
 import * as v from "valibot";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -50,14 +50,14 @@ describe.each(stores)("schemas on $name", ({ address }) => {
   };
 
   test.each(kinds)(
-    "arguments that do not fit $kind are told to the model, and the call is not made",
+    "an input that does not fit $kind is told to the model, and the call is not made",
     async ({ input }) => {
       const made: unknown[] = [];
       const model = script(
         asks(["t", { n: 1 }], ["t", { n: 0 }], ["t", {}], ["t", null], ["t", "not json"]),
       );
       const tools = {
-        t: { mode: "once", input, run: (args: unknown) => (made.push(args), "made") },
+        t: { mode: "once", input, run: (input: unknown) => (made.push(input), "made") },
       } as const;
       expect(
         await on.start().hold.agent({ name: "bot", model, tools }).run("a", "go"),
@@ -74,7 +74,7 @@ describe.each(stores)("schemas on $name", ({ address }) => {
     },
   );
 
-  test("a tool is given what its schema makes of the arguments; the transcript keeps what the model said", async () => {
+  test("a tool is given what its schema makes of the input; the transcript keeps what the model said", async () => {
     const seen: unknown[] = [];
     const model = script(asks(["t", { n: "7" }], ["p", { when: "2026-01-02" }]));
     const bot = on.start().hold.agent({
@@ -84,7 +84,7 @@ describe.each(stores)("schemas on $name", ({ address }) => {
         t: {
           mode: "once",
           input: z.object({ n: z.coerce.number(), unit: z.string().default("kg") }),
-          run: (args) => (seen.push(args), 1),
+          run: (input) => (seen.push(input), 1),
         },
         p: {
           mode: "once",
@@ -158,14 +158,14 @@ describe.each(stores)("schemas on $name", ({ address }) => {
       tools: {
         count: {
           mode: "once",
-          run: (_args, { session, set }) => {
+          run: (_input, { session, set }) => {
             set("count", session.state.count + 1);
             return session.state.count;
           },
         },
         fails: {
           mode: "repeatable",
-          run: (_args, { set }) => {
+          run: (_input, { set }) => {
             set("seen", ["never"]);
             throw new Error("no");
           },
@@ -184,7 +184,7 @@ describe.each(stores)("schemas on $name", ({ address }) => {
       name: "bot",
       model: script(asks(["t", {}])),
       state: { schema: z.object({ count: z.number() }), initial: { count: 0 } },
-      tools: { t: { mode: "repeatable", run: (_args, { set }) => set("count", "many" as never) } },
+      tools: { t: { mode: "repeatable", run: (_input, { set }) => set("count", "many" as never) } },
     });
     await bot.run("a", "go");
     expect(results(await messagesOf("a"))).toMatchObject([
@@ -254,10 +254,10 @@ describe.each(stores)("schemas on $name", ({ address }) => {
         name: "bot",
         model: script(asks(["pay", {}], ["stuck", {}])),
         tools: {
-          pay: { mode: "once", run: (_args, { set }) => (set("paid", true), "paid") },
+          pay: { mode: "once", run: (_input, { set }) => (set("paid", true), "paid") },
           stuck: {
             mode: "keyed",
-            run: async (_args, { set, session }) => {
+            run: async (_input, { set, session }) => {
               set("stuck", stuck);
               if (!stuck) return session.state["paid"] ?? null;
               await expect.poll(() => session.state["paid"]).toBe(true);

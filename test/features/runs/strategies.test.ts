@@ -318,7 +318,7 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
         (messages.some(({ content }) => content === "second") ? 3 : 2);
       return isDone
         ? { content: "done" }
-        : { content: "", toolCalls: [{ id: `c${asked}`, name: "look", arguments: {} }] };
+        : { content: "", toolCalls: [{ callId: `c${asked}`, name: "look", input: {} }] };
     };
     const run = () => {
       if (asked === 1) leaving.abort();
@@ -363,7 +363,7 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
     expect(made).toBe(4);
   });
 
-  test("the order of arguments is no difference, another argument or another tool is", async () => {
+  test("the order of fields is no difference, another input or another tool is", async () => {
     const { hold } = on.start();
     const model = script(
       asks(["look", { a: 1, b: 2 }]),

@@ -55,7 +55,7 @@ test.each(local)(
     const agent = hold.agent({
       name: "a",
       model: scriptedModel([
-        { content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] },
+        { content: "", toolCalls: [{ callId: "1", name: "pay", input: {} }] },
         "Paid.",
       ]),
       tools: { pay: { mode: "once", approval: true, run: () => "paid" } },

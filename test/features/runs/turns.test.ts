@@ -302,7 +302,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
     const { hold } = on.start();
     const [first, second] = [door(), door()];
     const run = async (
-      _args: unknown,
+      _input: unknown,
       { attempt, set }: { attempt: number; set(this: void, key: string, value: string): void },
     ) => {
       if (attempt === 1) {
@@ -392,7 +392,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
     await hold.cancel("a");
     await expect(bot.run("a", "something else")).rejects.toMatchObject(coded("TURN_OPEN"));
     const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
-    await hold.effects.settle(doubt?.effectId as string, { result: "it happened" });
+    await hold.effects.settle(doubt?.effectId as string, { output: "it happened" });
     expect(await bot.run("a", "something else", { ifBusy: "interrupt" })).toMatchObject({
       status: "completed",
       output: "fine",
@@ -482,7 +482,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
       tools: {
         act: {
           mode: "once",
-          run: (_args, { signal }) =>
+          run: (_input, { signal }) =>
             new Promise((_resolve, reject) => {
               signal.addEventListener("abort", () => reject(signal.reason as Error));
               setTimeout(() => abort.abort(), 10);
@@ -572,7 +572,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
       const worker = hold.worker({ agents: [bot], onSigterm: false });
       await worker.drain();
       const { items } = await hold.effects.list({ status: "in-doubt" });
-      expect(items).toMatchObject([{ tool: "act", sessionId: "a" }]);
+      expect(items).toMatchObject([{ name: "act", sessionId: "a" }]);
       await hold.effects.settle(items[0]?.effectId as string, { retry: true });
       expect(await hold.sessions.get("a")).toMatchObject({
         status: "cancelled",
@@ -594,7 +594,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
     expect(about).toMatchObject({ status: "in-doubt" });
     expect(about?.reason).toBeUndefined();
     const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
-    await hold.effects.settle(doubt?.effectId as string, { result: 1 });
+    await hold.effects.settle(doubt?.effectId as string, { output: 1 });
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-progress" });
     expect(await bot.resume("a")).toMatchObject({ status: "completed" });
   });
@@ -608,7 +608,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
       tools: {
         act: {
           mode: "keyed",
-          run: (_args, { signal }) =>
+          run: (_input, { signal }) =>
             new Promise((_resolve, reject) => {
               signal.addEventListener("abort", () => reject(signal.reason as Error));
               inside.open();
@@ -621,9 +621,9 @@ describe.each(stores)("turns on $name", ({ address }) => {
     await worker.start();
     await inside.opened;
     await turn.cancel("enough");
-    expect(await turn.result()).toMatchObject({ status: "in-doubt", pending: [{ tool: "act" }] });
+    expect(await turn.result()).toMatchObject({ status: "in-doubt", pending: [{ name: "act" }] });
     const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
-    await hold.effects.settle(doubt?.effectId as string, { result: "it happened" });
+    await hold.effects.settle(doubt?.effectId as string, { output: "it happened" });
     expect(await turn.result()).toMatchObject({ status: "stopped", reason: "cancelled" });
     await worker.stop();
     expect(await hold.sessions.get("a")).toMatchObject({ status: "cancelled", reason: "enough" });

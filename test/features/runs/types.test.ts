@@ -30,7 +30,7 @@ const Order = z.object({ order: z.number(), note: z.string().optional() });
 type Order = z.infer<typeof Order>;
 
 const compiled = {
-  argumentsOfTools() {
+  inputsOfTools() {
     hold.agent({
       name: "x",
       model,
@@ -38,19 +38,19 @@ const compiled = {
         zod: {
           mode: "keyed",
           input: Order,
-          key: (args) => (expectTypeOf(args).toEqualTypeOf<Order>(), `refund:${args.order}`),
-          approval: (args) => (expectTypeOf(args).toEqualTypeOf<Order>(), args.order > 3),
-          run: (args) => expectTypeOf(args).toEqualTypeOf<Order>(),
+          key: (input) => (expectTypeOf(input).toEqualTypeOf<Order>(), `refund:${input.order}`),
+          approval: (input) => (expectTypeOf(input).toEqualTypeOf<Order>(), input.order > 3),
+          run: (input) => expectTypeOf(input).toEqualTypeOf<Order>(),
         },
         arktype: {
           mode: "once",
           input: type({ to: "string", "cc?": "string[]" }),
-          run: async (args) => {
-            expectTypeOf(args).toEqualTypeOf<{ to: string; cc?: string[] }>();
-            return { sent: args.to };
+          run: async (input) => {
+            expectTypeOf(input).toEqualTypeOf<{ to: string; cc?: string[] }>();
+            return { sent: input.to };
           },
-          check: async ({ args, key, holder, startedAt }) => {
-            expectTypeOf(args.to).toEqualTypeOf<string>();
+          check: async ({ input, key, holder, startedAt }) => {
+            expectTypeOf(input.to).toEqualTypeOf<string>();
             expectTypeOf([key, startedAt]).toEqualTypeOf<string[]>();
             expectTypeOf(holder).toEqualTypeOf<"dead" | "unknown">();
             return { retry: true };
@@ -80,9 +80,9 @@ const compiled = {
         plain: {
           mode: "repeatable",
           input: { type: "object", properties: { q: { type: "string" } } },
-          run: (args) => expectTypeOf(args).toBeAny(),
+          run: (input) => expectTypeOf(input).toBeAny(),
         },
-        nothing: { mode: "repeatable", run: (args) => expectTypeOf(args).toBeAny() },
+        nothing: { mode: "repeatable", run: (input) => expectTypeOf(input).toBeAny() },
       },
     });
   },
@@ -158,7 +158,7 @@ const compiled = {
       tools: {
         count: {
           mode: "repeatable",
-          run: (_args, ctx) => {
+          run: (_input, ctx) => {
             expectTypeOf(ctx.context.db).toEqualTypeOf<Map<string, number>>();
             expectTypeOf(ctx.session.state.phase).toEqualTypeOf<"a" | "b">();
             ctx.set("count", 1);
@@ -270,7 +270,7 @@ const compiled = {
       tools: {
         ask: {
           mode: "repeatable",
-          run: async (_args, ctx) => {
+          run: async (_input, ctx) => {
             const result = await ctx.run(child, "count", { as: "counter" });
             if (result.status === "completed")
               expectTypeOf(result.output.n).toEqualTypeOf<number>();
@@ -304,7 +304,7 @@ const compiled = {
       const checked = { mode: "repeatable", check: async () => undefined } as const;
       // @ts-expect-error what is run again needs no check
       await session.effect("pay", {}, checked, async () => 1);
-      // @ts-expect-error arguments are JSON
+      // @ts-expect-error an input is JSON
       await session.effect("pay", { when: new Date() }, { mode: "repeatable" }, async () => 1);
       // @ts-expect-error results are JSON
       await session.effect("pay", {}, { mode: "repeatable" }, async () => new Map());
@@ -320,7 +320,7 @@ const compiled = {
   },
 
   people() {
-    void hold.effects.settle("x", { result: { refunded: true }, by: "ana" });
+    void hold.effects.settle("x", { output: { refunded: true }, by: "ana" });
     void hold.effects.settle("x", { error: "no" });
     void hold.effects.settle("x", { retry: true });
     // @ts-expect-error one of the three must be said
@@ -361,7 +361,7 @@ const compiled = {
           run: async ({ to, text }, { key }) => mail.send(to, text, key),
           check: async ({ key }) => {
             const sent = await mail.find(key);
-            return sent ? { result: sent } : { retry: true };
+            return sent ? { output: sent } : { retry: true };
           },
         },
       },
@@ -386,7 +386,7 @@ const compiled = {
     const id = items[0]?.effectId ?? "";
     await hold.effects.approve(id, { by: "ana" });
     await hold.effects.deny(id, { by: "ana", reason: "too much" });
-    await hold.effects.settle(id, { result: { refunded: true }, by: "ana" });
+    await hold.effects.settle(id, { output: { refunded: true }, by: "ana" });
     for (const checkpoint of [
       "after-model",
       "before-step",

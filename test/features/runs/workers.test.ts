@@ -209,7 +209,9 @@ describe.each(stores)("workers on $name", ({ address }) => {
         tools: {
           act: {
             mode: "once",
-            run: (_args, { session }) => (done.set(session.id, (done.get(session.id) ?? 0) + 1), 1),
+            run: (_input, { session }) => (
+              done.set(session.id, (done.get(session.id) ?? 0) + 1), 1
+            ),
           },
         },
       });
@@ -349,7 +351,7 @@ describe.each(stores)("workers on $name", ({ address }) => {
     const turn = await bot.submit("a", "go");
     await start(hold, { agents: [bot] });
     const waiting = await turn.result(soon);
-    expect(waiting).toMatchObject({ status: "waiting", pending: [{ tool: "pay" }] });
+    expect(waiting).toMatchObject({ status: "waiting", pending: [{ name: "pay" }] });
     await on
       .start()
       .hold.effects.approve(
@@ -386,7 +388,7 @@ describe.each(stores)("workers on $name", ({ address }) => {
       tools: {
         ask: {
           mode: "repeatable",
-          run: async (_args, { wait }) => (await wait("reply", { timeoutMs: 400 })) ?? "nobody",
+          run: async (_input, { wait }) => (await wait("reply", { timeoutMs: 400 })) ?? "nobody",
         },
       },
     });
@@ -523,7 +525,7 @@ describe.each(stores)("workers on $name", ({ address }) => {
     expect(worker.stats()).toMatchObject({ failed: 1 });
     const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
     isAway = false;
-    await hold.effects.settle(doubt?.effectId as string, { result: "it happened" });
+    await hold.effects.settle(doubt?.effectId as string, { output: "it happened" });
     await expect.poll(async () => (await hold.sessions.get("a"))?.status).toBe("completed");
   });
 
@@ -617,7 +619,7 @@ test("wherever a worker dies while one call is in doubt and another ends, somebo
       (await hold.effects.list({ status: "in-doubt" })).items.filter(
         ({ sessionId }) => sessionId === id,
       );
-    await expect.poll(inDoubt, { message: `${write}` }).toMatchObject([{ tool: "send" }]);
+    await expect.poll(inDoubt, { message: `${write}` }).toMatchObject([{ name: "send" }]);
     await isAtRest;
     await worker.stop({ graceMs: 0 });
   }

@@ -517,7 +517,7 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     );
     expect(await said(hold, "b")).toEqual(["one", "two"]);
     const [pending] = (await hold.effects.list({ status: "in-doubt" })).items;
-    await hold.effects.settle(pending?.effectId as string, { result: "paid" });
+    await hold.effects.settle(pending?.effectId as string, { output: "paid" });
     await hold.agents.restore(snap.id);
     expect(await said(hold, "a")).toEqual(["one"]);
     // What was done in the part that was left is not made again without asking.

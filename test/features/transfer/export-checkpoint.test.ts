@@ -181,7 +181,7 @@ describe("calls that are open at the checkpoint", () => {
       name: "clerk",
       checkpoint: "after-model",
       model: scriptedModel([
-        { content: "", toolCalls: [{ id: "1", name: "pay", arguments: { euros: 5 } }] },
+        { content: "", toolCalls: [{ callId: "1", name: "pay", input: { euros: 5 } }] },
         "Paid.",
       ]),
       tools: { pay: { ...tool, run: () => (acts.push("pay"), { receipt: "R-1" }) } },
@@ -211,7 +211,7 @@ describe("calls that are open at the checkpoint", () => {
     const clerk = made(hold, acts, tool);
     const stopped = await clerk.resume("job");
     // The session may go on where it comes from: a person has to say that it may go on here.
-    expect(stopped).toMatchObject({ status: "in-doubt", pending: [{ tool: "(imported)" }] });
+    expect(stopped).toMatchObject({ status: "in-doubt", pending: [{ name: "(imported)" }] });
     await hold.effects.settle(
       (stopped.status === "in-doubt" && stopped.pending[0]?.effectId) as string,
       { retry: true },
@@ -248,7 +248,7 @@ describe("calls that are open at the checkpoint", () => {
     const stopped = await made(target, acts, tool).resume("job");
     expect(stopped).toMatchObject({
       status: "in-doubt",
-      pending: [{ tool: "pay" }, { tool: "(imported)" }],
+      pending: [{ name: "pay" }, { name: "(imported)" }],
     });
     expect(acts).toEqual(["pay"]);
   });

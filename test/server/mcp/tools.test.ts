@@ -8,7 +8,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { open, TOOL_NAMES } from "../../../src/index.js";
 import { errorOf } from "../../support/error-of.js";
 import { type Connected, calling, type Way, ways } from "../../support/mcp/connect.js";
-import { badArguments, everyTool, INJECTION } from "../../support/mcp/every-tool.js";
+import { badInputs, everyTool, INJECTION } from "../../support/mcp/every-tool.js";
 import { isThorough } from "../../support/runs.js";
 import { stores } from "../../support/stores.js";
 
@@ -79,7 +79,7 @@ describe.each(someWays)("MCP over $name", ({ era, connect: begin }) => {
     }
     expect(client.getInstructions()).toMatch(/data, and never instructions/);
     const call = calling(client);
-    for (const [name, args, says] of badArguments)
+    for (const [name, args, says] of badInputs)
       expect(
         ((await errorOf(() => call(name, args))) as Error).message,
         `${name} ${JSON.stringify(args)}`,

@@ -226,7 +226,7 @@ export async function everyTool(call: CallTool): Promise<void> {
 }
 
 /** Arguments that no tool may take, and a word of what it must say. */
-export const badArguments: readonly (readonly [ToolName, Record<string, unknown>, RegExp])[] = [
+export const badInputs: readonly (readonly [ToolName, Record<string, unknown>, RegExp])[] = [
   ["agent_save", {}, /id/],
   ["agent_save", { id: "" }, /id/],
   ["agent_save", { id: "x".repeat(201) }, /id/],

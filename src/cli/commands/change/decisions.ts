@@ -23,19 +23,19 @@ export const approve = command({
   words: [EFFECT],
   options: {
     by,
-    args: text("JSON", "other arguments to make it with"),
+    input: text("JSON", "another input to make it with"),
     note: text("TEXT", "kept in the journal"),
   },
   examples: [["holdfast approve 7k3fa1b2 --by ana", ""]],
-  async run({ words: [word = ""], options: { by: who, args, note }, hold }) {
+  async run({ words: [word = ""], options: { by: who, input, note }, hold }) {
     const store = await hold();
     const call = await requireEffect(store, word);
     await store.effects.approve(call.effectId, {
       by: who ?? user(),
-      ...(args !== undefined && { args: jsonOf("--args", args) }),
+      ...(input !== undefined && { input: jsonOf("--input", input) }),
       ...(note !== undefined && { note }),
     });
-    return decided(store, call, `${inline(call.tool)} may be made`);
+    return decided(store, call, `${inline(call.name)} may be made`);
   },
 });
 
@@ -51,7 +51,7 @@ export const deny = command({
     const store = await hold();
     const call = await requireEffect(store, word);
     await store.effects.deny(call.effectId, { by: who ?? user(), reason });
-    return decided(store, call, `${inline(call.tool)} is not made`);
+    return decided(store, call, `${inline(call.name)} is not made`);
   },
 });
 
@@ -62,17 +62,17 @@ export const settle = command({
   words: [EFFECT],
   options: {
     by,
-    result: text("JSON", "it was done, and this came of it"),
+    output: text("JSON", "it was done, and this came of it"),
     error: text("TEXT", "it was not done, for this reason"),
     retry: flag("it did not happen, and is to be made again"),
   },
   examples: [
-    ["holdfast settle 7k3fa1b2 --result '{\"refunded\":true}'", "it happened"],
+    ["holdfast settle 7k3fa1b2 --output '{\"refunded\":true}'", "it happened"],
     ["holdfast settle 7k3fa1b2 --retry", "it did not"],
   ],
-  async run({ words: [word = ""], options: { by: who, result, error, retry }, hold }) {
-    if ([result !== undefined, error !== undefined, retry].filter(Boolean).length !== 1)
-      throw usage("settle needs one of --result JSON, --error TEXT and --retry");
+  async run({ words: [word = ""], options: { by: who, output, error, retry }, hold }) {
+    if ([output !== undefined, error !== undefined, retry].filter(Boolean).length !== 1)
+      throw usage("settle needs one of --output JSON, --error TEXT and --retry");
     const store = await hold();
     const call = await requireEffect(store, word);
     const said = { by: who ?? user() };
@@ -81,12 +81,12 @@ export const settle = command({
     else
       await store.effects.settle(call.effectId, {
         ...said,
-        result: jsonOf("--result", result ?? ""),
+        output: jsonOf("--output", output ?? ""),
       });
     return decided(
       store,
       call,
-      retry ? `${inline(call.tool)} is to be made again` : `${inline(call.tool)} is settled`,
+      retry ? `${inline(call.name)} is to be made again` : `${inline(call.name)} is settled`,
     );
   },
 });

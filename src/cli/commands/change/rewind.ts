@@ -40,8 +40,8 @@ export const rewind = command({
           : [
               `${counted(passed.length, "call")} had been made since; what is asked for again waits for somebody's word${effects === undefined || effects === "ask" ? "" : `, but here: ${effects}`}:`,
               ...passed.map(
-                ({ tool, outcome, effectId }) =>
-                  `  ${terminal.paint.bold(inline(tool))}  ${outcome}  ${terminal.paint.dim(effectId)}`,
+                ({ name, outcome, effectId }) =>
+                  `  ${terminal.paint.bold(inline(name))}  ${outcome}  ${terminal.paint.dim(effectId)}`,
               ),
             ]),
       ],

@@ -30,15 +30,15 @@ export const effects = command({
       { title: "ARGUMENTS", least: 8 },
     ];
     const rows = items.map(
-      ({ effectId, status: is, tool, sessionId, since, mode, waitsFor, args }) => [
+      ({ effectId, status: is, name, sessionId, since, mode, waitsFor, input }) => [
         { text: effectId, paint: paint.yellow },
         statusCell(is, paint),
-        inline(tool),
+        inline(name),
         inline(sessionId),
         terminal.time(since),
         mode,
         waitsFor === undefined ? "" : inline(wordsOf(waitsFor)),
-        inline(JSON.stringify(args)),
+        inline(JSON.stringify(input)),
       ],
     );
     const [first] = items;
@@ -77,7 +77,7 @@ function reasons(items: readonly Pending[]): string[] {
 export function deciding({ effectId, status, waitsFor, sessionId }: Pending): Proposal[] {
   if (status === "in-doubt")
     return [
-      propose("settle", [effectId], { result: '"done"' }, "it happened; the result, as JSON"),
+      propose("settle", [effectId], { output: '"done"' }, "it happened; the output, as JSON"),
       propose("settle", [effectId], { error: "it failed" }, "it did not happen, and is not to"),
       propose("settle", [effectId], { retry: true }, "it did not happen, and is to be made"),
     ];

@@ -187,7 +187,7 @@ function* openCalls({ effects }: SessionState, terminal: Terminal): Generator<st
   if (effects.length === 0) return;
   const { paint } = terminal;
   yield paint.bold("calls that are not over");
-  for (const { effectId, tool, status, since, mode, waitsFor } of effects)
-    yield `  ${painted(status, paint)}  ${paint.bold(inline(tool))}  ${effectId}  ${paint.dim(`${mode}, since ${terminal.time(since)}${waitsFor === undefined ? "" : `, waits for ${waitsFor.for}`}`)}`;
+  for (const { effectId, name, status, since, mode, waitsFor } of effects)
+    yield `  ${painted(status, paint)}  ${paint.bold(inline(name))}  ${effectId}  ${paint.dim(`${mode}, since ${terminal.time(since)}${waitsFor === undefined ? "" : `, waits for ${waitsFor.for}`}`)}`;
   yield "";
 }

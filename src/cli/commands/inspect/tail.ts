@@ -30,9 +30,8 @@ export const tail = command({
   }) {
     const store = await hold();
     const { id } = await requireSession(store, word);
-    const names = new Map<string, string>();
     const print = (event: SessionEvent) =>
-      process.stdout.write(json ? `${jsonText(event)}\n` : `${told(event, terminal, names)}\n`);
+      process.stdout.write(json ? `${jsonText(event)}\n` : `${told(event, terminal)}\n`);
     if (json)
       process.stdout.write(
         `${jsonText({ version: JSON_VERSION, command: "tail", session: id })}\n`,
@@ -69,20 +68,16 @@ async function last(hold: Holdfast, id: string, most: number, signal: AbortSigna
 
 const MOST_CHARS = 2_000;
 
-function told(event: SessionEvent, terminal: Terminal, names: Map<string, string>): string {
+function told(event: SessionEvent, terminal: Terminal): string {
   const { paint, columns } = terminal;
   const seq = paint.dim(event.cursor.slice(event.cursor.indexOf("-") + 1).padStart(5));
   const at = paint.dim((event.at === undefined ? "" : event.at.slice(11, 19)).padEnd(8));
-  const [what, text] = words(event, terminal, names);
+  const [what, text] = words(event, terminal);
   return `${seq} ${at} ${what} ${clip(text, Math.min(MOST_CHARS, Math.max(4, columns - 28)))}`;
 }
 
 /** What kind of thing it is, coloured, and the rest in words. */
-function words(
-  event: SessionEvent,
-  { paint }: Terminal,
-  names: Map<string, string>,
-): [string, string] {
+function words(event: SessionEvent, { paint }: Terminal): [string, string] {
   const kind = (name: string, colour: (text: string) => string) => colour(name.padEnd(12));
   switch (event.type) {
     case "message":
@@ -122,9 +117,7 @@ function words(
     case "turn":
       return [kind("turn", paint.dim), inline(event.turnId)];
     case "tool": {
-      const { effectId, state, by } = event;
-      if (event.name !== undefined) names.set(effectId, event.name);
-      const name = names.get(effectId);
+      const { effectId, name, state, by } = event;
       return [
         kind("call", paint.magenta),
         `${name === undefined ? "" : `${inline(name)} `}${state}${by === undefined ? "" : ` by ${inline(by)}`}  ${effectId}`,

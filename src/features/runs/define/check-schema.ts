@@ -66,8 +66,8 @@ const RULES: ReadonlyMap<string, Rule> = new Map([
 ]);
 
 /**
- * Keywords that the validator gets wrong, or passes over: arguments would seem to be checked that
- * are not.
+ * Keywords that the validator gets wrong, or passes over: an input would seem to be checked that is
+ * not.
  */
 const UNSUPPORTED = ["$dynamicRef", "$recursiveRef"];
 

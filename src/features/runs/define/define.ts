@@ -34,12 +34,12 @@ export interface ToolDefinition {
   readonly name: string;
   readonly schema: Schema;
   readonly options: CallOptions;
-  readonly key: ((args: unknown) => unknown) | undefined;
+  readonly key: ((input: unknown) => unknown) | undefined;
   readonly check: Check<unknown, unknown, unknown> | undefined;
-  readonly approval: boolean | ((args: unknown, context: unknown) => unknown);
-  readonly toModel: ((result: Json) => string | readonly Part[]) | undefined;
+  readonly approval: boolean | ((input: unknown, context: unknown) => unknown);
+  readonly toModel: ((output: Json) => string | readonly Part[]) | undefined;
   readonly isMarkedBefore: boolean;
-  readonly run: (args: unknown, context: ToolContext) => unknown;
+  readonly run: (input: unknown, context: ToolContext) => unknown;
 }
 
 export interface Definition {
@@ -208,7 +208,7 @@ function toolsOf(
   );
 }
 
-/** Infers the arguments of a tool that is defined on its own, and checks it. */
+/** Infers the input of a tool that is defined on its own, and checks it. */
 export function tool<A, R, C = unknown, S = any>(
   definition: Tool<A, R, C, S> & { readonly input: InputSchema<A> },
 ): Tool<A, R, C, S> {

@@ -1,5 +1,5 @@
 /**
- * What an agent is, as its author says it; the types by which arguments, context, state and output
+ * What an agent is, as its author says it; the types by which inputs, context, state and output
  * are inferred.
  */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
@@ -18,7 +18,7 @@ import type { RunResult } from "./result.js";
 
 /**
  * zod, valibot, arktype and others that can tell their JSON Schema; a plain JSON Schema; or one
- * with a `parse` of your own, by which arguments are inferred. It may be async, and the model is
+ * with a `parse` of your own, by which inputs are inferred. It may be async, and the model is
  * told what it throws.
  */
 export type InputSchema<T> =
@@ -42,7 +42,9 @@ export interface SessionView<S> {
 export interface ToolContext<C = any, S = any> {
   /** Hand it to whoever is called: by it they know a second call for the same. */
   readonly key: string;
+  /** The call as the reply names it, and as people and the journal do. */
   readonly callId: string;
+  readonly effectId: string;
   readonly attempt: number;
   /** Aborts when the call's time is up, or the run is to stop. */
   readonly signal: AbortSignal;
@@ -82,21 +84,21 @@ export interface ToolContext<C = any, S = any> {
   ): Promise<T | undefined>;
 }
 
-type Args<A> = unknown extends A ? any : A;
+type In<A> = unknown extends A ? any : A;
 
 interface ToolCommon<A, R, C, S> {
   readonly description?: string;
   readonly input?: InputSchema<A>;
-  readonly run: (args: Args<A>, context: ToolContext<C, S>) => R | Promise<R>;
+  readonly run: (input: In<A>, context: ToolContext<C, S>) => R | Promise<R>;
   /** Whether a person must approve the call first. */
   readonly approval?:
     | boolean
-    | ((args: Args<A>, context: ApprovalContext<C, S>) => boolean | Promise<boolean>);
+    | ((input: In<A>, context: ApprovalContext<C, S>) => boolean | Promise<boolean>);
   /** How long one attempt may take; 10 minutes by default. */
   readonly timeoutMs?: number;
   readonly retry?: Retry;
-  /** What the model is told of a result; the result itself by default. */
-  readonly toModel?: (result: R) => string | readonly Part[];
+  /** What the model is told of an output; the output itself by default. */
+  readonly toModel?: (output: R) => string | readonly Part[];
   /**
    * Places a checkpoint of kind pre-operation before a reply's calls are made, if this is one of
    * them.
@@ -120,14 +122,14 @@ export type Tool<A = any, R = any, C = any, S = any> = ToolCommon<A, R, C, S> &
          * A name for what the call does (`refund:42`): the same name is answered from the first
          * call.
          */
-        readonly key?: (args: Args<A>) => string;
+        readonly key?: (input: In<A>) => string;
         /** For how long those who are called know a key again; a day by default. */
         readonly keyValidMs?: number;
         readonly check?: Check<A, R, C>;
       }
     | {
         readonly mode: "once";
-        readonly key?: (args: Args<A>) => string;
+        readonly key?: (input: In<A>) => string;
         readonly check?: Check<A, R, C>;
       }
   );

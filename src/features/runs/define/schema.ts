@@ -1,4 +1,4 @@
-/** Schemas: what a model is told of a tool's arguments, and whether those it sends fit. */
+/** Schemas: what a model is told of a tool's input, and whether the one it sends fits. */
 import { setImmediate } from "node:timers/promises";
 import {
   type Schema as CfSchema,

@@ -297,7 +297,7 @@ describe("an agent that went on after the backup", () => {
     const keys = new Set<string>();
     const act =
       (name: string) =>
-      async (_args: unknown, { key }: { readonly key: string }) => {
+      async (_input: unknown, { key }: { readonly key: string }) => {
         if (!keys.has(key)) ledger.push(name);
         keys.add(key);
         return `${name} done`;
@@ -352,7 +352,7 @@ describe("an agent that went on after the backup", () => {
     const worker = hold.worker({ agents: [bot], onSigterm: false });
     await worker.drain();
     const result = await bot.run("order", "go");
-    expect(result).toMatchObject({ status: "in-doubt", pending: [{ tool: "(restored)" }] });
+    expect(result).toMatchObject({ status: "in-doubt", pending: [{ name: "(restored)" }] });
     await worker.drain();
     expect(ledger).toEqual(["look", "refund", "refund", "mail"]);
     // Whoever says that it goes on from here has decided that what comes now is made.

@@ -1,11 +1,7 @@
 /** Arguments of calls, as models give them. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import {
-  argumentsFlaw,
-  argumentsOf,
-  readArguments,
-} from "../../../src/core/messages/call-arguments.js";
+import { callInputOf, inputFlaw, readInput } from "../../../src/core/messages/call-input.js";
 import { encodeMessage, isObject, partsOf } from "../../../src/core/messages/message.js";
 import { fromFormat, toFormat } from "../../../src/formats/transcript.js";
 import type { Json } from "../../../src/index.js";
@@ -43,16 +39,16 @@ const text = fc.oneof(
   ),
 );
 
-test("G1, G2: arguments are what JSON.parse reads, without loss, or have a flaw that is found again in what is stored", () => {
+test("G1, G2: an input is what JSON.parse reads, without loss, or has a flaw that is found again in what is stored", () => {
   fc.assert(
     fc.property(text, (given) => {
-      const stored = argumentsOf(given);
+      const stored = callInputOf(given);
       encodeMessage(
         { role: "assistant", content: [{ type: "tool-call", callId: "c", name: "t", ...stored }] },
         "reply",
       );
-      const { flaw } = readArguments(given);
-      expect(argumentsFlaw(stored) === undefined).toBe(flaw === undefined);
+      const { flaw } = readInput(given);
+      expect(inputFlaw(stored) === undefined).toBe(flaw === undefined);
       if (flaw === undefined && given.trim() !== "")
         expect(stored.input).toEqual(JSON.parse(given));
     }),
@@ -69,8 +65,8 @@ test("G2: a value that cannot be stored has a flaw in what is stored, whatever i
     deep(600),
     1n,
   ]) {
-    const stored = argumentsOf(given);
-    expect(argumentsFlaw(stored)).toMatch(/^are not JSON: arguments/);
+    const stored = callInputOf(given);
+    expect(inputFlaw(stored)).toMatch(/^is not JSON: input/);
     // G3
     expect(isObject(stored.input)).toBe(true);
   }

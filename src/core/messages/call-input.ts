@@ -1,21 +1,21 @@
 /**
- * The arguments of a tool call, as a model gave them.
+ * The input of a tool call, as a model gave it.
  *
- * G1  arguments are used as the model wrote them, or not at all. A number that JavaScript would
- *     change is no reason to call a tool with another.
- * G2  arguments that cannot be used are still stored: `raw` says them, or why they cannot be said,
- *     and reading `raw` finds the same flaw again.
- * G3  `input` can always be shown to a provider: it is an object where the arguments could not be
- *     read.
+ * G1  an input is used as the model wrote it, or not at all. A number that JavaScript would change
+ *     is no reason to call a tool with another.
+ * G2  an input that cannot be used is still stored: `raw` says it, or why it cannot be said, and
+ *     reading `raw` finds the same flaw again.
+ * G3  `input` can always be shown to a provider: it is an object where what the model gave could
+ *     not be read.
  */
 import { HoldfastError } from "../values/errors.js";
 import { freeze, isOfText, type Json } from "../values/json.js";
 import { lossIn, type Parsed, parseJson } from "../values/lossless-json.js";
 import type { ToolCallPart } from "./message.js";
 
-export type CallArguments = Pick<ToolCallPart, "input" | "raw">;
+export type CallInput = Pick<ToolCallPart, "input" | "raw">;
 
-/** What a text says, and what is wrong with it, in words that follow "The arguments". */
+/** What a text says, and what is wrong with it, in words that follow "The input". */
 export interface Read {
   readonly input: Json;
   readonly flaw?: string;
@@ -29,7 +29,7 @@ const NONE: Json = Object.freeze({});
 const MAX_RAW = 64 * 1024;
 const SHOWN = 500;
 
-export function readArguments(text: string): Read {
+export function readInput(text: string): Read {
   if (text.trim() === "") return { input: NONE };
   let parsed: Parsed;
   try {
@@ -41,7 +41,7 @@ export function readArguments(text: string): Read {
       input: NONE,
       flaw: isDeep
         ? `cannot be used. ${error.message}`
-        : `are not JSON: ${text.slice(0, SHOWN).toWellFormed()}`,
+        : `is not JSON: ${text.slice(0, SHOWN).toWellFormed()}`,
     };
   }
   const { value: input } = parsed;
@@ -51,21 +51,21 @@ export function readArguments(text: string): Read {
   return loss === undefined ? { input } : { input, flaw: `cannot be used: ${loss}.` };
 }
 
-/** Arguments of a reply, as they are stored: text or a value. */
-export function argumentsOf(given: unknown): CallArguments {
+/** The input of a call in a reply, as it is stored: text or a value. */
+export function callInputOf(given: unknown): CallInput {
   if (typeof given !== "string") {
     const why = whyUnstorable(given);
     // A sentence is no JSON, so that it is found again to be none.
     return why === undefined ? { input: given as Json } : { input: NONE, raw: why };
   }
-  const { input, flaw } = readArguments(given);
+  const { input, flaw } = readInput(given);
   if (flaw === undefined) return { input };
-  return { input, raw: given.length > MAX_RAW ? `They ${flaw}` : escaped(given) };
+  return { input, raw: given.length > MAX_RAW ? `It ${flaw}` : escaped(given) };
 }
 
-/** What is wrong with the arguments of a call that was stored; undefined where they can be used. */
-export function argumentsFlaw({ raw }: CallArguments): string | undefined {
-  return raw === undefined ? undefined : readArguments(raw).flaw;
+/** What is wrong with the input of a call that was stored; undefined where it can be used. */
+export function inputFlaw({ raw }: CallInput): string | undefined {
+  return raw === undefined ? undefined : readInput(raw).flaw;
 }
 
 /** G2: half a character, as the escape that says the same in JSON. */
@@ -81,10 +81,10 @@ const escaped = (text: string): string =>
 export function whyUnstorable(value: unknown): string | undefined {
   try {
     // As deep as it will be: in a part, in a list, in a message.
-    freeze([[[value]]], "arguments");
+    freeze([[[value]]], "input");
     return undefined;
   } catch (error) {
     const isTold = error instanceof HoldfastError && isOfText(error);
-    return isTold ? error.message.replace("arguments[0][0][0]", "arguments") : undefined;
+    return isTold ? error.message.replace("input[0][0][0]", "input") : undefined;
   }
 }
