@@ -46,9 +46,14 @@ const bot = (turns) => ({
     messages.at(-1).role === "tool" && messages.length % (2 * turns) === 0
       ? { content: "done" }
       : {
-          content: "",
-          toolCalls: [
-            { id: `c${messages.length}`, name: "look", arguments: { at: messages.length } },
+          // As a part of the message: it had this shape in older builds, too.
+          content: [
+            {
+              type: "tool-call",
+              callId: `c${messages.length}`,
+              name: "look",
+              input: { at: messages.length },
+            },
           ],
         },
   tools: { look: { mode: "repeatable", run: () => ({ found: true }) } },
