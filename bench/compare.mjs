@@ -104,7 +104,7 @@ const cases = {
   events: {
     per: 1,
     prepare: (hold) => filled(hold, "told", MESSAGES),
-    work: (hold) => all(hold.events("told", { live: false })),
+    work: (hold) => all(hold.sessions.events("told", { live: false })),
   },
   export: {
     per: 1,

@@ -41,15 +41,15 @@ const added = await hold.sessions.append(
 );
 console.log("taken in:", added.taken);
 
-const { system, messages, aside } = await hold.sessions.transcript("order-42", {
+const { system, messages, remainder } = await hold.sessions.transcript("order-42", {
   format: "anthropic",
 });
 console.log("system:", system);
 for (const { role, content } of messages) console.log(`${role}:`, JSON.stringify(content));
 
-// Ids, times and whatever Anthropic has no word for stand aside, so that nothing is lost on the way
+// Ids, times and all that Anthropic has no word for stand in the remainder, so that nothing is lost on the way
 // back.
-const back = fromFormat({ format: "anthropic", system, messages, aside });
+const back = fromFormat({ format: "anthropic", system, messages, remainder });
 console.log("back again:", back.map(({ role }) => role).join(", "));
 
 await hold.close();

@@ -4,39 +4,27 @@ import { Checkpoints } from "./api/checkpoints.js";
 import { Effects } from "./api/effects.js";
 import { Retention } from "./api/retention.js";
 import { Sessions } from "./api/sessions.js";
-import { checkText, MAX_REASON } from "./core/journal/checkpoint.js";
 import type { Redact } from "./core/redaction/redact-text.js";
 import { isDigest } from "./core/values/digest.js";
 import { HoldfastError, quote } from "./core/values/errors.js";
-import { checkName, checkpointPlace, type SessionId, sessionId } from "./core/values/ids.js";
-import { encode, type Json } from "./core/values/json.js";
+import type { Json } from "./core/values/json.js";
 import { type Clock, Ground, type Machine } from "./engine/journal/ground.js";
-import { isDone, once } from "./engine/journal/receipts.js";
+import { isDone } from "./engine/journal/receipts.js";
 import { Redactor } from "./engine/journal/redactor.js";
 import type { Telemetry } from "./engine/journal/telemetry.js";
-import { fork } from "./engine/lifecycle/fork-session.js";
-import { checkPolicy, type RewindOptions, type Rewound } from "./engine/lifecycle/lines.js";
 import { openSession } from "./engine/lifecycle/open-session.js";
-import { cancelSession, takeInWhatIsLeft } from "./engine/lifecycle/outside.js";
-import type { ForkOptions, Session } from "./engine/lifecycle/session.js";
-import { drawId, idAndOptions, idOrDrawn } from "./engine/lifecycle/session-ids.js";
+import { takeInWhatIsLeft } from "./engine/lifecycle/outside.js";
+import type { Session } from "./engine/lifecycle/session.js";
+import { drawId, idAndOptions } from "./engine/lifecycle/session-ids.js";
 import type { SessionOptions } from "./engine/lifecycle/session-options.js";
-import { type SessionSummary, summaryOf } from "./engine/lifecycle/session-summary.js";
-import {
-  adoptFromOutside,
-  type OutsideOptions,
-  rewindFromOutside,
-} from "./engine/lifecycle/steering.js";
 import { abortController } from "./engine/util/aborting.js";
-import { noSession, notFound } from "./engine/util/not-found.js";
-import type { KeyOption } from "./engine/util/options.js";
 import { callback, flag, invalid, options, pathOf, signalOf } from "./engine/util/options.js";
-import { type EventOptions, follow, type SessionEvent } from "./features/conversations/events.js";
 import { Signals } from "./features/conversations/signals.js";
 import { about, type StoreAbout } from "./features/health/about.js";
 import { type Verdict, type VerifyOptions, verifyStore } from "./features/health/verify.js";
 import { type GcOptions, type GcReport, gc } from "./features/retention/gc.js";
 import { type BoundAgent, bind } from "./features/runs/bound.js";
+import { defined, definedOf } from "./features/runs/define/define.js";
 import type { Agent, AgentDef, Tool } from "./features/runs/define/definition.js";
 import { Runs } from "./features/runs/runs.js";
 import { Worker, type WorkerOptions } from "./features/runs/workers/worker.js";
@@ -110,19 +98,27 @@ export class Holdfast implements AsyncDisposable {
     this.#search = new Search(this.#ground, indexed);
     this.#indexed = indexed;
     this.agents = new Agents(this.#ground);
-    this.sessions = new Sessions(this.#ground, this.#search);
+    this.sessions = new Sessions(this.#ground, {
+      search: this.#search,
+      signals: this.#signals,
+      closing: this.#closing.signal,
+    });
     this.checkpoints = new Checkpoints(this.#ground);
     this.retention = new Retention(this.#ground);
   }
 
-  /** Binds an agent to this store. */
+  /** Defines an agent, and binds it to this store. */
   agent<C = undefined, S = Record<string, Json>, O = string, T extends Record<string, any> = {}>(
     definition: AgentDef<{ [K in keyof T]: Tool<T[K], any, C, S> }, C, S, O>,
-  ): BoundAgent<C, S, O>;
-  agent<C, S, O>(defined: Agent<C, S, O>): BoundAgent<C, S, O>;
-  agent(given: Agent | AgentDef<{}, any, any, any>): BoundAgent {
+  ): BoundAgent<C, S, O> {
     this.#ground.usable();
-    return bind(this.#ground, this.#runs, given);
+    return bind(this.#ground, this.#runs, defined(definition));
+  }
+
+  /** Binds an agent that `agent` defined without a store. */
+  bind<C, S, O>(agent: Agent<C, S, O>): BoundAgent<C, S, O> {
+    this.#ground.usable();
+    return bind(this.#ground, this.#runs, definedOf(agent));
   }
 
   /**
@@ -138,82 +134,6 @@ export class Holdfast implements AsyncDisposable {
   async session<S extends object>(...given: readonly unknown[]): Promise<Session<S>> {
     const { id, o } = idAndOptions<SessionOptions>(this.#ground, given);
     return openSession<S>(this.#ground, id, o);
-  }
-
-  /**
-   * Make a session that begins at a checkpoint. Nothing is copied, and the session is not open.
-   * Without an id, it gets a new one.
-   */
-  async fork(at: string, o?: ForkOptions & KeyOption): Promise<SessionSummary> {
-    this.#ground.usable();
-    const fields = options(o, "fork", ["id", "effects", "key"]);
-    const { effects, key } = fields;
-    const id = idOrDrawn(fields, "id", () => drawId(this.#ground, "fork", key));
-    const policy = checkPolicy(effects);
-    const place = checkpointPlace(at);
-    if (place === undefined) throw notFound(at);
-    return once<string, SessionSummary>(
-      this.#ground,
-      { key, name: "fork", to: id, args: { at, effects: policy } },
-      async (receipt) => {
-        const { head, label } = await fork(this.#ground, place, id, policy, receipt);
-        return summaryOf(head, label);
-      },
-      async (made) =>
-        (await this.sessions.get(made)) ?? Promise.reject(noSession(made as SessionId)),
-    );
-  }
-
-  /**
-   * Puts a session that nobody holds back to one of its checkpoints, on a new line. What came after
-   * is kept, on the old one. Answers what had been done by then, as `session.rewind` does.
-   */
-  rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<Rewound> {
-    return rewindFromOutside(this.#ground, id, at, o);
-  }
-
-  /**
-   * Makes the line of one of a session's checkpoints, which it has left by rewinding, its main one
-   * again, at its end.
-   */
-  adopt(id: string, at: string, o?: Omit<OutsideOptions, "key">): Promise<void> {
-    return adoptFromOutside(this.#ground, id, at, o);
-  }
-
-  /**
-   * What happened in a session, from the beginning or a cursor on, and then live, from any process.
-   * Ends when the session is deleted.
-   */
-  events(id: string, o?: EventOptions): AsyncIterable<SessionEvent> {
-    return follow(this.#ground, id, o, this.#closing.signal);
-  }
-
-  /**
-   * Stops a session, whoever holds it. A holder learns of it at its next save or heartbeat; where
-   * there is none, it is done here.
-   */
-  async cancel(id: string, reason = "cancelled"): Promise<void> {
-    await cancelSession(this.#ground, sessionId(id), checkText(reason, "reason", MAX_REASON));
-  }
-
-  /**
-   * Gives a value to whatever in a session waits for it by name (`ctx.wait`), or will. The same key
-   * is the same signal.
-   */
-  async signal(
-    id: string,
-    name: string,
-    value: Json,
-    o?: { readonly key?: string },
-  ): Promise<void> {
-    const { key } = options(o, "signal", ["key"]);
-    const session = sessionId(id);
-    const doc = {
-      kind: "signal",
-      name: checkName(name, "signal name"),
-      value: encode(value, "signal").value,
-    } as const;
-    await this.#signals.send(session, doc, key === undefined ? undefined : checkName(key, "key"));
   }
 
   /** Takes turns that were submitted, and sessions whose holder died, and runs them. */
@@ -235,8 +155,6 @@ export class Holdfast implements AsyncDisposable {
       agents,
       sessions,
       checkpoints,
-      fork: this.fork.bind(this),
-      rewind: this.rewind.bind(this),
       stats: this.stats.bind(this),
       blob: this.blob.bind(this),
       newestSession: async (agent: string, before: number) =>
@@ -299,7 +217,7 @@ export class Holdfast implements AsyncDisposable {
    * directory, a file system's snapshot), before anything is run, and while no other process has
    * the store open. For all tenants: only a store that was opened without one does it.
    */
-  async beginIncarnation(): Promise<void> {
+  async markRestored(): Promise<void> {
     const [held] = this.#ground.keeper.holders;
     if (held !== undefined)
       throw new HoldfastError(
@@ -316,7 +234,7 @@ export class Holdfast implements AsyncDisposable {
    * What the store is and stands on, who holds what, and what somebody should know of it, each with
    * what to do.
    */
-  about(): Promise<StoreAbout> {
+  info(): Promise<StoreAbout> {
     return about(this.#ground, this.#indexed);
   }
 

@@ -124,8 +124,8 @@ export type {
 } from "./features/snapshots/restore-report.js";
 export type { ExportFilter, ExportOptions, TransferProgress } from "./features/transfer/export.js";
 export type { ExportedRows, ImportOptions, ImportReport } from "./features/transfer/import.js";
-export type { Aside } from "./formats/aside.js";
 export type { TranscriptMessage } from "./formats/plain.js";
+export type { Remainder } from "./formats/remainder.js";
 export {
   type Format,
   fromFormat,

@@ -39,7 +39,7 @@ export async function openFork({ directory, few, many, rounds }) {
   first.append({ role: "user", content: "hello" });
   const { id } = await first.checkpoint();
   await first.close();
-  await hold.fork(id, { id: "fork" });
+  await hold.sessions.fork(id, { id: "fork" });
   const opened = async () => {
     const times = [];
     for (let i = 0; i < rounds; i++) {

@@ -110,8 +110,8 @@ export class Checkpoints {
   }
 
   /**
-   * Lists checkpoints, newest first. With a session's id: along its past, and with `lines: "all"`
-   * also on lines it has left by rewinding. With a filter: those of an agent's sessions, or with
+   * Lists checkpoints, newest first. With a session's id: along its past, and with `branches: "all"`
+   * also on branches it has left by rewinding. With a filter: those of an agent's sessions, or with
    * `{}` those of all. The sessions come in the order of `sessions.list`, and each checkpoint comes
    * once, with the session that owns it.
    *
@@ -203,7 +203,7 @@ export class Checkpoints {
     }
     throw new HoldfastError(
       "BUSY",
-      `The line of ${quote(id)} was changed again and again while it was removed. Try again.`,
+      `The branch of ${quote(id)} was changed again and again while it was removed. Try again.`,
       {
         checkpointId: id,
       },

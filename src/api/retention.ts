@@ -34,8 +34,8 @@ export interface PolicyOptions {
 export interface ApplyOptions extends PolicyOptions {
   /** Only answers what would go. */
   readonly dryRun?: boolean;
-  /** `all`: also on lines that sessions have left by rewinding. */
-  readonly lines?: "current" | "all";
+  /** `all`: also on branches that sessions have left by rewinding. */
+  readonly branches?: "current" | "all";
   readonly onProgress?: (progress: RetentionProgress) => void;
   /** Stops between two steps. What has gone by then is gone. */
   readonly signal?: AbortSignal;
@@ -80,14 +80,14 @@ export class Retention {
     const o = options(given, "retention.apply", [
       "agent",
       "dryRun",
-      "lines",
+      "branches",
       "onProgress",
       "signal",
     ]);
     return this.#apply({
       agent: scopeOf(o, "agent") === undefined ? undefined : checkName(o.agent, "agent"),
       dryRun: flag(o.dryRun, "dryRun") ?? false,
-      lines: oneOf(o.lines, "lines", ["current", "all"]) ?? "current",
+      branches: oneOf(o.branches, "branches", ["current", "all"]) ?? "current",
       onProgress: callback(o.onProgress, "onProgress"),
       signal: signalOf(o.signal),
     });
@@ -109,7 +109,7 @@ export class Retention {
         const swept = await this.#apply({
           agent: undefined,
           dryRun: false,
-          lines: "current",
+          branches: "current",
           signal,
           idle: true,
         });
@@ -182,7 +182,7 @@ type Policies = Map<string | null, RetentionPolicy | undefined>;
 interface Applying {
   readonly agent: string | undefined;
   readonly dryRun: boolean;
-  readonly lines: "current" | "all";
+  readonly branches: "current" | "all";
   readonly onProgress?: ((progress: RetentionProgress) => void) | undefined;
   readonly signal: AbortSignal | undefined;
   readonly idle?: boolean;

@@ -1,18 +1,37 @@
 /** Looking at sessions, and changing what stands outside their journals. Needs no lease. */
-import { checkName, type SessionId, sessionId } from "../core/values/ids.js";
-import type { JsonObject } from "../core/values/json.js";
+import { checkText, MAX_REASON } from "../core/journal/checkpoint.js";
+import { checkName, checkpointPlace, type SessionId, sessionId } from "../core/values/ids.js";
+import { encode, type Json, type JsonObject } from "../core/values/json.js";
 import type { Ground } from "../engine/journal/ground.js";
+import { once } from "../engine/journal/receipts.js";
+import { fork } from "../engine/lifecycle/fork-session.js";
+import { checkPolicy, type RewindOptions, type Rewound } from "../engine/lifecycle/lines.js";
 import { look, type StateThere, stateThere } from "../engine/lifecycle/look.js";
-import { getSession, type SessionSummary, summaryAt } from "../engine/lifecycle/session-summary.js";
+import { cancelSession } from "../engine/lifecycle/outside.js";
+import type { ForkOptions } from "../engine/lifecycle/session.js";
+import { drawId, idOrDrawn } from "../engine/lifecycle/session-ids.js";
+import {
+  getSession,
+  type SessionSummary,
+  summaryAt,
+  summaryOf,
+} from "../engine/lifecycle/session-summary.js";
+import {
+  type OutsideOptions,
+  rewindFromOutside,
+  switchFromOutside,
+} from "../engine/lifecycle/steering.js";
 import { isThere } from "../engine/records/damage.js";
 import type { SessionUpdate } from "../engine/records/rows.js";
 import type { GivenMessages } from "../engine/session/given-messages.js";
-import { limitOf, options } from "../engine/util/options.js";
+import { noSession, notFound } from "../engine/util/not-found.js";
+import { type KeyOption, limitOf, options } from "../engine/util/options.js";
 import {
   type AppendOptions,
   type AppendResult,
   appendTo,
 } from "../features/conversations/append.js";
+import { type EventOptions, follow, type SessionEvent } from "../features/conversations/events.js";
 import {
   forksOf,
   listSessions,
@@ -29,6 +48,7 @@ import {
   type DeleteOptions,
   deleteSession,
 } from "../features/conversations/session-deleting.js";
+import type { Signals } from "../features/conversations/signals.js";
 import { type TranscriptOptions, transcriptOf } from "../features/conversations/transcripts.js";
 import { type UpdateOptions, updateSession } from "../features/conversations/update-session.js";
 import { type RedactOptions, redactSession } from "../features/redaction/redact.js";
@@ -42,13 +62,25 @@ export interface SessionState extends StateThere {
   readonly session: SessionSummary;
 }
 
+/** The parts of an open store that more than its sessions use. */
+interface Parts {
+  readonly search: Search;
+  readonly signals: Signals;
+  /** Aborts when the store is closed. */
+  readonly closing: AbortSignal;
+}
+
 export class Sessions {
   readonly #ground: Ground;
   readonly #search: Search;
+  readonly #signals: Signals;
+  readonly #closing: AbortSignal;
 
-  constructor(ground: Ground, search: Search) {
+  constructor(ground: Ground, { search, signals, closing }: Parts) {
     this.#ground = ground;
     this.#search = search;
+    this.#signals = signals;
+    this.#closing = closing;
   }
 
   /**
@@ -118,7 +150,7 @@ export class Sessions {
 
   /**
    * The transcript in the format of a provider, verified: its end, or what it was at a checkpoint.
-   * `messages` can be handed to that provider; what its format cannot say stands aside. `M` is what
+   * `messages` can be handed to that provider; `remainder` holds what its format cannot say. `M` is what
    * the provider's own library calls a message.
    */
   transcript<M = JsonObject, const F extends Format = Format>(
@@ -162,5 +194,79 @@ export class Sessions {
    */
   redact(id: string, what: RedactWhat, o?: RedactOptions): Promise<RedactReport> {
     return redactSession(this.#ground, id, what, o);
+  }
+
+  // ---- another place in its history
+
+  /**
+   * Make a session that begins at a checkpoint. Nothing is copied, and the session is not open.
+   * Without an id, it gets a new one.
+   */
+  async fork(at: string, o?: ForkOptions & KeyOption): Promise<SessionSummary> {
+    this.#ground.usable();
+    const fields = options(o, "sessions.fork", ["id", "effects", "key"]);
+    const { effects, key } = fields;
+    const id = idOrDrawn(fields, "id", () => drawId(this.#ground, "fork", key));
+    const policy = checkPolicy(effects);
+    const place = checkpointPlace(at);
+    if (place === undefined) throw notFound(at);
+    return once<string, SessionSummary>(
+      this.#ground,
+      { key, name: "fork", to: id, args: { at, effects: policy } },
+      async (receipt) => {
+        const { head, label } = await fork(this.#ground, place, id, policy, receipt);
+        return summaryOf(head, label);
+      },
+      async (made) => (await this.get(made)) ?? Promise.reject(noSession(made as SessionId)),
+    );
+  }
+
+  /**
+   * Put a session that no process holds back to one of its checkpoints, on a new branch. The old
+   * branch keeps what came after. Answers what had been done by then, as `session.rewind` does.
+   */
+  rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<Rewound> {
+    return rewindFromOutside(this.#ground, id, at, o);
+  }
+
+  /**
+   * Make the branch of one of a session's checkpoints, which the session has left, its current one
+   * again, at the branch's end.
+   */
+  switchBranch(id: string, at: string, o?: Omit<OutsideOptions, "key">): Promise<void> {
+    return switchFromOutside(this.#ground, id, at, o);
+  }
+
+  // ---- while it runs
+
+  /**
+   * Read what happened in a session, from the beginning or a cursor on, and then live, from any
+   * process. Ends when the session is deleted.
+   */
+  events(id: string, o?: EventOptions): AsyncIterable<SessionEvent> {
+    return follow(this.#ground, id, o, this.#closing);
+  }
+
+  /**
+   * Stop a session, also one that another process holds. A holder learns of it at its next save or
+   * heartbeat; where there is none, it is done here.
+   */
+  async cancel(id: string, reason = "cancelled"): Promise<void> {
+    await cancelSession(this.#ground, sessionId(id), checkText(reason, "reason", MAX_REASON));
+  }
+
+  /**
+   * Give a value to the tool of a session that waits for it by name (`ctx.wait`), or will. The same
+   * key is the same signal.
+   */
+  async signal(id: string, name: string, value: Json, o?: KeyOption): Promise<void> {
+    const { key } = options(o, "sessions.signal", ["key"]);
+    const session = sessionId(id);
+    const doc = {
+      kind: "signal",
+      name: checkName(name, "signal name"),
+      value: encode(value, "signal").value,
+    } as const;
+    await this.#signals.send(session, doc, key === undefined ? undefined : checkName(key, "key"));
   }
 }

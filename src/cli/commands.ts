@@ -1,10 +1,11 @@
 /** All commands, in the order in which help lists them. */
-import { adopt } from "./commands/change/adopt.js";
+
 import { cancel } from "./commands/change/cancel.js";
 import { approve, deny, settle } from "./commands/change/decisions.js";
 import { fork } from "./commands/change/fork.js";
 import { rewind } from "./commands/change/rewind.js";
 import { rm } from "./commands/change/rm.js";
+import { switchBranch } from "./commands/change/switch.js";
 import { agents, restore, snapshot, snapshots } from "./commands/inspect/agents.js";
 import { bisect } from "./commands/inspect/bisect.js";
 import { diff } from "./commands/inspect/diff.js";
@@ -15,7 +16,7 @@ import { search } from "./commands/inspect/search.js";
 import { show } from "./commands/inspect/show.js";
 import { stats } from "./commands/inspect/stats.js";
 import { tail } from "./commands/inspect/tail.js";
-import { backup, restoreBackup, restored } from "./commands/maintain/backup.js";
+import { backup, markRestored, restoreBackup } from "./commands/maintain/backup.js";
 import { doctor } from "./commands/maintain/doctor.js";
 import { exportCommand } from "./commands/maintain/export.js";
 import { gc } from "./commands/maintain/gc.js";
@@ -40,7 +41,7 @@ export const commands: readonly Command[] = [
   stats,
   fork,
   rewind,
-  adopt,
+  switchBranch,
   cancel,
   effects,
   approve,
@@ -59,7 +60,7 @@ export const commands: readonly Command[] = [
   exportCommand,
   backup,
   restoreBackup,
-  restored,
+  markRestored,
   mcp,
   completing,
 ];

@@ -28,7 +28,7 @@ export const anthropic: Codec = {
 
 // ---- ours to theirs
 
-/** All system text is one, before the messages; where it stood is kept aside. */
+/** All system text is one, before the messages; where it stood is kept in the remainder. */
 function systemOf(messages: readonly PlainMessage[]): readonly Written[] {
   const of = messages.flatMap(({ role }, i) => (role === "system" ? [i] : []));
   const [first] = of;

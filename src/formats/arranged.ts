@@ -2,7 +2,7 @@
  * A transcript in the order that providers take: what tools answered stands behind the calls that
  * asked for it, in messages of its own, and nothing comes in between. Providers refuse a call that
  * was never answered with more behind it, and an answer without a call: these are left out here,
- * and kept aside.
+ * and kept in the remainder.
  */
 import { isObject, type Provider, type Role } from "../core/messages/message.js";
 import type { JsonObject } from "../core/values/json.js";

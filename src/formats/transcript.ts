@@ -1,8 +1,8 @@
 /**
  * Transcripts in the message formats of providers, there and back without loss.
  *
- * F1  ours, written and read again, is what it was: whatever reading back does not give is kept
- *     aside.
+ * F1  ours, written and read again, is what it was: whatever reading back does not give is kept in
+ *     the remainder.
  * F2  theirs, read and written again, is what it was: a message that is not comes as an opaque part
  *     that holds it whole.
  *
@@ -23,11 +23,11 @@ import {
 import { aiSdk } from "./ai-sdk.js";
 import { aiSdkUi } from "./ai-sdk-ui.js";
 import { anthropic } from "./anthropic.js";
-import { type Aside, asideOf, withAside } from "./aside.js";
 import { type Codec, type Written, whole } from "./codec.js";
 import { openai } from "./openai.js";
 import { openaiResponses } from "./openai-responses.js";
 import { fromPlain, type PlainMessage, type TranscriptMessage, toPlain } from "./plain.js";
+import { type Remainder, remainderOf, withRemainder } from "./remainder.js";
 
 const codecs = {
   openai,
@@ -53,7 +53,7 @@ export interface Transcript<M = JsonObject, F extends Format = Format> {
   /**
    * What the format cannot say. Without it a transcript can still be read, less what stands here.
    */
-  readonly aside?: Aside;
+  readonly remainder?: Remainder;
 }
 
 /**
@@ -64,7 +64,7 @@ export interface GivenTranscript {
   readonly format: Format;
   readonly messages: readonly object[];
   readonly system?: unknown;
-  readonly aside?: unknown;
+  readonly remainder?: unknown;
 }
 
 /** How many messages a transcript may have. */
@@ -72,7 +72,7 @@ const MAX_TRANSCRIPT = 100_000;
 
 /**
  * Messages in the format of a provider. Bytes of files are written into them; a file that is only
- * named is kept aside.
+ * named is kept in the remainder.
  */
 export function toFormat<M = JsonObject, F extends Format = Format>(
   format: F,
@@ -83,7 +83,7 @@ export function toFormat<M = JsonObject, F extends Format = Format>(
   const written = fitting(codec, codec.write(ours));
   const items = written.map(({ item }) => item);
   const theirs = readBack(codec, format, items);
-  const aside = asideOf(
+  const remainder = remainderOf(
     ours,
     theirs,
     written.map(({ of }) => of),
@@ -94,11 +94,11 @@ export function toFormat<M = JsonObject, F extends Format = Format>(
     format,
     ...(isApart && { system: first.system as string | JsonObject[] }),
     messages: (isApart ? rest : items) as M[],
-    ...(aside !== undefined && { aside }),
+    ...(remainder !== undefined && { remainder }),
   };
 }
 
-/** The messages of a transcript in a provider's format, with or without what was kept aside. */
+/** The messages of a transcript in a provider's format, with or without its remainder. */
 export function fromFormat(transcript: GivenTranscript): TranscriptMessage[] {
   const given = openedTranscript(transcript);
   const codec = codecOf(given.format, "transcript.format");
@@ -120,17 +120,19 @@ export function fromFormat(transcript: GivenTranscript): TranscriptMessage[] {
       : [{ system: freeze(given.system, "transcript.system") }, ...messages];
   const theirs = readBack(codec, given.format, items);
   const ours =
-    given.aside === undefined ? theirs : withAside(theirs, keptOf(given.aside), "transcript.aside");
+    given.remainder === undefined
+      ? theirs
+      : withRemainder(theirs, keptOf(given.remainder), "transcript.remainder");
   return ours.map((message, i) => fromPlain(message, `messages[${i}]`));
 }
 
-/** Entry by entry: what stands aside may be large in all, as messages may. */
-function keptOf(aside: unknown): unknown {
-  if (!isObject(aside)) return undefined;
-  const { messages } = fieldsOf(aside, "transcript.aside");
+/** Entry by entry: a remainder may be large in all, as messages may. */
+function keptOf(remainder: unknown): unknown {
+  if (!isObject(remainder)) return undefined;
+  const { messages } = fieldsOf(remainder, "transcript.remainder");
   return {
-    messages: itemsOf(messages, "transcript.aside.messages")?.map((entry, i) =>
-      freeze(entry, `transcript.aside.messages[${i}]`),
+    messages: itemsOf(messages, "transcript.remainder.messages")?.map((entry, i) =>
+      freeze(entry, `transcript.remainder.messages[${i}]`),
     ),
   };
 }
@@ -145,10 +147,10 @@ function openedTranscript(
     );
   const given = fieldsOf(transcript, "transcript");
   for (const key of Object.keys(given))
-    if (!["format", "messages", "system", "aside"].includes(key) && given[key] !== undefined)
+    if (!["format", "messages", "system", "remainder"].includes(key) && given[key] !== undefined)
       throw invalidValue(
         "transcript",
-        `there is no field ${quote(key)}; it has format, messages, system and aside`,
+        `there is no field ${quote(key)}; it has format, messages, system and remainder`,
       );
   return given as Record<string, unknown> & { readonly format: string };
 }
@@ -179,7 +181,7 @@ const isSystem = (item: JsonObject): boolean =>
 
 /**
  * Without what could not be read again: nested too deeply by what was put around it, say. It is
- * kept aside then.
+ * kept in the remainder then.
  */
 function fitting(codec: Codec, written: readonly Written[]): readonly Written[] {
   return written.filter(({ item }, i) => {
@@ -216,7 +218,7 @@ function readBack(
 
 /**
  * Those that are not written as they were, each from its own message alone: what was put together
- * from several is kept aside.
+ * from several is kept in the remainder.
  */
 function astrayOf(items: readonly JsonObject[], written: readonly Written[]): readonly number[] {
   const back = written.map(({ item }) => item);

@@ -98,7 +98,7 @@ export const checkpointList = spec({
     conversations: optional(
       flag("List the checkpoints of all conversations, the last made conversation first."),
     ),
-    lines: optional(
+    branches: optional(
       choice("Of conversations: `all` shows also those that were left by going back.", [
         "current",
         "all",
@@ -108,11 +108,11 @@ export const checkpointList = spec({
     cursor,
   },
   output: { items: list("Checkpoints.", checkpoint), next, damaged },
-  async run(hold, { agent, session: given, conversations = false, lines, ...page }, call) {
+  async run(hold, { agent, session: given, conversations = false, branches, ...page }, call) {
     if (conversations) {
       if (given !== undefined)
         throw invalid("session", "with `conversations` give an agent, or neither");
-      const filter = { ...agentFilter(call, agent), ...(lines && { lines }) };
+      const filter = { ...agentFilter(call, agent), ...(branches && { branches }) };
       return fitting(page.limit, async (most) => {
         const { items, ...more } = await hold.checkpoints.list({ ...filter, ...page, limit: most });
         return { items: items.map(checkpointShown), ...more };
@@ -137,7 +137,7 @@ export const checkpointList = spec({
       const { items, ...more } = await hold.checkpoints.list(of.session, {
         ...page,
         limit: most,
-        ...(lines && { lines }),
+        ...(branches && { branches }),
       });
       return { items: items.map(checkpointShown), ...more };
     });
@@ -153,7 +153,7 @@ export const checkpointRestore = spec({
   name: "checkpoint_restore",
   title: "Go back to a checkpoint",
   description:
-    "Puts a conversation, or an agent with all its conversations, back to where a checkpoint found it. Nothing is lost: what came after is kept beside (checkpoint_list with lines: all), and of an agent a recovery checkpoint is made first. What tools have done meanwhile in the world is not undone; the answer names it, and how to go back again (`recovery`, or `before`).",
+    "Puts a conversation, or an agent with all its conversations, back to where a checkpoint found it. Nothing is lost: what came after is kept beside (checkpoint_list with branches: all), and of an agent a recovery checkpoint is made first. What tools have done meanwhile in the world is not undone; the answer names it, and how to go back again (`recovery`, or `before`).",
   does: "removes",
   holdsStored: true,
   input: {
@@ -214,7 +214,7 @@ export const checkpointRestore = spec({
     if (dryRun) await hold.sessions.state(moved, { at: given });
     const { passed, before } = dryRun
       ? { passed: [], before: undefined }
-      : await hold.rewind(moved, given, { ...waiting(call), ...keyOf(call) });
+      : await hold.sessions.rewind(moved, given, { ...waiting(call), ...keyOf(call) });
     return {
       restored: !dryRun,
       checkpoint: checkpointShown(found),
@@ -267,7 +267,10 @@ export const checkpointFork = spec({
   output: { session },
   async run(hold, { id: given, as }, call) {
     await refuseForeign(call, (seeing) => requireCheckpoint(hold, seeing, given));
-    const made = await hold.fork(given, { ...(as !== undefined && { id: as }), ...keyOf(call) });
+    const made = await hold.sessions.fork(given, {
+      ...(as !== undefined && { id: as }),
+      ...keyOf(call),
+    });
     return { session: sessionShown(await requireSession(hold, call, made.id)) };
   },
 });

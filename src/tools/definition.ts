@@ -2,10 +2,6 @@
 import type { Agents } from "../api/agents.js";
 import type { Checkpoints } from "../api/checkpoints.js";
 import type { Sessions } from "../api/sessions.js";
-import type { RewindOptions, Rewound } from "../engine/lifecycle/lines.js";
-import type { ForkOptions } from "../engine/lifecycle/session.js";
-import type { SessionSummary } from "../engine/lifecycle/session-summary.js";
-import type { OutsideOptions } from "../engine/lifecycle/steering.js";
 import type { KeyOption } from "../engine/util/options.js";
 import { always, type Field, type ObjectOf, object, optional, type Shape, text } from "./schema.js";
 
@@ -23,8 +19,6 @@ export interface Hold {
   readonly agents: Agents;
   readonly sessions: Sessions;
   readonly checkpoints: Checkpoints;
-  fork(at: string, o?: ForkOptions & KeyOption): Promise<SessionSummary>;
-  rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<Rewound>;
   stats(): Promise<Stats>;
   /** The bytes of a file, verified; undefined where it is not stored. */
   blob(digest: string): Promise<Uint8Array | undefined>;

@@ -94,10 +94,10 @@ async function live(
     const { hold } = process;
     for (const session of after.sessions) {
       outcomes.push([`${session} again`, await world.again(hold, session)]);
-      if (await tried(() => hold.rewind(session, before)))
+      if (await tried(() => hold.sessions.rewind(session, before)))
         outcomes.push([`${session} rewound`, await world.again(hold, session)]);
       const fork = `${session}-fork`;
-      if (await tried(() => hold.fork(before, { id: fork })))
+      if (await tried(() => hold.sessions.fork(before, { id: fork })))
         outcomes.push([fork, await world.again(hold, fork)]);
     }
   } finally {
@@ -140,7 +140,7 @@ describe("negative controls", () => {
       const process = on.start();
       const before = await world.prepare(process);
       await world.begin(process, "done");
-      await process.hold.rewind("s", before, { effects: "live" });
+      await process.hold.sessions.rewind("s", before, { effects: "live" });
       expect(await world.again(process.hold, "s")).toBe("answered");
       expect(world.ledger).toHaveLength(2);
       await on.close();

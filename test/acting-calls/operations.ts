@@ -36,25 +36,25 @@ export const operations: Readonly<Record<string, Operation>> = {
   rewind: {
     expects: "waiting",
     run: async ({ process: { hold }, before }) => {
-      await tried(() => hold.rewind("s", before));
+      await tried(() => hold.sessions.rewind("s", before));
       return here("s");
     },
   },
   fork: {
     expects: "waiting",
     run: async ({ process: { hold }, before }) => {
-      await hold.fork(before, { id: "t" });
+      await hold.sessions.fork(before, { id: "t" });
       return here("t", "s");
     },
   },
   "fork of a fork": {
     expects: "waiting",
     run: async ({ process: { hold }, before }) => {
-      await hold.fork(before, { id: "t" });
+      await hold.sessions.fork(before, { id: "t" });
       const session = await hold.session("t");
       const { id } = await session.checkpoint();
       await session.close();
-      await hold.fork(id, { id: "u" });
+      await hold.sessions.fork(id, { id: "u" });
       return here("u", "t", "s");
     },
   },
@@ -69,7 +69,7 @@ export const operations: Readonly<Record<string, Operation>> = {
     expects: "waiting",
     run: async ({ process: { hold }, before }) => {
       await tried(() => hold.sessions.redact("s", "ana"));
-      await tried(() => hold.rewind("s", before));
+      await tried(() => hold.sessions.rewind("s", before));
       return here("s");
     },
   },
@@ -130,7 +130,7 @@ export const operations: Readonly<Record<string, Operation>> = {
     run: async ({ store, process: { hold } }) => {
       if (store.name !== "sqlite") {
         // The same store stands for a copy that was put back.
-        await hold.beginIncarnation();
+        await hold.markRestored();
         return here("s");
       }
       const directory = scratch();
@@ -142,7 +142,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   "delete of the origin": {
     expects: "waiting",
     run: async ({ process: { hold }, before }) => {
-      await hold.fork(before, { id: "t" });
+      await hold.sessions.fork(before, { id: "t" });
       await hold.sessions.delete("s");
       await hold.gc();
       return here("t");
@@ -151,14 +151,14 @@ export const operations: Readonly<Record<string, Operation>> = {
   cancel: {
     expects: "answered",
     run: async ({ process: { hold } }) => {
-      await hold.cancel("s", "changed my mind");
+      await hold.sessions.cancel("s", "changed my mind");
       return here("s");
     },
   },
   "a second worker": {
     expects: "answered",
     run: async ({ world, process: { hold } }) => {
-      await hold.worker({ agents: [hold.agent(world.clerk())] }).drain({ maxMs: 2_000 });
+      await hold.worker({ agents: [hold.bind(world.clerk())] }).drain({ maxMs: 2_000 });
       return here("s");
     },
   },

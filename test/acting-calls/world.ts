@@ -77,7 +77,7 @@ export class World {
   /** A session with a checkpoint before anything was done, and its id. */
   async prepare({ hold }: Process): Promise<string> {
     if (this.kind.by === "loop") {
-      await hold.agent(this.clerk()).run("s", "hello", { key: "first" });
+      await hold.bind(this.clerk()).run("s", "hello", { key: "first" });
     } else {
       const session = await hold.session("s", { agent: "clerk" });
       session.append({ role: "user", content: "hello" });
@@ -112,7 +112,7 @@ export class World {
   }
 
   async #inLoop(hold: Holdfast, id: string): Promise<Outcome> {
-    const { status } = await hold.agent(this.clerk()).run(id, "pay ana", { key: "second" });
+    const { status } = await hold.bind(this.clerk()).run(id, "pay ana", { key: "second" });
     return status === "completed"
       ? "answered"
       : status === "waiting" || status === "in-doubt"

@@ -72,7 +72,7 @@ async function contents(hold: Holdfast, own: World["own"]): Promise<unknown> {
   return {
     stats: await hold.stats(),
     sessions: (await hold.sessions.list({ limit: 1_000 })).items,
-    checkpoints: (await hold.checkpoints.list("own", { limit: 1_000, lines: "all" })).items,
+    checkpoints: (await hold.checkpoints.list("own", { limit: 1_000, branches: "all" })).items,
     held: {
       messages: own.messages,
       state: own.state,
@@ -194,8 +194,8 @@ const sessionIdPlaces: readonly IdPlace[] = [
     orObject: true,
   },
   {
-    name: "hold.fork, id",
-    call: ({ hold, first }, id) => hold.fork(first.id, { id: untyped(id) }),
+    name: "hold.sessions.fork, id",
+    call: ({ hold, first }, id) => hold.sessions.fork(first.id, { id: untyped(id) }),
   },
   {
     name: "session.fork, id",
@@ -226,8 +226,11 @@ const sessionIdPlaces: readonly IdPlace[] = [
     name: "checkpoints.prune",
     call: ({ hold }, id) => hold.checkpoints.prune(untyped(id), { keep: 0 }),
   },
-  { name: "hold.events", call: ({ hold }, id) => firstEvent(hold.events(untyped(id))) },
-  { name: "hold.cancel", call: ({ hold }, id) => hold.cancel(untyped(id)) },
+  {
+    name: "hold.sessions.events",
+    call: ({ hold }, id) => firstEvent(hold.sessions.events(untyped(id))),
+  },
+  { name: "hold.sessions.cancel", call: ({ hold }, id) => hold.sessions.cancel(untyped(id)) },
   {
     name: "hold.verify",
     call: ({ hold }, id) => hold.verify({ sessionId: untyped(id) }),
@@ -297,10 +300,13 @@ const namePlaces: readonly IdPlace[] = [
 ];
 
 const checkpointIdPlaces: readonly IdPlace[] = [
-  { name: "hold.fork", call: ({ hold }, id) => hold.fork(untyped(id), { id: "fresh" }) },
+  {
+    name: "hold.sessions.fork",
+    call: ({ hold }, id) => hold.sessions.fork(untyped(id), { id: "fresh" }),
+  },
   { name: "session.fork", call: ({ own }, id) => own.fork(untyped(id), { id: "fresh" }) },
   { name: "session.rewind", call: ({ own }, id) => own.rewind(untyped(id)) },
-  { name: "session.adopt", call: ({ own }, id) => own.adopt(untyped(id)) },
+  { name: "session.switchBranch", call: ({ own }, id) => own.switchBranch(untyped(id)) },
   { name: "checkpoints.state", call: ({ hold }, id) => hold.checkpoints.state(untyped(id)) },
   {
     name: "checkpoints.diff, from",
@@ -371,7 +377,7 @@ describe.each(two)("ids that are refused: $name", (store) => {
     ({ name }) =>
       ![
         "hold.session",
-        "hold.fork, id",
+        "hold.sessions.fork, id",
         "session.fork, id",
         "sessions.get",
         "sessions.has",
@@ -444,20 +450,20 @@ describe.each(stores)("checkpoint ids that name nothing: $name", (store) => {
     expect(await contents(world.hold, world.own)).toEqual(world.untouched);
   });
 
-  test("a checkpoint of another session is not one to rewind to or to adopt", async () => {
+  test("a checkpoint of another session is not one to rewind to or to switch to", async () => {
     const world = await theWorld();
     await expectRefused(world, ({ own, foreign }) => own.rewind(foreign.id), ["CONFLICT"]);
-    await expectRefused(world, ({ own, foreign }) => own.adopt(foreign.id), ["CONFLICT"]);
+    await expectRefused(world, ({ own, foreign }) => own.switchBranch(foreign.id), ["CONFLICT"]);
   });
 
-  test("nor is one of a fork, or, to adopt, one that a fork shares", async () => {
+  test("nor is one of a fork, or, to switch to, one that a fork shares", async () => {
     const { hold, own, first } = await build(store.address());
     const fork = await own.fork(first.id, { id: "fork" });
     fork.append({ role: "user", content: "on the fork" });
     const onFork = await fork.checkpoint();
     expect(await errorOf(() => own.rewind(onFork.id))).toMatchObject({ code: "CONFLICT" });
-    expect(await errorOf(() => own.adopt(onFork.id))).toMatchObject({ code: "CONFLICT" });
-    expect(await errorOf(() => fork.adopt(first.id))).toMatchObject({ code: "CONFLICT" });
+    expect(await errorOf(() => own.switchBranch(onFork.id))).toMatchObject({ code: "CONFLICT" });
+    expect(await errorOf(() => fork.switchBranch(first.id))).toMatchObject({ code: "CONFLICT" });
     await hold.close();
   });
 });
@@ -585,13 +591,13 @@ describe.each(stores)("ids that are inert: $name", ({ address, traits: { durable
       expect(Object.entries((await hold.checkpoints.state(after.id)).state)).toEqual([
         [id, "after"],
       ]);
-      expect(await firstEvent(hold.events("own"))).toMatchObject({
+      expect(await firstEvent(hold.sessions.events("own"))).toMatchObject({
         type: "state",
         key: id,
         value: "before",
       });
 
-      const fork = await hold.fork(before.id, { id });
+      const fork = await hold.sessions.fork(before.id, { id });
       expect(fork.id).toBe(id);
       expect(await hold.sessions.update(id, { title: id, tags: [id] })).toMatchObject({
         id,
@@ -602,7 +608,7 @@ describe.each(stores)("ids that are inert: $name", ({ address, traits: { durable
       const held = await hold.session(id);
       expect(Object.entries(held.state)).toEqual([[id, "before"]]);
       await held.close();
-      await hold.cancel(id, id);
+      await hold.sessions.cancel(id, id);
       expect(await hold.sessions.get(id)).toMatchObject({ status: "cancelled", reason: id });
       expect(await hold.checkpoints.prune(id, { keep: 0 })).toMatchObject({
         removed: expect.any(Number),
@@ -1257,14 +1263,14 @@ async function expectKept(
     [{ saved: value }, { list: [0, value] }, { k: { from: value, to: "changed" } }],
   );
   const values: unknown[] = [];
-  for await (const event of hold.events("own")) {
+  for await (const event of hold.sessions.events("own")) {
     if (event.type === "state" && event.key === "k") values.push(event.value);
     if (event.cursor === after.id) break;
   }
   expectSame(values, [value, "changed"]);
   await own.rewind(before.id);
   expectBefore(own, value);
-  await own.adopt(after.id);
+  await own.switchBranch(after.id);
   expectSame(own.state, { k: "changed", saved: value });
   await own.close();
   await done.close();
@@ -1490,7 +1496,7 @@ const optionCases: readonly OptionCase[] = [
   {
     name: "checkpoints.prune, lines",
     bad: notChoices,
-    call: ({ hold }, lines) => hold.checkpoints.prune("own", { keep: 3, lines: untyped(lines) }),
+    call: ({ hold }, lines) => hold.checkpoints.prune("own", { keep: 3, branches: untyped(lines) }),
   },
   {
     name: "retention.set, keep",
@@ -1594,9 +1600,9 @@ const optionCases: readonly OptionCase[] = [
     codes: TEXT,
   },
   {
-    name: "hold.cancel, reason",
+    name: "hold.sessions.cancel, reason",
     bad: long(100_000),
-    call: ({ hold }, reason) => hold.cancel("own", untyped(reason)),
+    call: ({ hold }, reason) => hold.sessions.cancel("own", untyped(reason)),
     codes: TEXT,
   },
   {
@@ -1663,17 +1669,19 @@ const optionCases: readonly OptionCase[] = [
   {
     name: "checkpoints.list, lines",
     bad: notChoices,
-    call: ({ hold }, lines) => hold.checkpoints.list("own", { lines: untyped(lines) }),
+    call: ({ hold }, lines) => hold.checkpoints.list("own", { branches: untyped(lines) }),
   },
   {
-    name: "hold.events, signal",
+    name: "hold.sessions.events, signal",
     bad: notObjects,
-    call: ({ hold }, signal) => firstEvent(hold.events("own", { signal: untyped(signal) })),
+    call: ({ hold }, signal) =>
+      firstEvent(hold.sessions.events("own", { signal: untyped(signal) })),
   },
   {
-    name: "hold.events, a signal that only looks like one",
+    name: "hold.sessions.events, a signal that only looks like one",
     bad: { object: { aborted: false }, controller: new AbortController() },
-    call: ({ hold }, signal) => firstEvent(hold.events("own", { signal: untyped(signal) })),
+    call: ({ hold }, signal) =>
+      firstEvent(hold.sessions.events("own", { signal: untyped(signal) })),
   },
   {
     name: "hold.verify, onProgress",
@@ -1737,9 +1745,9 @@ const optionCases: readonly OptionCase[] = [
     call: ({ hold }, o) => hold.session("fresh", untyped(o)),
   },
   {
-    name: "hold.fork, options",
+    name: "hold.sessions.fork, options",
     bad: badBags,
-    call: ({ hold, first }, o) => hold.fork(first.id, untyped(o)),
+    call: ({ hold, first }, o) => hold.sessions.fork(first.id, untyped(o)),
   },
   {
     name: "session.fork, options",
@@ -1795,9 +1803,9 @@ const optionCases: readonly OptionCase[] = [
     call: ({ own }, o) => own.checkpoint(untyped(o)),
   },
   {
-    name: "hold.events, options",
+    name: "hold.sessions.events, options",
     bad: badBags,
-    call: ({ hold }, o) => firstEvent(hold.events("own", untyped(o))),
+    call: ({ hold }, o) => firstEvent(hold.sessions.events("own", untyped(o))),
   },
   { name: "hold.verify, options", bad: badBags, call: ({ hold }, o) => hold.verify(untyped(o)) },
   { name: "hold.gc, options", bad: badBags, call: ({ hold }, o) => hold.gc(untyped(o)) },
@@ -1963,10 +1971,10 @@ describe.each(stores)("cursors: $name", (store) => {
     ["a number in another notation", (world) => `${ownLine(world)}-1e0`],
   ];
 
-  for (const [lines, [what, cursor]] of cross(["current", "all"] as const, tampered))
-    test(`checkpoints.list, ${lines} lines: ${what}`, async () => {
+  for (const [branches, [what, cursor]] of cross(["current", "all"] as const, tampered))
+    test(`checkpoints.list, ${branches} branches: ${what}`, async () => {
       const list: Call = (world) =>
-        world.hold.checkpoints.list("own", { lines, cursor: untyped(cursor(world)) });
+        world.hold.checkpoints.list("own", { branches, cursor: untyped(cursor(world)) });
       await expectRefused(await theWorld(), list, ["INVALID_OPTION"]);
     });
 
@@ -1974,10 +1982,10 @@ describe.each(stores)("cursors: $name", (store) => {
     "ahead of the end, where it would wait for ever",
     (world) => `${ownLine(world)}-4294967295`,
   ];
-  test.each([...tampered, ahead])("hold.events: %s", async (_, cursor) => {
+  test.each([...tampered, ahead])("hold.sessions.events: %s", async (_, cursor) => {
     await expectRefused(
       await theWorld(),
-      (world) => firstEvent(world.hold.events("own", { after: untyped(cursor(world)) })),
+      (world) => firstEvent(world.hold.sessions.events("own", { after: untyped(cursor(world)) })),
       ["INVALID_OPTION"],
     );
   });
@@ -2001,7 +2009,7 @@ describe.each(stores)("cursors: $name", (store) => {
     own.append({ role: "user", content: "on the new line" });
     const end = await own.checkpoint();
     const seen: unknown[] = [];
-    for await (const event of hold.events("own", {
+    for await (const event of hold.sessions.events("own", {
       after: second.id,
       signal: AbortSignal.timeout(500),
     })) {

@@ -68,21 +68,21 @@ describe.each(stores)("lists on $name", ({ address }) => {
     const hold = await at(address());
     const a = await say(hold, "a", 3);
     const b = await say(hold, "b", 2, "bob");
-    await hold.fork(a[1] as string, { id: "f" });
+    await hold.sessions.fork(a[1] as string, { id: "f" });
     const f = await say(hold, "f", 2);
     await hold.session("empty", { agent: "ann" }).then((session) => session.close());
-    await hold.rewind("a", a[0] as string);
+    await hold.sessions.rewind("a", a[0] as string);
     const again = await say(hold, "a", 1);
     const current = [...newest(f), ...newest(b), ...again, a[0] as string];
     const all = [...newest(f), ...newest(b), ...again, ...newest(a)];
     const ofAnn = all.filter((id) => !b.includes(id));
     for (const limit of [1, 2, 3, 20]) {
       expect(ids(await pages(hold, { limit }))).toEqual(current);
-      expect(ids(await pages(hold, { limit, lines: "all" }))).toEqual(all);
-      expect(ids(await pages(hold, { limit, lines: "all", agent: "ann" }))).toEqual(ofAnn);
+      expect(ids(await pages(hold, { limit, branches: "all" }))).toEqual(all);
+      expect(ids(await pages(hold, { limit, branches: "all", agent: "ann" }))).toEqual(ofAnn);
     }
     expect(await hold.checkpoints.list({ agent: "an unknown agent" })).toEqual({ items: [] });
-    for (const { id, sessionId } of await pages(hold, { lines: "all" }))
+    for (const { id, sessionId } of await pages(hold, { branches: "all" }))
       expect(await hold.checkpoints.get(id)).toMatchObject({ sessionId });
   });
 });
@@ -139,7 +139,7 @@ describe("pages", () => {
       rest: ({ a }) => newest(a),
     },
     "the session of the cursor went back before the cursor": {
-      act: async ({ hold, b }) => hold.rewind("b", b[0] as string),
+      act: async ({ hold, b }) => hold.sessions.rewind("b", b[0] as string),
       rest: ({ a, b }) => [b[0], ...newest(a)],
     },
     "the session of the cursor went on": {
@@ -182,9 +182,9 @@ test("a page reads about as many saves as it returns checkpoints", async () => {
   const hold = new Holdfast(counted, thisMachine(), { now: Date.now }, 30_000);
   holds.push(hold);
   const gone = await say(hold, "gone", 300);
-  await hold.fork(gone[299] as string, { id: "heir" });
+  await hold.sessions.fork(gone[299] as string, { id: "heir" });
   // These share the whole past of a session that was deleted, and inherit nothing of it.
-  for (let n = 0; n < 20; n++) await hold.fork(gone[298] as string, { id: `fork ${n}` });
+  for (let n = 0; n < 20; n++) await hold.sessions.fork(gone[298] as string, { id: `fork ${n}` });
   await say(hold, "last", 100);
   await hold.sessions.delete("gone");
   const read = async (limit: number) => {
@@ -230,7 +230,7 @@ describe.each(stores)("has on $name", ({ address }) => {
   test("a session and a checkpoint are there, or not, without their state being read", async () => {
     const hold = await at(address());
     const [first = "", second = ""] = await say(hold, "a", 2);
-    await hold.fork(first, { id: "f" });
+    await hold.sessions.fork(first, { id: "f" });
     const asked = async () =>
       Promise.all([
         hold.sessions.has("a"),

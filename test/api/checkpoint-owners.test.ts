@@ -56,27 +56,27 @@ const situations: Readonly<
   "a plain session": async (hold) => ({ hold, known: owned(await say(hold, "a"), "a") }),
   "a fork of a living session": async (hold) => {
     const a = await say(hold, "a");
-    await hold.fork(a[1] as string, { id: "f" });
+    await hold.sessions.fork(a[1] as string, { id: "f" });
     return { hold, known: { ...owned(a, "a"), ...owned(await say(hold, "f", 1), "f") } };
   },
   "a fork of a deleted session": async (hold) => {
     const [first, second, third] = (await say(hold, "a")) as [string, string, string];
-    await hold.fork(second, { id: "f" });
+    await hold.sessions.fork(second, { id: "f" });
     await hold.sessions.delete("a");
     return { hold, known: owned([first, second], "f"), gone: [third] };
   },
   "two forks of a deleted session": async (hold) => {
     const [first, second, third] = (await say(hold, "a")) as [string, string, string];
-    await hold.fork(first, { id: "f" });
-    await hold.fork(second, { id: "g" });
+    await hold.sessions.fork(first, { id: "f" });
+    await hold.sessions.fork(second, { id: "g" });
     await hold.sessions.delete("a");
     return { hold, known: { [first]: "f", [second]: "g" }, gone: [third] };
   },
   "a fork of a fork, with the middle deleted": async (hold) => {
     const a = (await say(hold, "a")) as [string, string, string];
-    await hold.fork(a[1], { id: "f" });
+    await hold.sessions.fork(a[1], { id: "f" });
     const f = (await say(hold, "f")) as [string, string, string];
-    await hold.fork(f[1], { id: "g" });
+    await hold.sessions.fork(f[1], { id: "g" });
     await hold.sessions.delete("f");
     return {
       hold,
@@ -90,9 +90,9 @@ const situations: Readonly<
   },
   "a fork of a fork, with both before it deleted, after gc": async (hold) => {
     const a = (await say(hold, "a")) as [string, string, string];
-    await hold.fork(a[1], { id: "f" });
+    await hold.sessions.fork(a[1], { id: "f" });
     const f = (await say(hold, "f")) as [string, string, string];
-    await hold.fork(f[1], { id: "g" });
+    await hold.sessions.fork(f[1], { id: "g" });
     for (const id of ["a", "f"]) await hold.sessions.delete(id);
     await hold.gc();
     return { hold, known: owned([...a.slice(0, 2), ...f.slice(0, 2)], "g"), gone: [a[2], f[2]] };
@@ -132,7 +132,7 @@ const situations: Readonly<
   },
   "a fork that was moved without its origin": async (hold, another) => {
     const [first, second] = (await say(hold, "a")) as [string, string, string];
-    await hold.fork(second, { id: "f" });
+    await hold.sessions.fork(second, { id: "f" });
     const own = await say(hold, "f", 1);
     const target = await another();
     await target.import(hold.export({ session: "f" }));
@@ -140,15 +140,15 @@ const situations: Readonly<
   },
   "a session that was rewound": async (hold) => {
     const a = (await say(hold, "a")) as [string, string, string];
-    await hold.rewind("a", a[0]);
+    await hold.sessions.rewind("a", a[0]);
     return { hold, known: owned([...a, ...(await say(hold, "a", 1))], "a") };
   },
   "a fork of a deleted session that was rewound": async (hold) => {
     const a = (await say(hold, "a")) as [string, string, string];
-    await hold.fork(a[2], { id: "f" });
+    await hold.sessions.fork(a[2], { id: "f" });
     const own = await say(hold, "f", 1);
     await hold.sessions.delete("a");
-    await hold.rewind("f", a[0]);
+    await hold.sessions.rewind("f", a[0]);
     return { hold, known: owned([...a, ...own], "f") };
   },
 };
@@ -162,14 +162,14 @@ async function named(hold: Holdfast, id: string): Promise<readonly Checkpoint[]>
   expect(head).toEqual(latest);
   const pages = [
     await hold.checkpoints.list(id),
-    await hold.checkpoints.list(id, { lines: "all" }),
+    await hold.checkpoints.list(id, { branches: "all" }),
   ];
-  const { items } = (await tool(hold, "checkpoint_list", { session: id, lines: "all" })) as {
+  const { items } = (await tool(hold, "checkpoint_list", { session: id, branches: "all" })) as {
     items: readonly { id: string }[];
   };
   expect(items.map((item) => item.id)).toEqual(pages[1]?.items.map((item) => item.id));
   const told: Checkpoint[] = [...pages.flatMap((page) => page.items), ...(latest ? [latest] : [])];
-  for await (const event of hold.events(id, { live: false }))
+  for await (const event of hold.sessions.events(id, { live: false }))
     if (event.type === "checkpoint") told.push(event.checkpoint);
   return told;
 }
@@ -179,7 +179,7 @@ async function listed(hold: Holdfast): Promise<Record<string, string>> {
   const items: Checkpoint[] = [];
   for (let cursor: string | undefined; ; ) {
     const page = await hold.checkpoints.list({
-      lines: "all",
+      branches: "all",
       limit: 2,
       ...(cursor !== undefined && { cursor }),
     });
@@ -226,10 +226,10 @@ describe.each(stores)("checkpoints on $name", ({ address }) => {
       expect((await hold.checkpoints.diff(id, id)).messages).toMatchObject({});
       // The oldest and the newest stand for all of them.
       if (id !== Object.keys(known)[0] && id !== Object.keys(known).at(-1)) continue;
-      expect(await hold.fork(id, { id: "made" })).toMatchObject({
+      expect(await hold.sessions.fork(id, { id: "made" })).toMatchObject({
         origin: { sessionId: owner, checkpointId: id },
       });
-      await hold.rewind("made", id);
+      await hold.sessions.rewind("made", id);
       await hold.sessions.delete("made");
       const session = await hold.session(owner);
       await (await session.fork(id, { id: "held" })).close();
@@ -246,9 +246,9 @@ describe.each(stores)("checkpoints on $name", ({ address }) => {
       expect(await hold.checkpoints.find(id)).toEqual([]);
       for (const refused of [
         () => hold.checkpoints.state(id),
-        () => hold.fork(id, { id: "made" }),
-        () => hold.rewind(some?.id as string, id),
-        () => hold.adopt(some?.id as string, id),
+        () => hold.sessions.fork(id, { id: "made" }),
+        () => hold.sessions.rewind(some?.id as string, id),
+        () => hold.sessions.switchBranch(some?.id as string, id),
         () => hold.sessions.state(some?.id as string, { at: id }),
         () => tool(hold, "checkpoint_fork", { id, as: "tooled" }),
       ])
@@ -278,23 +278,25 @@ describe.each(stores)("checkpoints on $name", ({ address }) => {
   test("a session can be shown at, and go back to, every checkpoint that its list names, also what only a line it has left shares", async () => {
     const hold = await at(address());
     const a = await say(hold, "a");
-    await hold.fork(a[1] as string, { id: "f" });
+    await hold.sessions.fork(a[1] as string, { id: "f" });
     await say(hold, "f", 1);
-    await hold.rewind("f", a[0] as string);
-    const { items } = await hold.checkpoints.list("f", { lines: "all" });
+    await hold.sessions.rewind("f", a[0] as string);
+    const { items } = await hold.checkpoints.list("f", { branches: "all" });
     expect(items.map(({ id }) => id)).toContain(a[1]);
     for (const { id } of items) {
       await hold.sessions.state("f", { at: id });
-      await hold.rewind("f", id);
+      await hold.sessions.rewind("f", id);
       expect(await hold.checkpoints.latest("f")).toMatchObject({ id });
     }
-    await expect(hold.rewind("f", a[2] as string)).rejects.toMatchObject(coded("CONFLICT"));
+    await expect(hold.sessions.rewind("f", a[2] as string)).rejects.toMatchObject(
+      coded("CONFLICT"),
+    );
   });
 
   test("a checkpoint on a line without an owner is deleted, and pruned, by the session it belongs to", async () => {
     const hold = await at(address());
     const a = (await say(hold, "a", 5)) as [string, string, string, string, string];
-    await hold.fork(a[3], { id: "f" });
+    await hold.sessions.fork(a[3], { id: "f" });
     const [own] = (await say(hold, "f", 1)) as [string];
     await hold.sessions.delete("a");
     await hold.checkpoints.delete(a[1]);
@@ -345,8 +347,8 @@ test("a delete counts what goes, and reads no further back than that", async () 
   const hold = new Holdfast(counting, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
   holds.push(hold);
   const ids = await say(hold, "a", 1_000);
-  await hold.fork(ids[989] as string, { id: "b" });
-  await hold.fork(ids[989] as string, { id: "c" });
+  await hold.sessions.fork(ids[989] as string, { id: "b" });
+  await hold.sessions.fork(ids[989] as string, { id: "c" });
   rows = 0;
   expect(await hold.sessions.delete("a", { dryRun: true })).toMatchObject({
     checkpoints: 10,

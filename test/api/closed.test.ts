@@ -67,15 +67,15 @@ describe.each(stores)("$name", ({ address }) => {
 
   test("followers that wait when the store is closed come to their end, and new ones throw CLOSED", async () => {
     const world = await openWorld(address());
-    const waiting = world.hold
+    const waiting = world.hold.sessions
       .events("free", { after: world.checkpoint.id })
       [Symbol.asyncIterator]();
     const next = waiting.next();
-    const before = world.hold.events("free");
+    const before = world.hold.sessions.events("free");
     const rows = world.hold.export();
     await world.hold.close();
     expect(await next).toEqual({ done: true, value: undefined });
-    for (const iterable of [before, rows, world.hold.events("free"), world.hold.export()])
+    for (const iterable of [before, rows, world.hold.sessions.events("free"), world.hold.export()])
       await expect(iterable[Symbol.asyncIterator]().next()).rejects.toMatchObject({
         code: "CLOSED",
       });

@@ -48,9 +48,9 @@ async function made(store: StoreKind, given?: Holdfast): Promise<World> {
   const hold = given ?? (await openIn(address));
   await hold.agents.save({ id: "ann" });
   const [first = "", , third = ""] = await say(hold, "s", "one", "two secret", "three", "four");
-  await hold.rewind("s", third);
+  await hold.sessions.rewind("s", third);
   await say(hold, "s", "five");
-  await hold.fork(first, { id: "t" });
+  await hold.sessions.fork(first, { id: "t" });
   await say(hold, "t", "six secret");
   const other = await hold.session("other");
   other.append(user("seven"));
@@ -70,11 +70,11 @@ const ifThere = async (act: () => Promise<unknown>): Promise<void> => {
 };
 
 const operations: Readonly<Record<string, (world: World) => Promise<unknown>>> = {
-  fork: ({ hold, third }) => ifThere(() => hold.fork(third)),
-  rewind: ({ hold, first }) => ifThere(() => hold.rewind("s", first)),
+  fork: ({ hold, third }) => ifThere(() => hold.sessions.fork(third)),
+  rewind: ({ hold, first }) => ifThere(() => hold.sessions.rewind("s", first)),
   redact: ({ hold }) => ifThere(() => hold.sessions.redact("s", "secret", { scrub: false })),
   prune: ({ hold }) =>
-    ifThere(() => hold.checkpoints.prune("s", { keep: 1, labelled: false, lines: "all" })),
+    ifThere(() => hold.checkpoints.prune("s", { keep: 1, labelled: false, branches: "all" })),
   "delete a checkpoint": ({ hold, third }) => ifThere(() => hold.checkpoints.delete(third)),
   "delete the origin": ({ hold }) => hold.sessions.delete("s"),
   gc: ({ hold }) => hold.gc(),
@@ -110,7 +110,7 @@ async function all(hold: Holdfast, agent?: string): Promise<readonly Checkpoint[
   for (let cursor: string | undefined; ; ) {
     const page = await hold.checkpoints.list({
       limit: 3,
-      lines: "all",
+      branches: "all",
       ...(agent !== undefined && { agent }),
       ...(cursor !== undefined && { cursor }),
     });
@@ -132,7 +132,7 @@ async function check(hold: Holdfast): Promise<void> {
   expect(new Set(idsOf(every)).size).toBe(every.length);
   const own = await Promise.all(
     sessions.map(async ({ id }) =>
-      (await hold.checkpoints.list(id, { limit: 100, lines: "all" })).items.filter(
+      (await hold.checkpoints.list(id, { limit: 100, branches: "all" })).items.filter(
         ({ sessionId }) => sessionId === id,
       ),
     ),

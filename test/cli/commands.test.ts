@@ -348,7 +348,7 @@ test("completion: commands, options, values and ids, and nothing where there is 
       .split("\n")
       .filter(Boolean)
       .map((line) => line.split("\t")[0]);
-  expect(await complete("re")).toEqual(["rewind", "restore", "restore-backup", "restored"]);
+  expect(await complete("re")).toEqual(["rewind", "restore", "restore-backup"]);
   expect(await complete("ls", "--st")).toEqual(["--status", "--store"]);
   expect(await complete("ls", "--status", "in")).toEqual(["in-progress", "in-doubt"]);
   expect(await complete("ls", "--status=wa")).toEqual(["--status=waiting"]);
@@ -385,7 +385,7 @@ test("a script that changes something twice hits nothing else: beginnings of ids
     ["cancel", "order-42"],
     ["prune", "order-42", "--keep", "1", "--yes"],
     ["rewind", "order-42", "~1"],
-    ["adopt", "order-42", "~1"],
+    ["switch", "order-42", "~1"],
   ])
     expect([words[0], await cli(...words)]).toMatchObject([words[0], { exit: 3, stdout: "" }]);
   expect((await cli("show", "order-42-what-if")).exit).toBe(0);

@@ -108,7 +108,7 @@ const looks: Readonly<Record<string, string>> = {
 const acts: Readonly<Record<string, string>> = {
   fork: "fork {first} --id order-42-b",
   rewind: "rewind order-42 ~1",
-  adopt: "adopt order-42 {last}",
+  switch: "switch order-42 {last}",
   cancel: "cancel order-44 --reason enough",
   approve: "approve order-44 --by ana",
   deny: "deny {waiting} --by ana --reason too%20much",
@@ -121,7 +121,7 @@ const acts: Readonly<Record<string, string>> = {
   "rm-refused": "rm order-42",
   rm: "rm order-42 wild --yes",
   "gc-refused": "gc",
-  "restored-refused": "restored",
+  "mark-restored-refused": "mark-restored",
 };
 
 describe("in a pipe", () => {
@@ -200,7 +200,7 @@ describe("what is promised of all of them", () => {
       "export",
       "backup",
       "restore-backup",
-      "restored",
+      "mark-restored",
       "snapshot",
       "restore",
       "doctor",

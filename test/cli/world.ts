@@ -25,7 +25,7 @@ const call = (name: string, input: object): ModelReply => ({
 });
 
 function support(hold: Holdfast, replies: ModelReply[]) {
-  return hold.agent(
+  return hold.bind(
     agent({
       name: "support",
       system: "You help people with their orders.",
@@ -66,7 +66,7 @@ export async function makeWorld(store: string, began = BEGAN): Promise<World> {
   await done.run("order-42", "Refund order 42, it arrived broken.");
   const [last, , first] = (await hold.checkpoints.list("order-42")).items.map(({ id }) => id);
   now += 1_000;
-  await hold.fork(first as string, { id: "order-42-what-if" });
+  await hold.sessions.fork(first as string, { id: "order-42-what-if" });
   now += 1_000;
   const whatIf = await hold.session("order-42-what-if");
   whatIf.append({ role: "user", content: "Send a new one instead." });
@@ -76,7 +76,7 @@ export async function makeWorld(store: string, began = BEGAN): Promise<World> {
   now += 1_000;
   await whatIf.close();
   now += 1_000;
-  await hold.rewind("order-42", first as string);
+  await hold.sessions.rewind("order-42", first as string);
   now += 1_000;
   const session = await hold.session("order-42");
   session.append({ role: "user", content: "Only half of it." });
@@ -147,7 +147,7 @@ export async function makeWorld(store: string, began = BEGAN): Promise<World> {
   const effects = { inDoubt: await pending("in-doubt"), waiting: await pending("waiting") };
   const lines = new Set<string>();
   for (const id of ["order-42", "order-42-what-if", "order-43", "order-44", "wild", "sums"]) {
-    const { items } = await hold.checkpoints.list(id, { limit: 100, lines: "all" });
+    const { items } = await hold.checkpoints.list(id, { limit: 100, branches: "all" });
     for (const checkpoint of items.toReversed()) lines.add(checkpoint.id.slice(0, 16));
     for (const effect of (await hold.sessions.state(id)).effects)
       lines.add(effect.effectId.slice(0, 16));

@@ -198,8 +198,8 @@ test("a transcript goes from one provider to another", () => {
       { role: "assistant", content: "It is broken." },
     ],
   });
-  const { aside, ...anthropic } = toFormat("anthropic", ours);
-  expect(aside).toBeDefined();
+  const { remainder, ...anthropic } = toFormat("anthropic", ours);
+  expect(remainder).toBeDefined();
   expect(anthropic).toEqual({
     format: "anthropic",
     system: "You help with orders.",

@@ -18,7 +18,7 @@ const isWhole = (message: MessageInput) =>
 describe.each(documents)("$format", (document) => {
   const { format, messages } = document;
 
-  test("F2: comes back as it was, with nothing aside", () => {
+  test("F2: comes back as it was, with nothing in the remainder", () => {
     expect(toFormat(format, fromFormat(document))).toEqual(document);
     expect(toFormat(format, fromFormat(through(document)))).toEqual(document);
   });

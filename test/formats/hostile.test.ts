@@ -40,41 +40,49 @@ describe("a document that is none", () => {
       { format: "openai", messages: [], system: "x" },
       "transcript.system",
     ],
-    ["a list aside", { format: "openai", messages: [], aside: [] }, "transcript.aside"],
-    ["an empty aside", { format: "openai", messages: [], aside: {} }, "transcript.aside"],
+    [
+      "a list as remainder",
+      { format: "openai", messages: [], remainder: [] },
+      "transcript.remainder",
+    ],
+    [
+      "an empty remainder",
+      { format: "openai", messages: [], remainder: {} },
+      "transcript.remainder",
+    ],
     [
       "an entry that is none",
-      { format: "openai", messages: [], aside: { messages: ["x"] } },
-      "transcript.aside.messages[0]",
+      { format: "openai", messages: [], remainder: { messages: ["x"] } },
+      "transcript.remainder.messages[0]",
     ],
     [
       "an entry in no message",
-      { format: "openai", messages: [], aside: { messages: [{ as: [0.5] }] } },
-      "transcript.aside.messages[0]",
+      { format: "openai", messages: [], remainder: { messages: [{ as: [0.5] }] } },
+      "transcript.remainder.messages[0]",
     ],
     [
       "an entry twice in one",
-      { format: "openai", messages: [{}], aside: { messages: [{ as: [0, 0] }] } },
-      "transcript.aside.messages[0]",
+      { format: "openai", messages: [{}], remainder: { messages: [{ as: [0, 0] }] } },
+      "transcript.remainder.messages[0]",
     ],
     [
       "content of another kind",
-      { format: "openai", messages: [], aside: { messages: [{ as: [], content: 5 }] } },
-      "transcript.aside.messages[0].content",
+      { format: "openai", messages: [], remainder: { messages: [{ as: [], content: 5 }] } },
+      "transcript.remainder.messages[0].content",
     ],
     [
       "names of another kind",
-      { format: "openai", messages: [], aside: { messages: [{ as: [], without: "x" }] } },
-      "transcript.aside.messages[0].without",
+      { format: "openai", messages: [], remainder: { messages: [{ as: [], without: "x" }] } },
+      "transcript.remainder.messages[0].without",
     ],
     [
       "a message without a role",
-      { format: "openai", messages: [], aside: { messages: [{ as: [], content: "x" }] } },
+      { format: "openai", messages: [], remainder: { messages: [{ as: [], content: "x" }] } },
       "messages[0].role",
     ],
     [
       "a message without content",
-      { format: "openai", messages: [], aside: { messages: [{ as: [], role: "user" }] } },
+      { format: "openai", messages: [], remainder: { messages: [{ as: [], role: "user" }] } },
       "messages[0].content",
     ],
     [
@@ -82,25 +90,25 @@ describe("a document that is none", () => {
       {
         format: "openai",
         messages: [],
-        aside: { messages: [{ as: [], role: "user", content: [3] }] },
+        remainder: { messages: [{ as: [], role: "user", content: [3] }] },
       },
-      "transcript.aside.messages[0].content[0]",
+      "transcript.remainder.messages[0].content[0]",
     ],
     [
       "a change of nothing",
       {
         format: "openai",
         messages: [],
-        aside: { messages: [{ as: [], role: "user", content: [[{}]] }] },
+        remainder: { messages: [{ as: [], role: "user", content: [[{}]] }] },
       },
-      "transcript.aside.messages[0].content[0]",
+      "transcript.remainder.messages[0].content[0]",
     ],
     [
       "bytes that are none",
       {
         format: "openai",
         messages: [],
-        aside: {
+        remainder: {
           messages: [
             {
               as: [],
@@ -160,16 +168,18 @@ describe.each(FORMATS)("%s", (format: Format) => {
     expect(JSON.stringify(toFormat(format, [message as MessageInput]).messages[0])).toContain(
       "__proto__",
     );
-    const aside = JSON.parse(
+    const remainder = JSON.parse(
       '{"messages":[{"as":[],"role":"user","content":"x","metadata":{"__proto__":{"admin":true}}}]}',
     ) as never;
-    const [kept] = fromFormat({ format, messages: [], aside });
+    const [kept] = fromFormat({ format, messages: [], remainder });
     expect(Object.keys(kept?.metadata ?? {})).toEqual(["__proto__"]);
     expect(
       refused({
         format,
         messages: [],
-        aside: JSON.parse('{"messages":[{"as":[],"role":"user","content":"x","__proto__":{}}]}'),
+        remainder: JSON.parse(
+          '{"messages":[{"as":[],"role":"user","content":"x","__proto__":{}}]}',
+        ),
       })[0],
     ).toBe("INVALID_VALUE");
   });
@@ -237,7 +247,7 @@ describe.each(FORMATS)("%s", (format: Format) => {
     expect(refused({ format, messages: [{ role: "user", content: nested(600) }] })[0]).toBe(
       "INVALID_VALUE",
     );
-    expect(refused({ format, messages: [], aside: { messages: [nested(600)] } })[0]).toBe(
+    expect(refused({ format, messages: [], remainder: { messages: [nested(600)] } })[0]).toBe(
       "INVALID_VALUE",
     );
     expect(refused({ format, messages: [{ role: "user", content: nested(100_000) }] })[0]).toBe(
@@ -247,10 +257,10 @@ describe.each(FORMATS)("%s", (format: Format) => {
 
   test("a small document does not become a large transcript: each part is named once", () => {
     const messages = [{ role: "user", content: [{ type: "text", text: "x".repeat(1_000) }] }];
-    const { aside } = toFormat(format, [
+    const { remainder } = toFormat(format, [
       { ...(fromFormat({ format, messages })[0] as MessageInput), id: "a" },
     ]);
-    const [entry] = (aside?.messages ?? []) as readonly {
+    const [entry] = (remainder?.messages ?? []) as readonly {
       readonly as: readonly number[];
       readonly check: string;
     }[];
@@ -261,15 +271,15 @@ describe.each(FORMATS)("%s", (format: Format) => {
         { as, check, role: "user", content: [0] },
       ],
     };
-    expect(refused({ format, messages, aside: twice })).toEqual([
+    expect(refused({ format, messages, remainder: twice })).toEqual([
       "INVALID_VALUE",
-      "transcript.aside.messages[1].content[0]",
+      "transcript.remainder.messages[1].content[0]",
     ]);
     expect(
       refused({
         format,
         messages,
-        aside: { messages: [{ as, check, role: "user", content: [0, 0] }] },
+        remainder: { messages: [{ as, check, role: "user", content: [0, 0] }] },
       })[0],
     ).toBe("INVALID_VALUE");
   });
@@ -291,14 +301,14 @@ describe.each(FORMATS)("%s", (format: Format) => {
           format: fc.constant(format),
           messages: fc.oneof(fc.array(any), any),
           system: any,
-          aside: any,
+          remainder: any,
         },
         { requiredKeys: ["format"] },
       ),
       fc.record({
         format: fc.constant(format),
         messages: fc.constant(document?.messages),
-        aside: fc.record({ messages: fc.array(any) }),
+        remainder: fc.record({ messages: fc.array(any) }),
       }),
     );
     fc.assert(

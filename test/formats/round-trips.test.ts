@@ -46,10 +46,10 @@ describe.each(FORMATS)("%s", (format) => {
     );
   });
 
-  test("F2: what was written, and read without what stands aside, is written as it was", () => {
+  test("F2: what was written, and read without the remainder, is written as it was", () => {
     fc.assert(
       fc.property(messages, (ours) => {
-        const { aside: _aside, ...theirs } = toFormat(format, ours);
+        const { remainder: _remainder, ...theirs } = toFormat(format, ours);
         const again = toFormat(format, fromFormat(through(theirs)));
         expect(again).toEqual(through(theirs));
       }),

@@ -307,7 +307,7 @@ test("another import that comes between the plan and the lease is noticed", asyn
   ]);
   await using(store, async (hold) =>
     expect(
-      (await hold.checkpoints.list("a", { lines: "all" })).items.map(({ step }) => step),
+      (await hold.checkpoints.list("a", { branches: "all" })).items.map(({ step }) => step),
     ).toEqual([2, 1, 0]),
   );
   expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
@@ -396,12 +396,12 @@ describe("a source that has grown", () => {
     await migrate("ares", path, store);
     const held = () =>
       using(store, async (hold) =>
-        (await hold.checkpoints.list("a", { lines: "all" })).items.map(({ step }) => step),
+        (await hold.checkpoints.list("a", { branches: "all" })).items.map(({ step }) => step),
       );
     await using(store, async (hold) => {
       const { items } = await hold.checkpoints.list("a");
       // What a fork begins at is kept.
-      await hold.fork(items.at(-2)?.id as string, { id: "f" });
+      await hold.sessions.fork(items.at(-2)?.id as string, { id: "f" });
       await hold.checkpoints.prune("a", { keep: 2 });
     });
     const kept = await held();
@@ -503,7 +503,7 @@ describe("sessions that are not the import's", () => {
     await migrate("ares", path, store);
     await using(store, async (hold) => {
       const { items } = await hold.checkpoints.list("a");
-      await hold.rewind("a", items[1]?.id as string);
+      await hold.sessions.rewind("a", items[1]?.id as string);
     });
     put(path, { "a_2.json": ares({ step: 2 }) });
     expect((await migrate("ares", path, store)).sessions).toMatchObject([

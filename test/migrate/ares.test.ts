@@ -95,7 +95,7 @@ describe("pointers", () => {
     const shown = await using(store, async (hold) => ({
       messages: (await hold.sessions.state("a")).messages.length,
       current: (await hold.checkpoints.list("a")).items.map(({ step }) => step),
-      all: (await hold.checkpoints.list("a", { lines: "all" })).items.map(({ step }) => step),
+      all: (await hold.checkpoints.list("a", { branches: "all" })).items.map(({ step }) => step),
     }));
     expect(shown.all).toEqual([4, 3, 2, 1, 0]);
     return { ...shown, report, store };
@@ -126,7 +126,9 @@ describe("pointers", () => {
         5, 4, 3, 2, 1, 0,
       ]);
       expect(
-        (await hold.checkpoints.list("a", { lines: "all" })).items.filter(({ step }) => step === 3),
+        (await hold.checkpoints.list("a", { branches: "all" })).items.filter(
+          ({ step }) => step === 3,
+        ),
       ).toHaveLength(2);
     });
   });

@@ -64,7 +64,7 @@ export async function view(hold: Holdfast): Promise<Json> {
     updatedAt,
     origin,
   } of (await hold.sessions.list({ limit: 1_000 })).items) {
-    const { items } = await hold.checkpoints.list(id, { lines: "all", limit: 1_000 });
+    const { items } = await hold.checkpoints.list(id, { branches: "all", limit: 1_000 });
     const theirs = new Map(
       items.map((checkpoint) => [
         checkpoint.id as string,
@@ -125,7 +125,7 @@ export async function view(hold: Holdfast): Promise<Json> {
 /** Each checkpoint of a session with its parent, by their ids; and the one it stands at. */
 export const tree = (store: string, session = "s") =>
   using(store, async (hold) => {
-    const { items } = await hold.checkpoints.list(session, { lines: "all", limit: 1_000 });
+    const { items } = await hold.checkpoints.list(session, { branches: "all", limit: 1_000 });
     const named = new Map(
       items.map(({ id, metadata }) => [id as string, (metadata["source"] as { id: string }).id]),
     );

@@ -262,7 +262,7 @@ describe("the source changes what it says", () => {
     const path = put(place(), live(1, none));
     await run(path, store);
     await using(store, async (hold) => {
-      await hold.fork((await hold.checkpoints.latest("x"))?.id as string, { id: "fork" });
+      await hold.sessions.fork((await hold.checkpoints.latest("x"))?.id as string, { id: "fork" });
       await using(moved, (other) => other.import(hold.export()));
     });
     put(path, live(2, some));

@@ -33,7 +33,7 @@ async function findings(store: string): Promise<readonly Finding[]> {
 
 const codesOf = async (address: string): Promise<readonly string[]> => {
   const hold = await open(address);
-  const { concerns } = await hold.about();
+  const { concerns } = await hold.info();
   await hold.close();
   for (const { fix } of concerns) expect(fix).not.toBe("");
   return concerns.map(({ code }) => code);
@@ -54,12 +54,12 @@ describe("doctor: files that others can read", () => {
       const path = `${file}${beside}`;
       expect(existsSync(path), path).toBe(true);
       chmodSync(path, 0o604);
-      const found = (await again.about()).concerns.find(({ code }) => code === "OPEN_TO_OTHERS");
+      const found = (await again.info()).concerns.find(({ code }) => code === "OPEN_TO_OTHERS");
       expect(found?.message).toContain(JSON.stringify(path));
       expect(found?.fix).toBe(`chmod go-rwx '${path}'`);
       chmodSync(path, 0o600);
     }
-    expect((await again.about()).concerns.map(({ code }) => code)).not.toContain("OPEN_TO_OTHERS");
+    expect((await again.info()).concerns.map(({ code }) => code)).not.toContain("OPEN_TO_OTHERS");
     await again.close();
     chmodSync(file, 0o644);
     expect(await findings(file)).toContainEqual(

@@ -104,24 +104,29 @@ const rows: readonly Row[] = [
   {
     place: "state, copied into a base of a fork",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.set("who", { name: SECRET })), { id: "f" });
-      await work(hold, "f");
-    },
-  },
-  {
-    place: "state as a body of its own, copied into a base of a fork",
-    plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.set("who", `${SECRET} ${"x".repeat(9_000)}`)), {
+      await hold.sessions.fork(await on(hold, "a", (a) => a.set("who", { name: SECRET })), {
         id: "f",
       });
       await work(hold, "f");
     },
   },
   {
+    place: "state as a body of its own, copied into a base of a fork",
+    plant: async (hold) => {
+      await hold.sessions.fork(
+        await on(hold, "a", (a) => a.set("who", `${SECRET} ${"x".repeat(9_000)}`)),
+        {
+          id: "f",
+        },
+      );
+      await work(hold, "f");
+    },
+  },
+  {
     place: "state, copied into bases of a fork of a fork, and of a deleted one between them",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
-      await hold.fork(await work(hold, "f"), { id: "g" });
+      await hold.sessions.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
+      await hold.sessions.fork(await work(hold, "f"), { id: "g" });
       await hold.sessions.delete("f");
       await work(hold, "g");
     },
@@ -129,7 +134,7 @@ const rows: readonly Row[] = [
   {
     place: "a list, copied into a base of a fork that has put items of its own between",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.set("list", ["one", SECRET, "two"])), {
+      await hold.sessions.fork(await on(hold, "a", (a) => a.set("list", ["one", SECRET, "two"])), {
         id: "f",
       });
       await on(hold, "f", async (f) => {
@@ -141,7 +146,7 @@ const rows: readonly Row[] = [
   {
     place: "the past of a fork, copied into a base of its origin",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "origin", (session) => session.set("who", SECRET)), {
+      await hold.sessions.fork(await on(hold, "origin", (session) => session.set("who", SECRET)), {
         id: "a",
       });
       await work(hold, "origin");
@@ -153,7 +158,7 @@ const rows: readonly Row[] = [
     plant: async (hold) => {
       await acting(hold).run("a", `who is ${SECRET}?`);
       const { items } = await hold.checkpoints.list("a", { limit: 1 });
-      await hold.fork((items[0] as { id: string }).id, { id: "f" });
+      await hold.sessions.fork((items[0] as { id: string }).id, { id: "f" });
       await work(hold, "f");
     },
   },
@@ -165,7 +170,7 @@ const rows: readonly Row[] = [
           sent: to,
         })),
       );
-      await hold.fork(id, { id: "f" });
+      await hold.sessions.fork(id, { id: "f" });
       await work(hold, "f");
     },
   },
@@ -173,15 +178,15 @@ const rows: readonly Row[] = [
     place: "a signal that waits, copied into a base of a fork",
     plant: async (hold) => {
       await on(hold, "a", (a) => a.append(said("hello")));
-      await hold.signal("a", "news", { of: SECRET });
-      await hold.fork(await on(hold, "a", (a) => a.append(said("more"))), { id: "f" });
+      await hold.sessions.signal("a", "news", { of: SECRET });
+      await hold.sessions.fork(await on(hold, "a", (a) => a.append(said("more"))), { id: "f" });
       await work(hold, "f");
     },
   },
   {
     place: "words of a fork's own",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
+      await hold.sessions.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
       await on(hold, "f", (f) => f.append(said(`I say ${SECRET}, too`)));
     },
     left: [/redact "f", too/],
@@ -190,7 +195,7 @@ const rows: readonly Row[] = [
   {
     place: "state of a fork's own, copied into its base",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
+      await hold.sessions.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
       await on(hold, "f", async (f) => {
         f.set("mine", `my ${SECRET}`);
         await steps(f);
@@ -202,7 +207,7 @@ const rows: readonly Row[] = [
   {
     place: "tags, metadata and mail of a fork's own",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
+      await hold.sessions.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
       await hold.sessions.update("f", { tags: [SECRET], metadata: { of: SECRET } });
     },
     left: [/redact "f", too/],
@@ -211,7 +216,7 @@ const rows: readonly Row[] = [
   {
     place: "state that was pruned, and is only in a base of a fork",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
+      await hold.sessions.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
       await work(hold, "f");
       await on(hold, "a", (a) => a.set("who", "another"));
       await work(hold, "a");
@@ -222,7 +227,7 @@ const rows: readonly Row[] = [
   {
     place: "names in a fork's own records",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
+      await hold.sessions.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
       await on(hold, "f", (f) => f.set(`of ${SECRET}`, 1));
     },
     left: [/names by which things are known/, /redact "f", too/],
@@ -231,9 +236,12 @@ const rows: readonly Row[] = [
   {
     place: "the tags of a fork, in a snapshot",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }), {
-        id: "f",
-      });
+      await hold.sessions.fork(
+        await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }),
+        {
+          id: "f",
+        },
+      );
       await hold.sessions.update("f", { tags: [SECRET] });
       await hold.agents.snapshot("ann");
       await hold.sessions.update("f", { tags: [] });
@@ -255,7 +263,7 @@ const rows: readonly Row[] = [
         await steps(a);
       });
       await hold.checkpoints.prune("a", { keep: 1 });
-      await hold.fork(id, { id: "f" });
+      await hold.sessions.fork(id, { id: "f" });
     },
     left: [/redact "f", too/],
     then: redactOthers,
@@ -285,7 +293,7 @@ const rows: readonly Row[] = [
         await a.rewind(id);
         a.append(said("another way"));
       });
-      await hold.fork(left, { id: "f" });
+      await hold.sessions.fork(left, { id: "f" });
       await work(hold, "f");
     },
   },
@@ -315,9 +323,12 @@ const rows: readonly Row[] = [
   {
     place: "a deleted fork that a snapshot keeps",
     plant: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }), {
-        id: "f",
-      });
+      await hold.sessions.fork(
+        await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }),
+        {
+          id: "f",
+        },
+      );
       await on(hold, "f", (f) => f.append(said(`and ${SECRET} again`)));
       await hold.agents.snapshot("ann");
       await hold.sessions.delete("f");
@@ -356,7 +367,7 @@ const rows: readonly Row[] = [
       const bot = acting(hold);
       await bot.submit("a", `who is ${SECRET}?`, { atMs: 8e15 });
       const session = await hold.session("a");
-      await hold.signal("a", "news", { of: SECRET });
+      await hold.sessions.signal("a", "news", { of: SECRET });
       await session.close();
     },
   },
@@ -364,7 +375,7 @@ const rows: readonly Row[] = [
     place: "keys of appends and signals",
     plant: async (hold) => {
       await hold.sessions.append("a", [said("hello")], { key: `append ${SECRET}`, create: true });
-      await hold.signal("a", "news", 1, { key: `signal ${SECRET}` });
+      await hold.sessions.signal("a", "news", 1, { key: `signal ${SECRET}` });
       await hold.sessions.append("a", [said(SECRET)]);
     },
   },
@@ -372,7 +383,7 @@ const rows: readonly Row[] = [
     place: "keys of forks, updates and deletes",
     plant: async (hold) => {
       const id = await on(hold, "a", (a) => a.append(said(SECRET)));
-      await hold.fork(id, { id: "f", key: `fork ${SECRET}` });
+      await hold.sessions.fork(id, { id: "f", key: `fork ${SECRET}` });
       await hold.sessions.update("a", { title: SECRET }, { key: `update ${SECRET}` });
       await hold.sessions.delete("f", { key: `delete ${SECRET}` });
     },
@@ -494,7 +505,7 @@ const rows: readonly Row[] = [
       });
       await hold.checkpoints.prune("a", { keep: 1 });
       const id = await on(hold, "a", (a) => a.append(said(SECRET)));
-      await hold.fork(id, { id: "f" });
+      await hold.sessions.fork(id, { id: "f" });
       await on(hold, "f", (f) => f.append(said(`more of ${SECRET}`)));
       await hold.sessions.delete("f");
     },
@@ -518,13 +529,13 @@ async function goOn(hold: Holdfast, kind: StoreKind, address: string): Promise<v
   if (kind.name !== "memory" && kind.name !== "sqlite") return;
   for (const { id: of } of (await hold.agents.list()).items)
     for (const { id } of (await hold.agents.snapshots(of)).items) await hold.agents.restore(id);
-  const { items } = await hold.checkpoints.list("a", { limit: 100, lines: "all" });
+  const { items } = await hold.checkpoints.list("a", { limit: 100, branches: "all" });
   for (const at of [items.at(0)?.id, items.at(-1)?.id])
     if (at !== undefined) {
-      await hold
+      await hold.sessions
         .rewind("a", at, { effects: "replay" })
         .catch((error: { code: string }) => expect(error.code).toBe("CONFLICT"));
-      await work(hold, (await hold.fork(at)).id);
+      await work(hold, (await hold.sessions.fork(at)).id);
     }
   for (const { id } of (await hold.sessions.list()).items)
     await hold.checkpoints.prune(id, { keep: 1 });
@@ -594,7 +605,7 @@ describe.each(stores)(
           sent: to,
         }));
       });
-      await hold.fork(id, { id: "f" });
+      await hold.sessions.fork(id, { id: "f" });
       await work(hold, "f");
       await hold.sessions.redact("a", what);
       expect(await everyRead(hold)).not.toContain(SECRET);
@@ -610,7 +621,7 @@ describe.each(stores)(
         ({ role }) => role === "assistant",
       );
       const { items } = await hold.checkpoints.list("a", { limit: 1 });
-      await hold.fork((items[0] as { id: string }).id, { id: "f" });
+      await hold.sessions.fork((items[0] as { id: string }).id, { id: "f" });
       await work(hold, "f");
       await hold.sessions.redact("a", { message: asked?.id as string });
       expect(
@@ -625,7 +636,9 @@ describe.each(stores)(
 
     test("what a fork said itself stays, in its state and in its base", async () => {
       const hold = await open(kind.address());
-      await hold.fork(await on(hold, "a", (a) => a.set("who", { name: SECRET })), { id: "f" });
+      await hold.sessions.fork(await on(hold, "a", (a) => a.set("who", { name: SECRET })), {
+        id: "f",
+      });
       await on(hold, "f", async (f) => {
         f.set("mine", { also: SECRET });
         await steps(f);
@@ -644,7 +657,7 @@ describe.each(stores)(
 describe.each(stores)("what a redaction must leave alone, on $name", (kind) => {
   test("values of a fork's own that equal those of its origin: its records and its bases agree", async () => {
     const hold = await open(kind.address());
-    await hold.fork(
+    await hold.sessions.fork(
       await on(hold, "a", (a) => (a.set("who", SECRET), a.set("list", [SECRET, "one"]))),
       { id: "f" },
     );
@@ -740,7 +753,7 @@ describe.each(stores)("what a redaction must leave alone, on $name", (kind) => {
 
   test("a fork that began before the text comes in with an export of before; what a refused import brought is not remembered", async () => {
     const hold = await open(kind.address());
-    await hold.fork(await on(hold, "a", (a) => a.append(said("hello"))), { id: "g" });
+    await hold.sessions.fork(await on(hold, "a", (a) => a.append(said("hello"))), { id: "g" });
     await on(hold, "a", (a) => a.append(said(SECRET)));
     const old = await exported(hold);
     await hold.sessions.redact("a", SECRET);
@@ -767,11 +780,11 @@ describe.each(stores)("what a redaction must leave alone, on $name", (kind) => {
 
   test("a pattern that asks for a whole text finds it in agents, in mail of forks and in files", async () => {
     const hold = await open(kind.address());
-    await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }), {
+    await hold.sessions.fork(await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }), {
       id: "f",
     });
     await hold.agents.save({ id: "ann", state: { knows: SECRET } });
-    await hold.signal("f", "news", SECRET);
+    await hold.sessions.signal("f", "news", SECRET);
     const { left, others } = await hold.sessions.redact("a", /^Thessaly-[\w-]+$/);
     expect(left.join()).toContain('agent "ann"');
     expect(others).toEqual(["f"]);
@@ -800,7 +813,7 @@ test.each(ofMemory)(
       const made = (of: Store, leaseMs = 30_000) =>
         new Opened(of, thisMachine(), { now: Date.now }, leaseMs);
       const hold = made(store);
-      await hold.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
+      await hold.sessions.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
       await work(hold, "f");
       await hold.sessions.update("a", { tags: [SECRET] });
       const killed = made(
@@ -928,7 +941,7 @@ const moves: readonly Move[] = [
   {
     way: "a fork, with the copy in its base",
     before: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
+      await hold.sessions.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
       await work(hold, "f");
       return exported(hold);
     },
@@ -937,7 +950,7 @@ const moves: readonly Move[] = [
   {
     way: "a fork with words of its own",
     before: async (hold) => {
-      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
+      await hold.sessions.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
       await on(hold, "f", (f) => f.append(said("my own")));
       return exported(hold);
     },
@@ -1029,9 +1042,9 @@ describe.each(stores)("B4: delete and scrub, on $name", (kind) => {
       await steps(a);
     });
     await on(hold, "a", (a) => a.append(said(SECRET)));
-    await hold.rewind("a", first, { effects: "replay" });
+    await hold.sessions.rewind("a", first, { effects: "replay" });
     await hold.checkpoints.prune("a", { keep: 2 });
-    await hold.signal("a", "news", SECRET, { key: SECRET });
+    await hold.sessions.signal("a", "news", SECRET, { key: SECRET });
     await hold.sessions.index();
   };
 
@@ -1060,7 +1073,7 @@ describe.each(stores)("B4: delete and scrub, on $name", (kind) => {
   test("what forks and snapshots keep of a deleted session is named, and goes once they are deleted", async () => {
     const address = kind.address();
     const hold = await open(address);
-    await hold.fork(
+    await hold.sessions.fork(
       await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann", tags: [SECRET] }),
       { id: "f" },
     );

@@ -376,7 +376,7 @@ async function readAll(hold: Holdfast, id: string): Promise<readonly unknown[]> 
     () => hold.sessions.state(id),
     () => hold.sessions.get(id),
     async () => {
-      for await (const _event of hold.events(id, { live: false })) void _event;
+      for await (const _event of hold.sessions.events(id, { live: false })) void _event;
     },
     () => rowsOf(hold.export({ session: id })),
     () => hold.sessions.redact(id, "kelp", { dryRun: true }),

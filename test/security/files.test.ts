@@ -62,7 +62,7 @@ async function work(hold: Holdfast, word: string): Promise<void> {
   session.set("k", word);
   await session.checkpoint();
   await session.close();
-  await hold.signal("s", "hello", word);
+  await hold.sessions.signal("s", "hello", word);
   await hold.agents.save({ id: "a", state: { word } });
   await hold.sessions.search(word);
   await hold.gc();

@@ -76,7 +76,7 @@ describe.each(stores)("a bag of options on $name", ({ address }) => {
         () => hold.sessions.delete("talk", bag as never),
         () => hold.checkpoints.prune("talk", bag as never),
         () => hold.agents.restore(snapshot.id, bag as never),
-        () => hold.rewind("talk", at, bag as never),
+        () => hold.sessions.rewind("talk", at, bag as never),
         () => hold.gc(bag as never),
       ])
         expect(await errorOf(run), `${what}: ${run}`).toMatchObject({

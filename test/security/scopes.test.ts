@@ -79,13 +79,13 @@ async function world(address: string, withOthers: boolean): Promise<Holdfast> {
     const at = await say("ann", id, said);
     // A line that no session owns any more, and is the agent's by its fork.
     if (i === 0) {
-      await hold.fork(at, { id: "a-fork" });
+      await hold.sessions.fork(at, { id: "a-fork" });
       await hold.sessions.delete(id);
     }
   }
   await tellOther(1);
   if (withOthers) {
-    await hold.fork(await say("bea", "b-4", OTHERS["b-1"] as Said), { id: "b-fork" });
+    await hold.sessions.fork(await say("bea", "b-4", OTHERS["b-1"] as Said), { id: "b-fork" });
     await hold.sessions.delete("b-4");
     for (let i = 0; i < 25; i++) await say("bea", `b-more-${i}`, [["user", `kelp ${i} secret`]]);
   }

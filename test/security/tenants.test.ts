@@ -161,11 +161,11 @@ describe.each(stores.filter(({ traits }) => traits.durable))(
       await expect
         .poll(async () => {
           await mine.sessions.search("kelp");
-          return (await mine.about()).index?.behind ?? 0;
+          return (await mine.info()).index?.behind ?? 0;
         })
         .toBe(0);
       const told = async (hold: Holdfast) => {
-        const { concerns: _ofTheDisk, diskBytes: _own, ...about } = await hold.about();
+        const { concerns: _ofTheDisk, diskBytes: _own, ...about } = await hold.info();
         return {
           about,
           stats: await hold.stats(),
@@ -174,16 +174,16 @@ describe.each(stores.filter(({ traits }) => traits.durable))(
         };
       };
       const before = await told(mine);
-      const { diskBytes: ownBytes } = await mine.about();
-      const { diskBytes = 0 } = await operator.about();
+      const { diskBytes: ownBytes } = await mine.info();
+      const { diskBytes = 0 } = await operator.info();
       await makeNoise(place, 10);
-      expect((await mine.about()).index).toEqual(before.about.index);
+      expect((await mine.info()).index).toEqual(before.about.index);
       expect(await told(mine)).toEqual(before);
       // A directory of its own grows by its own files: a lock, an index.
-      const grown = ((await mine.about()).diskBytes ?? 0) - (ownBytes ?? 0);
+      const grown = ((await mine.info()).diskBytes ?? 0) - (ownBytes ?? 0);
       expect([ownBytes === undefined, grown < 2_000]).toEqual([isShared, true]);
       // The control: the operator sees it.
-      expect((await operator.about()).diskBytes).toBeGreaterThan(diskBytes + 10_000);
+      expect((await operator.info()).diskBytes).toBeGreaterThan(diskBytes + 10_000);
       await mine.close();
       await operator.close();
     });
@@ -197,13 +197,13 @@ describe.each(stores.filter(({ traits }) => traits.durable))(
       await Promise.all(Array.from({ length: 12 }, (_, i) => noisy.sessions.delete(`noise ${i}`)));
       const [mine, operator] = [await open(place, { tenant: "acme" }), await open(place)];
       expect(await mine.gc()).toEqual({ freedBytes: 0, saves: 0, blobs: 0, returnedBytes: 0 });
-      const { diskBytes = 0 } = await operator.about();
+      const { diskBytes = 0 } = await operator.info();
       const { freedBytes, returnedBytes } = await noisy.gc();
       expect(freedBytes).toBeGreaterThan(50_000);
       if (isShared) expect(returnedBytes).toBe(0);
       // The control: the file did become smaller.
       if (name === "sqlite")
-        expect((await operator.about()).diskBytes).toBeLessThan(diskBytes - 50_000);
+        expect((await operator.info()).diskBytes).toBeLessThan(diskBytes - 50_000);
       await mine.close();
       await noisy.close();
       await operator.close();
@@ -217,7 +217,7 @@ describe.each(stores.filter(({ traits }) => traits.durable))(
       ];
       await (await other.session("theirs")).checkpoint();
       await other.close();
-      const refused = await errorOf(() => mine.beginIncarnation());
+      const refused = await errorOf(() => mine.markRestored());
       expect(refused).toMatchObject({
         code: "UNSUPPORTED",
         message: expect.stringContaining("tenant"),
@@ -225,12 +225,12 @@ describe.each(stores.filter(({ traits }) => traits.durable))(
       await mine.close();
       const incarnationOf = async (tenant?: string) => {
         await using hold = await open(place, tenant === undefined ? {} : { tenant });
-        return (await hold.about()).incarnation;
+        return (await hold.info()).incarnation;
       };
       expect(await incarnationOf("other")).toBeUndefined();
       // The control: of the operator it holds for all.
       await using operator = await open(place);
-      await operator.beginIncarnation();
+      await operator.markRestored();
       expect(await incarnationOf("other")).toEqual(await incarnationOf());
       expect(await incarnationOf("other")).toBeDefined();
     });
@@ -261,7 +261,7 @@ describe("B12: SQLite", () => {
     await (await open(join(cwd, "a.db"), { tenant: "acme" })).close();
     const of = ["--store", "a.db", "--tenant", "acme"];
     for (const words of [
-      ["restored", "--yes"],
+      ["mark-restored", "--yes"],
       ["backup", "b.db"],
     ]) {
       const { exit, stderr } = await run([...words, ...of], { cwd });

@@ -68,8 +68,8 @@ async function makeWorld(hold: Holdfast): Promise<void> {
       },
     },
   });
-  await hold.agent(said).run(`w${UNSEEN}`, "pay", { key: `k${UNSEEN}` });
-  await hold.agent(said).run(`d${UNSEEN}`, "mail");
+  await hold.bind(said).run(`w${UNSEEN}`, "pay", { key: `k${UNSEEN}` });
+  await hold.bind(said).run(`d${UNSEEN}`, "mail");
   const session = await hold.session(NAME, {
     agent: NAME,
     title: ATTACK,
@@ -108,9 +108,9 @@ async function makeWorld(hold: Holdfast): Promise<void> {
   await session.fail(ATTACK);
   await session.close();
   await hold.sessions.update(NAME, { tags: [NAME] });
-  await hold.fork(first.id, { id: `f${UNSEEN}` });
+  await hold.sessions.fork(first.id, { id: `f${UNSEEN}` });
   await hold.sessions.append(`c${UNSEEN}`, [{ role: "user", content: ATTACK }], { create: true });
-  await hold.cancel(`c${UNSEEN}`, ATTACK);
+  await hold.sessions.cancel(`c${UNSEEN}`, ATTACK);
   await hold.agents.save({
     id: NAME,
     name: NAME,
@@ -271,7 +271,7 @@ const looks = (): readonly (readonly string[])[] => [
   ["backup", WORD],
   ["restore-backup", foreign],
   ["restore-backup", WORD],
-  ["restored"],
+  ["mark-restored"],
   ["cancel", WORD],
   ["completion", WORD],
   ["mcp", "--http", WORD],
@@ -300,8 +300,8 @@ const changes = (): readonly (readonly string[])[] => [
   ["snapshot", NAME, "--name", WORD],
   ["rewind", NAME, ids.checkpoint, "--yes"],
   ["rewind", NAME, WORD, "--yes"],
-  ["adopt", NAME, ids.other, "--yes"],
-  ["adopt", NAME, WORD, "--yes"],
+  ["switch", NAME, ids.other, "--yes"],
+  ["switch", NAME, WORD, "--yes"],
   ["cancel", `f${UNSEEN}`, "--reason", WORD],
   ["cancel", `f${UNSEEN}`],
   ["prune", NAME, "--keep", "1", "--yes"],

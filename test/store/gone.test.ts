@@ -167,7 +167,7 @@ describe.each(kinds)("$kind", ({ kind, file, losses }) => {
         () => hold.sessions.list(),
         () => hold.sessions.get("a"),
         () => hold.sessions.append("a", [{ role: "user", content: "x" }]),
-        () => hold.signal("a", "s", 1),
+        () => hold.sessions.signal("a", "s", 1),
         () => hold.sessions.search("one"),
         () => hold.stats(),
         () => hold.verify({ sessionId: "a" }),
@@ -187,7 +187,7 @@ describe.each(kinds)("$kind", ({ kind, file, losses }) => {
     const bot = hold.agent({ name: "bot", model: scriptedModel(["done"]) });
     const worker = hold.worker({ agents: [bot] });
     await worker.start();
-    const events = hold.events("a");
+    const events = hold.sessions.events("a");
     const followed = (async () => {
       for await (const _ of events);
     })().catch((error: unknown) => error);
@@ -257,7 +257,7 @@ describe.each(kinds)("$kind", ({ kind, file, losses }) => {
             _: string,
             __: Holdfast,
             other: Holdfast,
-          ) => other.beginIncarnation(),
+          ) => other.markRestored(),
         }),
   };
 

@@ -104,7 +104,7 @@ async function allOf(hold: Holdfast): Promise<unknown> {
     found: (await hold.sessions.search("words")).items.length,
     exported: rows.some((row) => row.includes("words")),
     findings: (await hold.verify()).findings,
-    looked: (await hold.about()).sessions.looked,
+    looked: (await hold.info()).sessions.looked,
     dryRuns: await dryRuns(hold),
   };
 }

@@ -30,7 +30,7 @@ async function fill(
 }
 
 async function everything(hold: Holdfast): Promise<unknown> {
-  const { items } = await hold.checkpoints.list("shared name", { lines: "all" });
+  const { items } = await hold.checkpoints.list("shared name", { branches: "all" });
   return [
     await hold.stats(),
     await hold.sessions.list(),
@@ -75,11 +75,11 @@ describe.each(stores.filter(({ traits }) => traits.durable))("tenants on $name",
         () => other.checkpoints.list("shared name"),
         () => other.checkpoints.prune("shared name", { keep: 0 }),
         () => other.checkpoints.diff(own.checkpoint, own.checkpoint),
-        () => other.fork(own.checkpoint, { id: "stolen" }),
+        () => other.sessions.fork(own.checkpoint, { id: "stolen" }),
         () => other.sessions.update("shared name", { title: "mine now" }),
-        () => other.cancel("shared name"),
+        () => other.sessions.cancel("shared name"),
         () => other.verify({ sessionId: "shared name" }),
-        () => other.events("shared name")[Symbol.asyncIterator]().next(),
+        () => other.sessions.events("shared name")[Symbol.asyncIterator]().next(),
       ])
         expect(await errorOf(call)).toMatchObject({ code: "NOT_FOUND" });
       expect(await other.checkpoints.latest("shared name")).toBeUndefined();
@@ -92,7 +92,7 @@ describe.each(stores.filter(({ traits }) => traits.durable))("tenants on $name",
       await session.checkpoint();
       for (const call of [
         () => session.rewind(own.checkpoint),
-        () => session.adopt(own.checkpoint),
+        () => session.switchBranch(own.checkpoint),
         () => session.fork(own.checkpoint, { id: "stolen" }),
       ])
         expect(await errorOf(call)).toMatchObject({ code: "NOT_FOUND" });

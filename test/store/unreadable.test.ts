@@ -82,7 +82,7 @@ const looks: Readonly<Record<string, (hold: Holdfast) => Promise<number>>> = {
   search: async (hold) => (await hold.sessions.search("words")).items.length,
   verify: async (hold) => ((await hold.verify()).ok ? 3 : 0),
   stats: async (hold) => (await hold.stats()).sessions,
-  about: async (hold) => (await hold.about()).sessions.looked,
+  about: async (hold) => (await hold.info()).sessions.looked,
   export: async (hold) => {
     let count = 0;
     for await (const row of hold.export()) if (row.includes("words of")) count += 1;

@@ -15,7 +15,10 @@ export async function everyRead(hold: Holdfast): Promise<string> {
   const archived = await hold.sessions.list({ limit: 1_000, archived: true });
   seen.push(sessions, archived.items);
   for (const { id } of [...sessions, ...archived.items]) {
-    const { items: checkpoints } = await hold.checkpoints.list(id, { limit: 1_000, lines: "all" });
+    const { items: checkpoints } = await hold.checkpoints.list(id, {
+      limit: 1_000,
+      branches: "all",
+    });
     seen.push(checkpoints);
     for (const checkpoint of checkpoints) {
       const there = await hold.checkpoints.state(checkpoint.id);
@@ -28,7 +31,7 @@ export async function everyRead(hold: Holdfast): Promise<string> {
             );
     }
     seen.push(await hold.sessions.state(id));
-    for await (const event of hold.events(id, { live: false })) seen.push(event);
+    for await (const event of hold.sessions.events(id, { live: false })) seen.push(event);
   }
   for (const status of ["waiting", "in-doubt"] as const)
     seen.push((await hold.effects.list({ status })).items);

@@ -39,18 +39,18 @@ export async function rich(hold: Holdfast): Promise<void> {
   c.append({ role: "user", content: "in c" });
   await c.checkpoint("in c");
   await c.fail("no luck");
-  await hold.fork(inB.id, { id: "nothing yet" });
+  await hold.sessions.fork(inB.id, { id: "nothing yet" });
   await b.close();
   await c.close();
 
   await a.rewind(first.id);
   a.append({ role: "user", content: "another way" });
   await a.checkpoint("other line");
-  const [, , third] = (await hold.checkpoints.list("a", { lines: "all" })).items;
+  const [, , third] = (await hold.checkpoints.list("a", { branches: "all" })).items;
   await a.rewind(first.id);
   await a.checkpoint("a third line");
-  await a.adopt((third as Checkpoint).id);
-  a.append({ role: "user", content: "adopted" });
+  await a.switchBranch((third as Checkpoint).id);
+  a.append({ role: "user", content: "switched" });
   await a.complete({ done: true });
   await a.close();
 
@@ -63,7 +63,7 @@ export async function rich(hold: Holdfast): Promise<void> {
   }
   await pruned.close();
   const at = (await hold.checkpoints.list("pruned")).items[4] as Checkpoint;
-  await hold.fork(at.id, { id: "fork of pruned" });
+  await hold.sessions.fork(at.id, { id: "fork of pruned" });
   await hold.checkpoints.prune("pruned", { keep: 2 });
 
   const gone = await hold.session("gone", { agent: "y" });
@@ -74,12 +74,12 @@ export async function rich(hold: Holdfast): Promise<void> {
   gone.set("more", 2);
   await gone.checkpoint();
   await gone.close();
-  await hold.fork(left.id, { id: "orphan" });
+  await hold.sessions.fork(left.id, { id: "orphan" });
   const other = await hold.session("orphan");
   other.append({ role: "assistant", content: "Who?" });
   await other.checkpoint();
   await other.close();
-  await hold.fork(later.id, { id: "orphan too" });
+  await hold.sessions.fork(later.id, { id: "orphan too" });
   await hold.sessions.delete("gone");
   await hold.sessions.delete("b");
 
@@ -108,7 +108,7 @@ const unowned = (checkpoint: Checkpoint): Checkpoint => ({
 export async function look(hold: Holdfast, id: string): Promise<Seen> {
   const past = await everyPage((cursor) => hold.checkpoints.list(id, { limit: 1_000, ...cursor }));
   const all = await everyPage((cursor) =>
-    hold.checkpoints.list(id, { limit: 1_000, lines: "all", ...cursor }),
+    hold.checkpoints.list(id, { limit: 1_000, branches: "all", ...cursor }),
   );
   const states = [];
   for (const { id: at } of new Map(

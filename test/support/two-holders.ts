@@ -15,7 +15,7 @@ export const holdOf = (store: Store) =>
   new Holdfast(store, { ...thisMachine(), isDead: () => true }, { now: Date.now }, 30_000);
 
 export const clerk = (store: Store, tools: Tools, ...calls: readonly Asked[]) =>
-  holdOf(store).agent(asking("clerk", tools, ...calls));
+  holdOf(store).bind(asking("clerk", tools, ...calls));
 
 /** Asks for these calls once, and ends when they are answered. */
 export function asking(name: string, tools: Tools, ...calls: readonly Asked[]) {

@@ -24,7 +24,7 @@ export async function useWholeLibrary(place: string, fillNotes: () => void): Pro
   }
   const hold = await open(place);
   await hold.backup(`${place}.backup`);
-  await hold.beginIncarnation();
+  await hold.markRestored();
   await hold.close();
   await restoreBackup(`${place}.backup`, `${place}-restored.db`);
   await (await open(`${place}-restored.db`)).close();
@@ -50,11 +50,11 @@ async function sessions(hold: Holdfast): Promise<void> {
   session.append({ role: "assistant", content: "another way" });
   await session.checkpoint();
   await session.history();
-  await session.adopt(second.id);
+  await session.switchBranch(second.id);
   await session.close();
-  await hold.fork(first.id, { id: "fork", key: "fork once" });
-  await hold.rewind("a", first.id, { key: "rewind once" });
-  await hold.adopt("a", second.id);
+  await hold.sessions.fork(first.id, { id: "fork", key: "fork once" });
+  await hold.sessions.rewind("a", first.id, { key: "rewind once" });
+  await hold.sessions.switchBranch("a", second.id);
   await hold.sessions.append("a", [{ role: "user", content: "from outside" }], {
     key: "append once",
   });
@@ -76,11 +76,11 @@ async function sessions(hold: Holdfast): Promise<void> {
   await hold.checkpoints.create("fork", { label: "made outside", key: "once" });
   await hold.checkpoints.find(first.id.slice(0, 6));
   await hold.checkpoints.latest("a");
-  await hold.checkpoints.list("a", { lines: "all" });
+  await hold.checkpoints.list("a", { branches: "all" });
   await hold.checkpoints.list("fork");
   await hold.checkpoints.state(second.id);
   await hold.checkpoints.diff(first.id, second.id);
-  for await (const event of hold.events("a", { live: false })) void event;
+  for await (const event of hold.sessions.events("a", { live: false })) void event;
 }
 
 async function searching(hold: Holdfast): Promise<void> {
@@ -141,8 +141,8 @@ async function working(hold: Holdfast): Promise<void> {
   await turn.result({ timeoutMs: 5_000 });
   await worker.stop();
   await hold.session("signalled").then((session) => session.close());
-  await hold.signal("signalled", "shipped", true, { key: "s" });
-  await hold.cancel("signalled");
+  await hold.sessions.signal("signalled", "shipped", true, { key: "s" });
+  await hold.sessions.cancel("signalled");
 }
 
 async function removing(hold: Holdfast, fillNotes: () => void): Promise<void> {
@@ -166,7 +166,7 @@ async function removing(hold: Holdfast, fillNotes: () => void): Promise<void> {
   await hold.gc();
   await hold.sessions.index();
   await hold.stats();
-  await hold.about();
+  await hold.info();
   await hold.verify();
   await hold.verify({ sessionId: "a" });
 }

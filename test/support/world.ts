@@ -42,7 +42,7 @@ export type Command =
   | { readonly do: "finish"; readonly who: number; readonly how: "complete" | "fail" | "halt" }
   | { readonly do: "fork"; readonly at: number; readonly id: number }
   | { readonly do: "rewind"; readonly who: number; readonly at: number }
-  | { readonly do: "adopt"; readonly who: number; readonly at: number }
+  | { readonly do: "switch"; readonly who: number; readonly at: number }
   | { readonly do: "prune"; readonly who: number; readonly keep: number }
   | { readonly do: "remove"; readonly at: number }
   | { readonly do: "delete"; readonly who: number }
@@ -122,7 +122,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("fork" as const), at, id: who }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("rewind" as const), who, at }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("adopt" as const), who, at }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("switch" as const), who, at }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("prune" as const), who, keep: fc.nat(3) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("remove" as const), at }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("delete" as const), who }) },
@@ -203,7 +203,7 @@ export class World {
     for (const session of sessions) {
       const lists = {
         past: (await hold.checkpoints.list(session.id, { limit: 1000 })).items,
-        all: (await hold.checkpoints.list(session.id, { limit: 1000, lines: "all" })).items,
+        all: (await hold.checkpoints.list(session.id, { limit: 1000, branches: "all" })).items,
         latest: await hold.checkpoints.latest(session.id),
       };
       seen.push({ session, ...lists });
@@ -297,15 +297,15 @@ export class World {
         return session.head && this.#remember(session.head, session);
       }
       case "fork":
-        return hold.fork(this.#at(command.at), { id: SESSIONS[command.id] as string });
+        return hold.sessions.fork(this.#at(command.at), { id: SESSIONS[command.id] as string });
       case "rewind": {
         const session = await this.#session(command.who);
         await session.rewind(this.#at(command.at));
         return { ...this.#seen(session), head: session.head };
       }
-      case "adopt": {
+      case "switch": {
         const session = await this.#session(command.who);
-        await session.adopt(this.#at(command.at));
+        await session.switchBranch(this.#at(command.at));
         return { ...this.#seen(session), head: session.head };
       }
       case "prune":
@@ -328,7 +328,7 @@ export class World {
         const id = SESSIONS[command.who] as string;
         await this.#open.get(id)?.close({ discard: true });
         this.#open.delete(id);
-        return hold.cancel(id, "enough");
+        return hold.sessions.cancel(id, "enough");
       }
       case "history":
         return (await this.#session(command.who)).history({ limit: 7 });

@@ -183,7 +183,7 @@ async function everything(hold: Holdfast): Promise<unknown> {
     await Promise.all(agents.map(async ({ id }) => (await hold.agents.snapshots(id)).items)),
     await Promise.all(
       sessions.map(
-        async ({ id }) => (await hold.checkpoints.list(id, { lines: "all", limit: 100 })).items,
+        async ({ id }) => (await hold.checkpoints.list(id, { branches: "all", limit: 100 })).items,
       ),
     ),
     await Promise.all(sessions.map(async ({ id }) => (await hold.sessions.state(id)).messages)),
@@ -450,7 +450,7 @@ describe("pages of what changes meanwhile", () => {
     ).toMatch(/did not come/);
     await say("a", 1);
     expect(await call("conversation_load", { id: "a", cursor: next })).toMatchObject({ count: 11 });
-    await hold.rewind("a", checkpoint.id);
+    await hold.sessions.rewind("a", checkpoint.id);
     await say("a", 12);
     expect(
       String(await errorOf(() => call("conversation_load", { id: "a", cursor: next }))),

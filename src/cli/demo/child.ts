@@ -29,7 +29,7 @@ try {
 
 async function work(): Promise<void> {
   await using hold = await open(join(directory, "agent.db"));
-  const support = hold.agent(
+  const support = hold.bind(
     supportAgent(new World(join(directory, "ledger.jsonl")), {
       at,
       says: (text) => tell({ says: text }),

@@ -147,12 +147,12 @@ async function placeOf(hold: Holdfast, id: string, place: string): Promise<Check
 export async function* allCheckpoints(
   hold: Holdfast,
   id: string,
-  lines: "current" | "all" = "current",
+  branches: "current" | "all" = "current",
 ): AsyncGenerator<Checkpoint> {
   for (let cursor: string | undefined; ; ) {
     const page = await hold.checkpoints.list(id, {
       limit: 1_000,
-      lines,
+      branches,
       ...(cursor !== undefined && { cursor }),
     });
     yield* page.items;

@@ -30,9 +30,9 @@ export interface CheckpointListOptions {
   readonly limit?: number;
   readonly cursor?: string;
   /**
-   * `all`: also checkpoints on lines that a session has left by rewinding. `current` by default.
+   * `all`: also checkpoints on branches that a session has left by rewinding. `current` by default.
    */
-  readonly lines?: "current" | "all";
+  readonly branches?: "current" | "all";
 }
 
 export interface CheckpointFilter extends CheckpointListOptions {
@@ -65,9 +65,13 @@ export async function listOfSession(
   head: HeadDoc,
   o: CheckpointListOptions | undefined,
 ): Promise<Page<Checkpoint>> {
-  const { limit, cursor, lines } = options(o, "checkpoints.list", ["limit", "cursor", "lines"]);
+  const { limit, cursor, branches } = options(o, "checkpoints.list", [
+    "limit",
+    "cursor",
+    "branches",
+  ]);
   const most = limitOf(limit, "limit");
-  const all = isAll(lines);
+  const all = isAll(branches);
   const from = cursor === undefined ? undefined : placeIn(cursor);
   const items: Checkpoint[] = [];
   for await (const checkpoint of checkpointsOf(ground, head, {
@@ -81,21 +85,22 @@ export async function listOfSession(
   return { items };
 }
 
-const isAll = (lines: unknown): boolean => oneOf(lines, "lines", ["current", "all"]) === "all";
+const isAll = (branches: unknown): boolean =>
+  oneOf(branches, "branches", ["current", "all"]) === "all";
 
 /**
  * Lists the checkpoints of many sessions: the sessions in the order of `sessions.list`, and newest
  * first within each. Each checkpoint comes once, with the session that owns it.
  */
 export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promise<CheckpointPage> {
-  const { agent, limit, cursor, lines } = options(filter, "checkpoints.list", [
+  const { agent, limit, cursor, branches } = options(filter, "checkpoints.list", [
     "agent",
     "limit",
     "cursor",
-    "lines",
+    "branches",
   ]);
   const most = limitOf(limit, "limit");
-  const all = isAll(lines);
+  const all = isAll(branches);
   const of = agent === undefined ? {} : { agent: checkName(agent, "agent") };
   const list = JSON.stringify([of.agent ?? null, all]);
   const { cursorKey } = ground.store;

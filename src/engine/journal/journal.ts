@@ -196,7 +196,7 @@ export class Journal {
     // Verified before its owner is believed: damage can take that away.
     const doc = this.#remember(lineOf(row));
     if (row.session === null && row.owned)
-      throw new HoldfastError("CORRUPT", `Line ${row.id} belongs to a session that is missing.`, {
+      throw new HoldfastError("CORRUPT", `Branch ${row.id} belongs to a session that is missing.`, {
         line: row.id,
       });
     const session = (row.session ?? (await new Heirs(this.#store).of(row.id, place.seq))) as

@@ -198,9 +198,13 @@ export class Loader {
       save &&
       openHere(save, { state: true }).state.find((record) => record.base !== undefined)?.base;
     if (save === undefined || base === undefined)
-      throw new HoldfastError("CORRUPT", `The base at ${seq} of line ${line ?? "?"} is missing.`, {
-        seq,
-      });
+      throw new HoldfastError(
+        "CORRUPT",
+        `The base at ${seq} of branch ${line ?? "?"} is missing.`,
+        {
+          seq,
+        },
+      );
     return { base, bytes: textBytes(save.state) };
   }
 

@@ -217,7 +217,7 @@ function search(rising: readonly Stretch[], seq: number): Stretch | undefined {
 }
 
 export function lost(line: LineId): HoldfastError {
-  return new HoldfastError("CORRUPT", `Line ${line} is missing, and others go back to it.`, {
+  return new HoldfastError("CORRUPT", `Branch ${line} is missing, and others go back to it.`, {
     line,
   });
 }

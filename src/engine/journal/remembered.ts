@@ -194,7 +194,7 @@ async function change(
     if (tries >= TRIES)
       throw new HoldfastError(
         "BUSY",
-        `Line ${line} is being redacted again and again by others. Try again.`,
+        `Branch ${line} is being redacted again and again by others. Try again.`,
         { line },
       );
   }

@@ -332,7 +332,7 @@ export function checkAnchor(anchors: Witnesses, line: LineId, last: Save | undef
   if (end > anchor.seq || (end === anchor.seq && last?.check === anchor.check)) return;
   throw new HoldfastError(
     "CORRUPT",
-    `Line ${line} was at ${anchor.seq} when its anchor was written, and now ends at ${end}: its end was lost, or an older copy was put back. Restore the newest backup, or delete the anchors file to accept what is there.`,
+    `Branch ${line} was at ${anchor.seq} when its anchor was written, and now ends at ${end}: its end was lost, or an older copy was put back. Restore the newest backup, or delete the anchors file to accept what is there.`,
     { line, seq: anchor.seq },
   );
 }

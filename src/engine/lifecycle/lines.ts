@@ -95,13 +95,13 @@ export async function passedSince(
   return Promise.all(left.map((effect) => passedOf(ground, session, before, effect)));
 }
 
-export async function adopt(held: Holding, at: string): Promise<void> {
+export async function switchBranch(held: Holding, at: string): Promise<void> {
   refuseOpenCalls(held);
   const { journal, loader } = held.ground;
   await move(held, at, async ({ line }) => {
     const found = await journal.line(line);
     if (found?.session !== held.id)
-      throw foreign(at, held.id, "only a line of the session itself can be adopted");
+      throw foreign(at, held.id, "you can only switch to a branch of the session itself");
     const tail = await journal.tail(line);
     const past = journal.past(line);
     const { fold, end } = await loader.tail({ line: found.doc, tail }, { sized: true }, past);
@@ -129,7 +129,7 @@ function refuseOpenCalls(held: Holding): void {
   if (open === undefined) return;
   throw new HoldfastError(
     "BAD_STATUS",
-    `The call of ${quote(open.name)} (${open.id}) is not over: this line cannot be left before it is. Let it finish, or settle it.`,
+    `The call of ${quote(open.name)} (${open.id}) is not over: the session cannot leave this branch before it is. Let it finish, or settle it.`,
     { sessionId: held.id, effectId: open.id },
   );
 }

@@ -26,7 +26,7 @@ import { SinceCheckpoint } from "../session/since-checkpoint.js";
 import type { Standing } from "../session/workspace.js";
 import { notFound } from "../util/not-found.js";
 import { flag, limitOf, numberOf, options, type Page, wholeNumber } from "../util/options.js";
-import { adopt, checkPolicy, type RewindOptions, type Rewound, rewind } from "./lines.js";
+import { checkPolicy, type RewindOptions, type Rewound, rewind, switchBranch } from "./lines.js";
 import { idOrDrawn } from "./session-ids.js";
 
 /** Opens a fork that has just been made, in this process's hands. */
@@ -337,9 +337,9 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     return rewind(this.#held, at, checkPolicy(options(o, "rewind", ["effects"]).effects));
   }
 
-  /** Makes the line of one of this session's checkpoints the main one, at its end. */
-  async adopt(at: string): Promise<void> {
-    await adopt(this.#held, at);
+  /** Make the branch of one of this session's checkpoints the current one, at its end. */
+  async switchBranch(at: string): Promise<void> {
+    await switchBranch(this.#held, at);
   }
 
   // ---- the end

@@ -17,12 +17,12 @@ import { notFound } from "../util/not-found.js";
 import { options } from "../util/options.js";
 import { briefly, type OutsideOptions, waitOf } from "./briefly.js";
 import {
-  adopt,
   checkPolicy,
   passedSince,
   type RewindOptions,
   type Rewound,
   rewind,
+  switchBranch,
 } from "./lines.js";
 import { requireSession } from "./require-session.js";
 
@@ -70,7 +70,7 @@ export async function rewindFromOutside(
   given: (RewindOptions & OutsideOptions) | undefined,
 ): Promise<Rewound> {
   const session = sessionId(id);
-  const { key, waitMs, signal, effects } = options(given, "rewind", [
+  const { key, waitMs, signal, effects } = options(given, "sessions.rewind", [
     "key",
     "waitMs",
     "signal",
@@ -108,12 +108,12 @@ export async function rewindFromOutside(
  * Nothing is lost by it, and done twice it is done once: the second time the session is there
  * already.
  */
-export async function adoptFromOutside(
+export async function switchFromOutside(
   ground: Ground,
   id: string,
   at: string,
   given: Omit<OutsideOptions, "key"> | undefined,
 ): Promise<void> {
-  const { waitMs, signal } = options(given, "adopt", ["waitMs", "signal"]);
-  await briefly(ground, sessionId(id), waitOf(waitMs, signal), (held) => adopt(held, at));
+  const { waitMs, signal } = options(given, "sessions.switchBranch", ["waitMs", "signal"]);
+  await briefly(ground, sessionId(id), waitOf(waitMs, signal), (held) => switchBranch(held, at));
 }

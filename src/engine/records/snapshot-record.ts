@@ -114,7 +114,7 @@ export function entryOf({ session, line, end }: Present): Entry {
   const { id, createdAt, title, origin, parent, children } = headOf(session);
   const { id: _id, version: _version, ...label } = labelOf(session);
   if (line === undefined)
-    throw new HoldfastError("CORRUPT", `The line of session ${quote(id)} is missing.`, {
+    throw new HoldfastError("CORRUPT", `The branch of session ${quote(id)} is missing.`, {
       sessionId: id,
     });
   const doc = lineOf(line);

@@ -44,7 +44,7 @@ export class Holding implements Holder {
   readonly ground: Ground;
   readonly label: LabelDoc;
   readonly inbox: HeldInbox;
-  /** Another one after a rewind or an adopt. */
+  /** Another one after a rewind or a switchBranch. */
   #work: Workspace;
   readonly #queue: SaveQueue;
   readonly #abort = abortController();
@@ -106,7 +106,7 @@ export class Holding implements Holder {
     if (this.#moving) {
       throw new HoldfastError(
         "BAD_STATUS",
-        `Session ${quote(this.id)} is going to another line. Wait for rewind or adopt to resolve.`,
+        `Session ${quote(this.id)} is going to another branch. Wait for rewind or switchBranch to resolve.`,
         {
           sessionId: this.id,
         },
@@ -344,7 +344,7 @@ export class Holding implements Holder {
   #endIfUnknown(error: unknown): unknown {
     if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO"))
       return error;
-    const advice = `Whether session ${quote(this.id)} is on another line now is unknown. Open it again to see.`;
+    const advice = `Whether session ${quote(this.id)} is on another branch now is unknown. Open it again to see.`;
     this.superseded(new HoldfastError(error.code, advice, { sessionId: this.id }, error));
     return this.#ended;
   }

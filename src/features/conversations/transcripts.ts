@@ -13,9 +13,9 @@ export interface TranscriptOptions<F extends Format = Format> {
   readonly format: F;
   /**
    * `inline` writes the bytes of files into the messages; otherwise a file that is kept here is
-   * named aside.
+   * named in the remainder.
    */
-  readonly files?: "inline" | "aside";
+  readonly files?: "inline" | "remainder";
   /** A checkpoint of the session; its end by default. */
   readonly at?: string;
 }
@@ -31,7 +31,7 @@ export async function transcriptOf<M = JsonObject, F extends Format = Format>(
   const { format, files, at } = options(o, "sessions.transcript", ["format", "files", "at"]);
   const known = oneOf<F>(format, "format", FORMATS as readonly F[]);
   if (known === undefined) throw invalid("format", `it must be one of ${FORMATS.join(", ")}`);
-  const how = oneOf(files, "files", ["inline", "aside"]);
+  const how = oneOf(files, "files", ["inline", "remainder"]);
   const { messages } = (await look(ground, sessionId(id), at)).fold;
   return toFormat<M, F>(known, how === "inline" ? await withFiles(ground, messages) : messages);
 }
@@ -51,7 +51,7 @@ async function withFiles(
       if (total > MAX_FILE_BYTES)
         throw new HoldfastError(
           "TOO_LARGE",
-          `The files of this transcript hold more than ${MAX_FILE_BYTES} bytes. Leave them aside, and read each with \`blob\`.`,
+          `The files of this transcript hold more than ${MAX_FILE_BYTES} bytes. Leave them out of the messages, and read each with \`blob\`.`,
           { limit: MAX_FILE_BYTES },
         );
       files.set(name, bytes);

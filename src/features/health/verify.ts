@@ -97,7 +97,7 @@ class Verification {
       this.#find({
         code: "CORRUPT",
         line: row.id,
-        message: `Line ${row.id} belongs to a session whose row is missing.`,
+        message: `Branch ${row.id} belongs to a session whose row is missing.`,
       });
     }
     const where = {
@@ -116,7 +116,7 @@ class Verification {
           code: "BROKEN_CHAIN",
           ...where,
           seq: origin?.seq ?? 0,
-          message: `Line ${row.id} does not follow what it begins at.`,
+          message: `Branch ${row.id} does not follow what it begins at.`,
         });
       }
       const past = this.#ground.journal.past(row.id);
@@ -176,7 +176,7 @@ class Verification {
         if (there?.line !== line || there.to !== to)
           throw new HoldfastError(
             "CORRUPT",
-            `The base at ${save.line}-${save.seq} says that its messages stand on line ${line}, from ${from} to ${to}. They do not.`,
+            `The base at ${save.line}-${save.seq} says that its messages stand on branch ${line}, from ${from} to ${to}. They do not.`,
             { line: save.line, seq: save.seq },
           );
       }
@@ -277,7 +277,7 @@ class Verification {
         ...(row?.session == null ? undefined : { sessionId: row.session }),
         line,
         seq,
-        message: `Line ${line} was at ${seq} when the store was last closed, and now ends at ${end?.seq ?? 0}.`,
+        message: `Branch ${line} was at ${seq} when the store was last closed, and now ends at ${end?.seq ?? 0}.`,
       });
     }
   }

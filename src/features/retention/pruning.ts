@@ -20,8 +20,8 @@ import { type LineSurvey, type MarkAt, surveyLine } from "./line-survey.js";
 import { removeMarks } from "./prune.js";
 
 export interface PruneOptions extends RetentionRules {
-  /** `all`: also on lines that the session has left by rewinding, each by itself. */
-  readonly lines?: "current" | "all";
+  /** `all`: also on branches that the session has left by rewinding, each by itself. */
+  readonly branches?: "current" | "all";
   /** Only answers what would go. */
   readonly dryRun?: boolean;
   readonly onProgress?: (progress: PruneProgress) => void;
@@ -51,7 +51,7 @@ interface Goes {
 }
 
 export interface PruneRun {
-  readonly lines: "current" | "all";
+  readonly branches: "current" | "all";
   readonly dryRun: boolean;
   readonly onProgress?: ((progress: PruneProgress) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -63,9 +63,9 @@ export async function prune(
   id: string,
   given: PruneOptions | undefined,
 ): Promise<Pruned> {
-  const { lines, dryRun, onProgress, signal, ...rest } = options(given, "checkpoints.prune", [
+  const { branches, dryRun, onProgress, signal, ...rest } = options(given, "checkpoints.prune", [
     ...RULES,
-    "lines",
+    "branches",
     "dryRun",
     "onProgress",
     "signal",
@@ -73,7 +73,7 @@ export async function prune(
   const said = checkRules(rest, "checkpoints.prune");
   const policy = Object.keys(said).length > 0 ? said : await ofItsAgent(ground, id);
   return pruneBy(ground, id, policy, {
-    lines: oneOf(lines, "lines", ["current", "all"]) ?? "current",
+    branches: oneOf(branches, "branches", ["current", "all"]) ?? "current",
     dryRun: flag(dryRun, "dryRun") ?? false,
     onProgress: callback(onProgress, "onProgress"),
     signal: signalOf(signal),
@@ -156,7 +156,7 @@ async function whatGoes(
   );
   const heirs = new Heirs(ground.store);
   const surveys = new Map<LineId, LineSurvey>();
-  const others = run.lines === "all" ? await ground.store.lines({ session: id }) : [];
+  const others = run.branches === "all" ? await ground.store.lines({ session: id }) : [];
   for (const own of [...past.map((segment) => segment.line), ...others.map((other) => other.id)])
     if (!surveys.has(own)) surveys.set(own, await surveyLine(ground, own, run.signal));
 
@@ -171,7 +171,7 @@ async function whatGoes(
   const stretches = [along];
   // What a line of the past goes on with behind the place where it was left, and lines that were
   // left as a whole.
-  if (run.lines === "all")
+  if (run.branches === "all")
     for (const survey of [...surveys.values()].filter(({ own }) => own.session === id))
       stretches.push(
         behind(

@@ -7,7 +7,7 @@ import { ensureSession } from "../../engine/lifecycle/create-session.js";
 import { drawId, idAndInput } from "../../engine/lifecycle/session-ids.js";
 import { options, signalOf, wholeNumber } from "../../engine/util/options.js";
 import { askingOf, requestOf, turnLetter } from "./asking.js";
-import { type Definition, definedOf, definitionOf } from "./define/define.js";
+import { type Definition, definitionOf } from "./define/define.js";
 import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./define/definition.js";
 import type { RunResult } from "./define/result.js";
 import { ensureAgent } from "./ensure.js";
@@ -56,8 +56,7 @@ export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {
   resume(id: string, o?: RunOptions<C>): Promise<RunResult<O>>;
 }
 
-export function bind(ground: Ground, runs: Runs, given: unknown): BoundAgent {
-  const agent = definedOf(given);
+export function bind(ground: Ground, runs: Runs, agent: unknown): BoundAgent {
   return new Binding(ground, runs, definitionOf(agent), agent) as Omit<
     BoundAgent,
     Types

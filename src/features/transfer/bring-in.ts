@@ -154,7 +154,7 @@ export class BringIn {
       if (row !== undefined && row.text !== line.text)
         throw new Refused(
           "CONFLICT",
-          `Line ${line.id} is another one here. Import it into another store.`,
+          `Branch ${line.id} is another one here. Import it into another store.`,
         );
       const owner = row?.owned ? row.session : undefined;
       this.#target.origins.set(line.id, doc.origin);
@@ -282,7 +282,7 @@ export class BringIn {
     if (left !== undefined && left.seq === tail?.seq)
       throw new Refused(
         "CONFLICT",
-        `Line ${line.id} is kept here for a fork, and is not as it was exported. Export the session anew, or import into another tenant or store.`,
+        `Branch ${line.id} is kept here for a fork, and is not as it was exported. Export the session anew, or import into another tenant or store.`,
       );
     throw new Again();
   }
@@ -383,7 +383,7 @@ export class BringIn {
       if ((stale.get(id) ?? Number.POSITIVE_INFINITY) <= to)
         throw new Refused(
           "CONFLICT",
-          `It was redacted here after it was exported (line ${id}), and the export may hold the text. Nothing of it was imported. Export it anew.`,
+          `It was redacted here after it was exported (branch ${id}), and the export may hold the text. Nothing of it was imported. Export it anew.`,
         );
       const origin: Place | null | undefined = origins.get(id);
       to = origin?.seq ?? 0;
@@ -459,7 +459,7 @@ export class BringIn {
     if (taken !== undefined)
       throw new Refused(
         "CONFLICT",
-        `Line ${taken.line.id} of session ${quote(id)} belongs to session ${quote(taken.owner ?? "?")} here.`,
+        `Branch ${taken.line.id} of session ${quote(id)} belongs to session ${quote(taken.owner ?? "?")} here.`,
       );
     // Its title, tags and metadata come as they were.
     const { title = null } = headOf({ id, head });

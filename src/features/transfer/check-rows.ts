@@ -148,16 +148,16 @@ export class RowCheck {
     const doc = lineFrom(line);
     const before = this.#come(row.line);
     if (before !== undefined && (before.line.text !== row.text || before.of !== null))
-      throw this.bad("begins a line that came before");
+      throw this.bad("begins a branch that came before");
     if (row.of !== null && row.of !== (since.own ?? row.of))
-      throw this.bad("brings a line of another session");
+      throw this.bad("brings a branch of another session");
     const root = { end: rootEnd(doc.prev), outline: emptyOutline };
     const { end, outline } =
       before ?? (row.origin === null ? root : await this.#origin(row.origin, doc.prev));
     if (row.after !== end.seq)
-      throw this.bad(`goes on behind ${row.after}, and its line is at ${end.seq}`);
+      throw this.bad(`goes on behind ${row.after}, and its branch is at ${end.seq}`);
     if (end.follows !== doc.prev && before === undefined)
-      throw this.bad("brings a line that does not follow what it begins at");
+      throw this.bad("brings a branch that does not follow what it begins at");
     since.own ??= row.of ?? undefined;
     since.current = row.line;
     since.lines.set(row.line, { line, of: row.of, end, outline });
@@ -186,10 +186,10 @@ export class RowCheck {
     if (save === undefined) throw this.bad("does not fit the parts before it");
     const come = since.current === undefined ? undefined : since.lines.get(since.current);
     if (come === undefined || save.line !== come.line.id)
-      throw this.bad("holds a save of a line that is not being brought");
+      throw this.bad("holds a save of a branch that is not being brought");
     const { end, refs, lines, records } = follow(come.end, save);
     if (lines !== undefined && !this.#goesBackTo(come.line.origin, lines))
-      throw this.bad("holds a base that names a line to which its own does not go back");
+      throw this.bad("holds a base that names a branch to which its own does not go back");
     const { blobs } = since;
     const named = new Set(refs);
     if (!blobs.every(({ digest }) => named.has(digest)))
@@ -239,7 +239,7 @@ export class RowCheck {
       own.length !== lines.length ||
       !own.every((id) => told.has(id))
     )
-      throw this.bad(`gives session ${quote(session)} other lines than came with it`);
+      throw this.bad(`gives session ${quote(session)} other branches than came with it`);
     const { doc, row: head } = headFrom(
       session,
       row.head,
@@ -247,7 +247,7 @@ export class RowCheck {
     );
     const current = own.includes(on) && doc.line === on ? this.#since.lines.get(on) : undefined;
     if (current === undefined)
-      throw this.bad(`puts session ${quote(session)} on a line that is not its own`);
+      throw this.bad(`puts session ${quote(session)} on a branch that is not its own`);
     if (current.end.status !== undefined && current.end.status !== doc.status)
       throw this.bad(
         `says that session ${quote(session)} is ${doc.status}, and its journal says ${current.end.status}`,

@@ -308,7 +308,7 @@ class Export {
         if (!lines.some(({ row }) => row.id === present.head.line))
           throw new HoldfastError(
             "CORRUPT",
-            `Session ${quote(id)} is on a line that is not its own.`,
+            `Session ${quote(id)} is on a branch that is not its own.`,
             { sessionId: id },
           );
         const { row, head } = present;
@@ -394,7 +394,7 @@ class Export {
     if (origin === null && prev === rootDigest(id)) return rootEnd(prev);
     const found = origin === null ? undefined : await this.#ground.journal.saveAt(origin);
     if (found === undefined || found.digest !== prev)
-      throw new HoldfastError("CORRUPT", `Line ${id} does not follow what it begins at.`, {
+      throw new HoldfastError("CORRUPT", `Branch ${id} does not follow what it begins at.`, {
         line: id,
         seq: origin?.seq ?? 0,
       });

@@ -238,7 +238,7 @@ export class SessionWork {
 
   async #fork(): Promise<void> {
     if (this.#isThere || this.#origin === undefined) return;
-    await this.#writing.into.fork(this.#origin, { id: this.#session.id });
+    await this.#writing.into.sessions.fork(this.#origin, { id: this.#session.id });
     this.#isThere = true;
     this.#isChecked = true;
   }

@@ -16,7 +16,7 @@ export async function checkpointsOf(hold: Holdfast, id: string): Promise<Standin
   const found: Pick<Checkpoint, "id" | "metadata">[] = [];
   for (let cursor: string | undefined; ; ) {
     const page = await hold.checkpoints.list(id, {
-      lines: "all",
+      branches: "all",
       limit: 1_000,
       ...(cursor !== undefined && { cursor }),
     });

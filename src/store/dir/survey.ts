@@ -221,13 +221,13 @@ export class Survey {
           if (code !== "CORRUPT" && code !== "IO") throw error;
           // One journal that cannot be read keeps none of the others from being looked at.
           found.push(
-            `The journal of line ${line.id} of session ${quote(id)} cannot be read: ${message}`,
+            `The journal of branch ${line.id} of session ${quote(id)} cannot be read: ${message}`,
           );
           return 0;
         });
         if (stray > 0)
           found.push(
-            `Line ${line.id} of session ${quote(id)} ends with ${stray} bytes that are no whole save.`,
+            `Branch ${line.id} of session ${quote(id)} ends with ${stray} bytes that are no whole save.`,
           );
       }
     }
@@ -245,7 +245,7 @@ function checkWhole({ line: { id }, from, seals }: Sealed): void {
     if (seq - n[0] - n[1] - n[2] + 1 > next)
       throw new HoldfastError(
         "CORRUPT",
-        `Record ${next} of line ${id} is missing, and with it which blobs are needed: none is removed.`,
+        `Record ${next} of branch ${id} is missing, and with it which blobs are needed: none is removed.`,
         {
           line: id,
           seq: next,

@@ -243,15 +243,17 @@ describe("a program that is killed at every point is never given the reply to an
       const session = await hold.session("s", { waitMs: 1_000 });
       const voice = (name: string) => async (context: { messages: readonly Message[] }) =>
         `${await run.ask(context)} ${name}`;
-      const labels = async (lines?: "all") =>
-        (await hold.checkpoints.list("s", lines && { lines })).items.map(({ label }) => label);
+      const labels = async (branches?: "all") =>
+        (await hold.checkpoints.list("s", branches && { branches })).items.map(
+          ({ label }) => label,
+        );
       if (session.messages.length === 0) session.append({ role: "user", content: "q" });
       if (!(await labels()).includes("here")) await session.checkpoint("here");
       if (!(await labels("all")).includes("first")) {
         shouldBe(await session.model(voice("first")), "q first");
         await session.checkpoint("first");
       }
-      const { items } = await hold.checkpoints.list("s", { lines: "all" });
+      const { items } = await hold.checkpoints.list("s", { branches: "all" });
       const here = items.find(({ label }) => label === "here")?.id as string;
       if ((await labels()).includes("first")) await session.rewind(here);
       shouldBe(await session.model(voice("rewound")), "q rewound");
@@ -369,20 +371,20 @@ describe.each(stores)("replies by hand on $name", ({ address }) => {
     prune: { asks: false, run: (hold) => hold.checkpoints.prune("a", { keep: 1 }) },
     gc: { asks: false, run: (hold) => hold.gc() },
     "redaction of the state": { asks: true, run: (hold) => hold.sessions.redact("a", "ask") },
-    "a fork of it": { asks: false, run: (hold, here) => hold.fork(here, { id: "b" }) },
-    "a rewind": { asks: true, run: (hold, here) => hold.rewind("a", here) },
+    "a fork of it": { asks: false, run: (hold, here) => hold.sessions.fork(here, { id: "b" }) },
+    "a rewind": { asks: true, run: (hold, here) => hold.sessions.rewind("a", here) },
     "a rewind, and back": {
       asks: false,
       run: async (hold, here) => {
-        const { before } = await hold.rewind("a", here);
-        await hold.adopt("a", before as string);
+        const { before } = await hold.sessions.rewind("a", here);
+        await hold.sessions.switchBranch("a", before as string);
       },
     },
     "a snapshot that is restored": {
       asks: true,
       run: async (hold, here) => {
         const { id } = await hold.agents.snapshot("clerk");
-        await hold.rewind("a", here);
+        await hold.sessions.rewind("a", here);
         await hold.agents.restore(id);
       },
     },
@@ -398,7 +400,7 @@ describe.each(stores)("replies by hand on $name", ({ address }) => {
         return elsewhere;
       },
     },
-    "a copy that was put back": { asks: false, run: (hold) => hold.beginIncarnation() },
+    "a copy that was put back": { asks: false, run: (hold) => hold.markRestored() },
   };
 
   test.each(Object.entries(between))(

@@ -73,7 +73,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     if (lives) original.lose();
     else original.kill();
     const { hold } = on.start();
-    await hold.beginIncarnation();
+    await hold.markRestored();
     return { ...the, hold, bot: the.agentOf(hold) };
   };
 
@@ -139,10 +139,10 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       await gate.opened;
       original.lose();
       const { hold } = on.start();
-      await hold.beginIncarnation();
+      await hold.markRestored();
       const bot = agentOf(hold);
       const whole = firstIn(await bot.run(id, "go"));
-      if (how === "cancel") await hold.cancel(id, "not here");
+      if (how === "cancel") await hold.sessions.cancel(id, "not here");
       else
         await hold.effects.settle(
           whole,
@@ -182,7 +182,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     expect(await count()).toBe(1);
     await hold.effects.settle(firstIn(await bot.run("a", "go")), { retry: true });
     expect(await count()).toBe(0);
-    await other.beginIncarnation();
+    await other.markRestored();
     expect(await world().agentOf(other).run("a", "go")).toMatchObject({ status: "in-doubt" });
     // What was settled in between stays settled; it is the session that is asked about again.
     expect(
@@ -214,10 +214,10 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     await session.checkpoint();
     const { hold } = on.start();
     await expect(hold.session("a")).rejects.toMatchObject(coded("LEASE_HELD"));
-    await hold.beginIncarnation();
+    await hold.markRestored();
     const here = await hold.session("a");
     expect(here.status).toBe("in-doubt");
-    await expect(hold.beginIncarnation()).rejects.toMatchObject(coded("BAD_STATUS"));
+    await expect(hold.markRestored()).rejects.toMatchObject(coded("BAD_STATUS"));
   });
 
   test("R2 what was completed or cancelled opens as it is, and new turns are run", async () => {
@@ -230,9 +230,9 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       await session.checkpoint();
       await session.close();
     });
-    await stopping.cancel("stopped", "enough");
+    await stopping.sessions.cancel("stopped", "enough");
     const { hold } = on.start();
-    await hold.beginIncarnation();
+    await hold.markRestored();
     const here = agentOf(hold);
     expect(await here.run("done", "go")).toMatchObject({ status: "completed", replayed: true });
     for (const id of ["done", "stopped"]) {
@@ -269,7 +269,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       broken = false;
       const before = made.length;
       const { hold } = on.start();
-      await hold.beginIncarnation();
+      await hold.markRestored();
       const session = await hold.session("a");
       expect(session.status).toBe(status);
       await session.close();
@@ -292,7 +292,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     const waiting = await there.submit("a", "second", { key: "two" });
     await there.submit("fresh", "only", { key: "one" });
     const { hold } = on.start();
-    await hold.beginIncarnation();
+    await hold.markRestored();
     const bot = agentOf(hold);
     const before = made.length;
     const worker = hold.worker({ agents: [bot], onSigterm: false });
@@ -357,7 +357,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     const mark = await there.checkpoint("before");
     await act(there, "first");
     const { hold } = on.start();
-    await hold.beginIncarnation();
+    await hold.markRestored();
     const here = await hold.session("a");
     expect(here.status).toBe("in-doubt");
     expect(await act(here, "first")).toBe("first");
@@ -394,7 +394,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     await there.fail("no luck");
     await there.close();
     const { hold } = on.start();
-    await hold.beginIncarnation();
+    await hold.markRestored();
     const here = await hold.session("a");
     expect(here.status).toBe("failed");
     here.append({ role: "user", content: "once more" });
@@ -437,7 +437,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       await inside.opened;
       original.kill();
       const { hold } = on.start();
-      await hold.beginIncarnation();
+      await hold.markRestored();
       const parent = familyOf(hold, false);
       for (let asked = 0; asked < 2; asked++) {
         const result = await parent.run("a", "go");
@@ -467,7 +467,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       const there = on.start().hold;
       await there.effects.approve(firstIn(await agentOf(there).run("a", "go")));
       const { hold } = on.start();
-      await hold.beginIncarnation();
+      await hold.markRestored();
       expect(pendingIn(await agentOf(hold).run("a", "go")).map(({ name }) => name)).toEqual([
         "pay",
         "(restored)",
@@ -492,8 +492,8 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     there.append({ role: "user", content: "x" });
     const mark = await there.checkpoint();
     const { hold } = on.start();
-    await hold.beginIncarnation();
-    await hold.fork(mark.id, { id: "b" });
+    await hold.markRestored();
+    await hold.sessions.fork(mark.id, { id: "b" });
     const fork = await hold.session("b");
     expect(fork.status).toBe("in-progress");
     await fork.close();
@@ -511,7 +511,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     for (const moved of [false, true]) {
       const elsewhere = await Processes.on(address());
       const { hold } = elsewhere.start();
-      if (moved) await hold.beginIncarnation();
+      if (moved) await hold.markRestored();
       await hold.import(rows, { moved });
       const result = await agentOf(hold).run("a", "go");
       expect(pendingIn(result).map(({ name }) => name)).toEqual(

@@ -128,7 +128,7 @@ describe.each(stores)("outcomes that are unknown, on $name", ({ address }) => {
       tools: { pay },
     });
     const { hold } = on.start();
-    expect(await hold.agent(clerk).run("a", "go")).toMatchObject({ status: "completed" });
+    expect(await hold.bind(clerk).run("a", "go")).toMatchObject({ status: "completed" });
     expect(made).toBe(1);
     const { messages } = await hold.sessions.state("a");
     expect(
@@ -283,7 +283,7 @@ describe("what cannot be read", () => {
         model: script(asks(["pay", {}]), "done"),
         tools: { pay: { ...tool, run } as Tool },
       });
-      expect(await on.start().hold.agent(clerk).run("a", "go")).toMatchObject({
+      expect(await on.start().hold.bind(clerk).run("a", "go")).toMatchObject({
         status: "in-doubt",
       });
       expect(made).toBe(1);
@@ -297,7 +297,7 @@ describe("what cannot be read", () => {
       model: script(asks(["look", {}]), "done"),
       tools: { look },
     });
-    expect(await on.start().hold.agent(clerk).run("a", "go")).toMatchObject({
+    expect(await on.start().hold.bind(clerk).run("a", "go")).toMatchObject({
       status: "completed",
       output: "done",
     });
@@ -309,7 +309,7 @@ describe("what cannot be read", () => {
       modelRetry: { attempts: 1 },
       model: () => Promise.reject(trapping() as Error),
     });
-    const result = await on.start().hold.agent(clerk).run("a", "go");
+    const result = await on.start().hold.bind(clerk).run("a", "go");
     expect(result).toMatchObject({
       status: "failed",
       error: { message: "It threw a value that cannot be read." },

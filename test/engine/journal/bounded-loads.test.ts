@@ -87,7 +87,7 @@ const histories: readonly { readonly name: string; readonly work: Work }[] = [
       }
       session.append({ role: "user", content: "end" });
       await session.checkpoint();
-      await hold.fork(session.head?.id as string, { id: "a" });
+      await hold.sessions.fork(session.head?.id as string, { id: "a" });
     },
   },
 ];

@@ -253,7 +253,7 @@ class Run {
   async check(): Promise<void> {
     for (const { id: session } of (await this.#hold.sessions.list({ limit: 1_000 })).items) {
       for (const { id } of (
-        await this.#hold.checkpoints.list(session, { limit: 1_000, lines: "all" })
+        await this.#hold.checkpoints.list(session, { limit: 1_000, branches: "all" })
       ).items)
         expect(shown(await this.#hold.checkpoints.state(id))).toEqual(this.#seen.get(id));
     }

@@ -98,7 +98,7 @@ test.each(["x''", "99", "-1"])(
     const path = join(fresh(), "store.db");
     const hold = await open(path);
     const origin = await (await hold.session("a")).checkpoint();
-    await hold.fork(origin.id, { id: "fork" });
+    await hold.sessions.fork(origin.id, { id: "fork" });
     const { id } = await (await hold.session("fork")).checkpoint();
     await hold.close();
     const damaged = new Database(path);
@@ -135,7 +135,7 @@ async function paysAtAnchor(
   await changed.close();
   const hold = await open(path);
   const at = await talk(hold, "a", 1);
-  await hold.fork(at, { id: "fork" });
+  await hold.sessions.fork(at, { id: "fork" });
   const { slackBytes } = baseTuning;
   baseTuning.slackBytes = 100;
   await talk(hold, "fork", 20);
@@ -241,7 +241,7 @@ test("whichever save is missing, a state comes whole or not at all, also where a
 test("history and events do not leave out what a missing save held", async () => {
   const path = await holed(6, 0, rowAt(2));
   const hold = await open(path);
-  const reading = hold.events("a")[Symbol.asyncIterator]();
+  const reading = hold.sessions.events("a")[Symbol.asyncIterator]();
   const heard: unknown[] = [];
   const told = (async () => {
     for (;;) heard.push((await reading.next()).value?.type);

@@ -40,7 +40,7 @@ interface Places {
 
 const o = (key: string | undefined) => (key === undefined ? undefined : { key });
 const lines = async (hold: Holdfast) => {
-  const { items } = await hold.checkpoints.list("s", { lines: "all" });
+  const { items } = await hold.checkpoints.list("s", { branches: "all" });
   return new Set(items.map(({ id }) => id.split("-")[0])).size;
 };
 
@@ -111,8 +111,8 @@ const cases: readonly Case[] = [
   },
   {
     name: "fork",
-    call: (hold, { first }, key) => hold.fork(first, { id: "f", ...o(key) }),
-    other: (hold, { second }, key) => hold.fork(second, { id: "f", key }),
+    call: (hold, { first }, key) => hold.sessions.fork(first, { id: "f", ...o(key) }),
+    other: (hold, { second }, key) => hold.sessions.fork(second, { id: "f", key }),
     done: async (hold) => (await hold.sessions.list({ agent: "ann" })).items.length - 1,
   },
   {
@@ -123,8 +123,8 @@ const cases: readonly Case[] = [
   },
   {
     name: "rewind",
-    call: (hold, { first }, key) => hold.rewind("s", first, o(key)),
-    other: (hold, { second }, key) => hold.rewind("s", second, { key }),
+    call: (hold, { first }, key) => hold.sessions.rewind("s", first, o(key)),
+    other: (hold, { second }, key) => hold.sessions.rewind("s", second, { key }),
     done: async (hold) => {
       // So that the line it is on can be seen.
       await hold.checkpoints.create("s");
@@ -272,7 +272,9 @@ describe.each(stores)("keys on $name", ({ address }) => {
       const at = await prepare(hold);
       const o = { key: "k", waitMs: 5_000 };
       const call = () =>
-        name === "rewind" ? hold.rewind("s", at.first, o) : hold.checkpoints.create("s", o);
+        name === "rewind"
+          ? hold.sessions.rewind("s", at.first, o)
+          : hold.checkpoints.create("s", o);
       const [one, two, three] = await Promise.all([call(), call(), call()]);
       expect(two).toEqual(one);
       expect(three).toEqual(one);
@@ -329,10 +331,10 @@ describe.each(stores)("keys on $name", ({ address }) => {
     const again = await hold.agents.restore(at.snapshot, { key: "r" });
     expect(again.sessions).toEqual(restored.sessions);
     expect(again).toMatchObject({ snapshot: { id: at.snapshot, agent: "ann" } });
-    await hold.rewind("s", at.first, { key: "w" });
+    await hold.sessions.rewind("s", at.first, { key: "w" });
     await hold.sessions.delete("s");
     await hold.gc();
-    expect(await errorOf(() => hold.rewind("s", at.first, { key: "w" }))).toMatchObject({
+    expect(await errorOf(() => hold.sessions.rewind("s", at.first, { key: "w" }))).toMatchObject({
       code: "NOT_FOUND",
     });
   });

@@ -59,7 +59,7 @@ async function tellAll(hold: Holdfast, made: unknown[]): Promise<void> {
     tags: [SECRET],
     metadata: { y: SECRET },
   });
-  await hold.signal("a", "s", { v: SECRET });
+  await hold.sessions.signal("a", "s", { v: SECRET });
   const done = await hold.session("done");
   await done.complete({ out: SECRET });
   await done.close();
@@ -103,7 +103,7 @@ async function tellAll(hold: Holdfast, made: unknown[]): Promise<void> {
     status: "completed",
     replayed: true,
   });
-  await hold.cancel("b", `enough of ${SECRET}`);
+  await hold.sessions.cancel("b", `enough of ${SECRET}`);
   await bot.submit("c", `later ${SECRET}`, { atMs: Date.now() + 3_600_000 });
 }
 
@@ -207,7 +207,7 @@ describe("the hook", () => {
     await expect(
       session.effect("t", { a: "x" }, { mode: "once", key: "k" }, async () => 1),
     ).rejects.toEqual(code);
-    await expect(hold.signal("a", "s", "x")).rejects.toEqual(code);
+    await expect(hold.sessions.signal("a", "s", "x")).rejects.toEqual(code);
     await expect(hold.sessions.update("a", { title: "x" })).rejects.toEqual(code);
     isBroken = false;
     expect([session.messages.length, session.state, session.head?.id]).toEqual([1, {}, id]);

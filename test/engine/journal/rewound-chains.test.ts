@@ -183,7 +183,7 @@ describe.each(stores.filter(({ traits }) => traits.oneMachine))(
       expect(await says(hold, "a")).toEqual(texts);
       const { items } = await hold.checkpoints.list("a", { limit: 1_000 });
       expect(items).toHaveLength(41);
-      await hold.fork((items[0] as { id: string }).id, { id: "b" });
+      await hold.sessions.fork((items[0] as { id: string }).id, { id: "b" });
       expect(await says(hold, "b")).toEqual(texts);
       const other = await open(address());
       expect(await other.import(hold.export({ session: "b" }))).toMatchObject({ conflicts: [] });
@@ -193,7 +193,7 @@ describe.each(stores.filter(({ traits }) => traits.oneMachine))(
       await hold.sessions.redact("b", "kept 39");
       const redacted = texts.map((text) => text.replace("kept 39", "[redacted]"));
       expect(await says(hold, "b")).toEqual(redacted);
-      await hold.checkpoints.prune("a", { keep: 1, lines: "all" });
+      await hold.checkpoints.prune("a", { keep: 1, branches: "all" });
       await hold.gc();
       expect(await says(hold, "a")).toEqual(redacted);
       expect((await hold.sessions.search("kept", { sessionId: "a" })).items.length).toBeGreaterThan(
@@ -220,12 +220,12 @@ test("a base that names a line which its own does not go back to is found by ver
   const { ok, findings } = await hold.verify();
   expect([ok, findings[0]?.message]).toEqual([
     false,
-    expect.stringContaining(`says that its messages stand on line ${line}`),
+    expect.stringContaining(`says that its messages stand on branch ${line}`),
   ]);
   const other = await open("memory:");
   const refused = await errorOf(() => other.import(hold.export({ session: "a" })));
   expect(refused).toMatchObject({
-    message: expect.stringContaining("names a line to which its own does not go back"),
+    message: expect.stringContaining("names a branch to which its own does not go back"),
   });
   expect((await other.sessions.list()).items).toEqual([]);
   await other.close();

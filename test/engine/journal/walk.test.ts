@@ -48,7 +48,7 @@ async function grown() {
     ids.push((await session.checkpoint()).id);
   }
   await session.close();
-  await hold.fork(ids[7] as string, { id: "fork" });
+  await hold.sessions.fork(ids[7] as string, { id: "fork" });
   const fork = await hold.session("fork");
   for (let n = 0; n < 6; n++) {
     fork.append({ role: "user", content: `message ${n} of the fork` });
@@ -273,7 +273,7 @@ const readers: Readonly<Record<string, Situation>> = {
       }
     },
   },
-  events: { make: talked, ask: (hold) => all(hold.events("a", { live: false })) },
+  events: { make: talked, ask: (hold) => all(hold.sessions.events("a", { live: false })) },
   "lists of checkpoints": { make: talked, ask: (hold) => hold.checkpoints.list("a") },
   export: { make: talked, ask: (hold) => all(hold.export({ session: "a" })) },
   verify: { make: talked, ask: (hold) => hold.verify(), tells: { ok: false } },
@@ -330,7 +330,7 @@ const readers: Readonly<Record<string, Situation>> = {
     async make(hold, store) {
       const source = at(new MemoryStore());
       const ids = await talk(source);
-      await source.fork(ids[3] as string, { id: "fork" });
+      await source.sessions.fork(ids[3] as string, { id: "fork" });
       await hold.import(source.export({ session: "a" }));
       fork = await all(source.export({ session: "fork" }));
       return nth(store, 3);

@@ -135,7 +135,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     );
     await inside.opened;
     await expect(session.rewind(before.id)).rejects.toMatchObject({ code: "BAD_STATUS" });
-    await expect(session.adopt(before.id)).rejects.toMatchObject({ code: "BAD_STATUS" });
+    await expect(session.switchBranch(before.id)).rejects.toMatchObject({ code: "BAD_STATUS" });
     gate.open("paid");
     await call;
     await errorOf(() =>
@@ -154,13 +154,13 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     expect(session.status).toBe("in-progress");
   });
 
-  test("adopting a line again: what was done on it is known, and what was done on the other is asked about", async () => {
+  test("switching to a branch again: what was done on it is known, and what was done on the other is asked about", async () => {
     const { session, before, pay, made } = await paid(on.start().hold);
     const after = session.head as Checkpoint;
     await session.rewind(before.id);
     expect(await pay(session, 9, "pay:9")).toBe("paid 2");
     await session.checkpoint();
-    await session.adopt(after.id);
+    await session.switchBranch(after.id);
     expect(await pay()).toBe("paid 1");
     await expect(pay(session, 9, "pay:9")).rejects.toMatchObject(coded("WAITING"));
     expect(made()).toBe(2);
@@ -184,7 +184,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const bot = payer(hold, made, 2);
     await bot.run("a", "go");
     expect(made).toEqual([1, 2]);
-    await hold.fork((await firstOf(hold, "a")).id, { id: "b" });
+    await hold.sessions.fork((await firstOf(hold, "a")).id, { id: "b" });
     const waiting = await bot.resume("b");
     expect(waiting).toMatchObject({
       status: "waiting",
@@ -206,7 +206,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const made: unknown[] = [];
     const bot = payer(hold, made, 2);
     await bot.run("a", "go");
-    await hold.fork((await firstOf(hold, "a")).id, { id: "b", effects });
+    await hold.sessions.fork((await firstOf(hold, "a")).id, { id: "b", effects });
     expect(await bot.resume("b")).toMatchObject({ status: "completed" });
     expect(made).toEqual(expected);
     const session = await hold.session("b");
@@ -229,7 +229,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const between = items.find(
       ({ messageCount, kind }) => messageCount === 3 && kind === "automatic",
     ) as Checkpoint;
-    await hold.fork(between.id, { id: "b" });
+    await hold.sessions.fork(between.id, { id: "b" });
     expect(await bot.resume("a")).toMatchObject({ status: "completed" });
     expect(made).toEqual([1, 2]);
     expect(await bot.resume("b")).toMatchObject({
@@ -257,7 +257,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     await inside.opened;
     const { hold } = on.start();
     await expect.poll(async () => (await hold.checkpoints.list("a")).items.length).toBe(1);
-    await hold.fork(((await hold.checkpoints.latest("a")) as Checkpoint).id, { id: "b" });
+    await hold.sessions.fork(((await hold.checkpoints.latest("a")) as Checkpoint).id, { id: "b" });
     expect(await agentOf(hold).resume("b")).toMatchObject({
       status: "waiting",
       pending: [{ input: { n: 1 }, waitsFor: { for: "repeat" } }],
@@ -286,7 +286,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const bot = payer(hold, made, 3);
     await bot.run("a", "go");
     const first = await firstOf(hold, "a");
-    await hold.fork(first.id, { id: "b" });
+    await hold.sessions.fork(first.id, { id: "b" });
     await hold.checkpoints.prune("a", { keep: 1 });
     await hold.gc();
     expect(await bot.resume("b")).toMatchObject({
@@ -329,7 +329,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const { session, before, pay, made } = await paid(hold);
     await session.rewind(before.id);
     await session.checkpoint();
-    await hold.checkpoints.prune("a", { keep: 1, lines: "all" });
+    await hold.checkpoints.prune("a", { keep: 1, branches: "all" });
     await hold.gc();
     await expect(pay()).rejects.toMatchObject(coded("WAITING"));
     expect(made()).toBe(1);
@@ -349,9 +349,9 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     expect((await agent.run("a", "go")).status).toBe("completed");
     const { items } = await hold.checkpoints.list("a", { limit: 100 });
     const first = items.at(-1) as Checkpoint;
-    await hold.fork(first.id, { id: "replayed", effects: "replay" });
+    await hold.sessions.fork(first.id, { id: "replayed", effects: "replay" });
     expect((await agent.resume("replayed")).status).toBe("completed");
-    await hold.fork(first.id, { id: "asked", effects: "replay" });
+    await hold.sessions.fork(first.id, { id: "asked", effects: "replay" });
     const session = await hold.session("a");
     session.splice("messages", 0, session.messages.length);
     for (let i = 0; i < 40; i++) {

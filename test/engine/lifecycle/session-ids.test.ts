@@ -50,7 +50,10 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
       expect(second).toMatchObject({ agent: "ann" });
       const { id } = await first.checkpoint();
       const forks = [await first.fork(id), await first.fork(id, { effects: "live" })];
-      const outside = [await hold.fork(id), await hold.fork(id, { effects: "live" })];
+      const outside = [
+        await hold.sessions.fork(id),
+        await hold.sessions.fork(id, { effects: "live" }),
+      ];
       const { conversation_save: save, checkpoint_fork: fork } = hold.tools();
       const saved = (await save.execute({
         messages: [{ role: "user", content: "She likes kelp." }],
@@ -102,11 +105,11 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
       const session = await hold.session("s");
       const { id } = await session.checkpoint();
       await session.close();
-      const fork = await hold.fork(id, { key: "k" });
+      const fork = await hold.sessions.fork(id, { key: "k" });
       expect(fork.id).toMatch(KEYED);
-      expect(await hold.fork(id, { key: "k" })).toEqual(fork);
-      expect((await hold.fork(id, { key: "l" })).id).not.toBe(fork.id);
-      await expect(hold.fork(id, { key: "k", effects: "live" })).rejects.toMatchObject(
+      expect(await hold.sessions.fork(id, { key: "k" })).toEqual(fork);
+      expect((await hold.sessions.fork(id, { key: "l" })).id).not.toBe(fork.id);
+      await expect(hold.sessions.fork(id, { key: "k", effects: "live" })).rejects.toMatchObject(
         coded("CONFLICT"),
       );
 
@@ -129,14 +132,14 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
       expect(await ofKey(own, said)).not.toBe(saved);
 
       const made = () => agent({ name: "ann", model: scriptedModel(["One."]) });
-      const ran = await hold.agent(made()).run({ input: "go", key: "msg" });
+      const ran = await hold.bind(made()).run({ input: "go", key: "msg" });
       expect(ran.sessionId).toMatch(KEYED);
       // Asked again, by another process and by another call, the turn is answered from the record.
-      expect(await hold.agent(made()).run({ input: "go", key: "msg" })).toMatchObject({
+      expect(await hold.bind(made()).run({ input: "go", key: "msg" })).toMatchObject({
         sessionId: ran.sessionId,
         replayed: true,
       });
-      expect((await hold.agent(made()).submit({ input: "go", key: "msg" })).sessionId).toBe(
+      expect((await hold.bind(made()).submit({ input: "go", key: "msg" })).sessionId).toBe(
         ran.sessionId,
       );
       const bob = hold.agent({ name: "bob", model: scriptedModel(["Two."]) });
@@ -152,7 +155,7 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
       const accidents: Readonly<Record<string, () => unknown>> = {
         "session(undefined)": () => hold.session(untyped(undefined)),
         "session(undefined, o)": () => hold.session(untyped(undefined), { agent: "ann" }),
-        "hold.fork": () => hold.fork(id, untyped({ id: undefined })),
+        "hold.sessions.fork": () => hold.sessions.fork(id, untyped({ id: undefined })),
         conversation_save: () =>
           hold.tools().conversation_save.execute(untyped({ id: undefined, messages: [] })),
         "session.fork": () => own.fork(id, untyped({ id: undefined })),
@@ -232,7 +235,7 @@ test("all in one object: what throws when it is read is refused, and each field 
     run: (given) => ann.run(untyped(given)),
     stream: (given) => ann.stream(untyped(given)).result(),
     submit: (given) => ann.submit(untyped(given)),
-    "hold.fork": (given) => hold.fork(id, untyped(given)),
+    "hold.sessions.fork": (given) => hold.sessions.fork(id, untyped(given)),
     "session.fork": (given) => own.fork(id, untyped(given)),
   };
   for (const [what, call] of Object.entries(calls))
@@ -256,7 +259,7 @@ test("all in one object: what throws when it is read is refused, and each field 
       return `${name}-${reads}`;
     },
   });
-  expect((await hold.fork(id, untyped(counting("id")))).id).toBe("id-1");
+  expect((await hold.sessions.fork(id, untyped(counting("id")))).id).toBe("id-1");
   reads = 0;
   expect((await ann.run(untyped(counting("session")))).sessionId).toBe("session-1");
 });

@@ -21,7 +21,7 @@ const says = (content: string): MessageInput => ({ role: "assistant", content })
 async function told(hold: Holdfast, after: string | undefined): Promise<SessionEvent[]> {
   const end = (await hold.checkpoints.latest("a"))?.id;
   const events: SessionEvent[] = [];
-  for await (const event of hold.events("a", after === undefined ? {} : { after })) {
+  for await (const event of hold.sessions.events("a", after === undefined ? {} : { after })) {
     events.push(event);
     if (event.cursor === end) break;
   }
@@ -265,12 +265,12 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
       "only b",
     ]);
     expect(await hold.verify()).toMatchObject({ ok: true });
-    expect(await hold.fork(at.id, { id: "c" })).toMatchObject({
+    expect(await hold.sessions.fork(at.id, { id: "c" })).toMatchObject({
       origin: { sessionId: "b", checkpointId: at.id },
     });
   });
 
-  test("rewind goes back on a new line, keeps the old one, and adopt returns to it", async () => {
+  test("rewind goes back on a new branch, keeps the old one, and switchBranch returns to it", async () => {
     const hold = await fresh();
     const session = await hold.session("a");
     session.append(user("1"));
@@ -280,14 +280,16 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect(await session.rewind(first.id)).toEqual({ before: second.id, passed: [] });
     session.append(user("3"));
     const third = await session.checkpoint("third");
-    const labels = async (lines?: "all") =>
-      (await hold.checkpoints.list("a", lines ? { lines } : {})).items.map(({ label }) => label);
+    const labels = async (branches?: "all") =>
+      (await hold.checkpoints.list("a", branches ? { branches } : {})).items.map(
+        ({ label }) => label,
+      );
     expect(await labels()).toEqual(["third", "first"]);
     expect(await labels("all")).toEqual(["third", "second", "first"]);
-    await session.adopt(second.id);
+    await session.switchBranch(second.id);
     expect(session.messages.map(({ content }) => content)).toEqual(["1", "2"]);
     expect(await labels()).toEqual(["second", "first"]);
-    await session.adopt(third.id);
+    await session.switchBranch(third.id);
     session.append(user("4"));
     await session.checkpoint("fourth");
     await session.close();
@@ -309,7 +311,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     session.append(user("three"));
     const third = await session.checkpoint();
     expect(third.parentId).toBe(first.id);
-    const { items } = await hold.checkpoints.list("a", { lines: "all" });
+    const { items } = await hold.checkpoints.list("a", { branches: "all" });
     expect(items.map(({ id, parentId }) => [id, parentId])).toEqual(
       await Promise.all(
         items.map(async ({ id }) => [id, (await hold.checkpoints.get(id))?.parentId]),
@@ -320,7 +322,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     const paged = [];
     for (let cursor: string | undefined; ; ) {
       const page = await hold.checkpoints.list("a", {
-        lines: "all",
+        branches: "all",
         limit: 1,
         ...(cursor !== undefined && { cursor }),
       });
@@ -341,7 +343,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     session.append(user("two"));
     const second = await session.checkpoint();
     await session.close();
-    await hold.fork(second.id, { id: "order-2" });
+    await hold.sessions.fork(second.id, { id: "order-2" });
     await (await hold.session("other")).close();
 
     expect(await hold.sessions.ids("order")).toEqual(["order-1", "order-1b", "order-2"]);
@@ -366,7 +368,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     held.append(user("one"));
     await held.checkpoint();
     await (await hold.session("b")).complete("done");
-    const about = await hold.about();
+    const about = await hold.info();
     expect(about.sessions).toMatchObject({
       looked: 2,
       byStatus: { "in-progress": 1, completed: 1 },
@@ -381,7 +383,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect(about).toMatchObject({ place: expect.stringMatching(/./), concerns: expect.any(Array) });
     expect(about.index).toBeUndefined();
     await held.close();
-    expect((await hold.about()).leases.held).toHaveLength(1);
+    expect((await hold.info()).leases.held).toHaveLength(1);
   });
 
   test("events that are not live end with what there was, though somebody goes on writing", async () => {
@@ -390,7 +392,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     session.append(user("one"));
     await session.checkpoint();
     let told = 0;
-    for await (const { at } of hold.events("a", { live: false })) {
+    for await (const { at } of hold.sessions.events("a", { live: false })) {
       told += 1;
       expect(at).toMatch(/^\d{4}-/);
       session.append(user("more"));
@@ -400,7 +402,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     await session.close();
   });
 
-  test("a line that was left is adopted from outside, by whoever may hold the session for a moment", async () => {
+  test("a session switches to a branch that it has left, from outside", async () => {
     const hold = await fresh();
     const session = await hold.session("a");
     session.append(user("one"));
@@ -408,12 +410,12 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     session.append(user("two"));
     const second = await session.checkpoint();
     await session.rewind(first.id);
-    await expect(hold.adopt("a", second.id)).rejects.toEqual(code("LEASE_HELD"));
+    await expect(hold.sessions.switchBranch("a", second.id)).rejects.toEqual(code("LEASE_HELD"));
     await session.close();
-    await hold.adopt("a", second.id);
-    await hold.adopt("a", second.id);
+    await hold.sessions.switchBranch("a", second.id);
+    await hold.sessions.switchBranch("a", second.id);
     expect((await hold.sessions.state("a")).messages.map(textOf)).toEqual(["one", "two"]);
-    await expect(hold.adopt("b", second.id)).rejects.toEqual(code("NOT_FOUND"));
+    await expect(hold.sessions.switchBranch("b", second.id)).rejects.toEqual(code("NOT_FOUND"));
     expect(await hold.sessions.get("b")).toBeUndefined();
   });
 
@@ -426,7 +428,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
       session.set("k", i);
       made.push(await session.checkpoint(`${i}`));
     }
-    await hold.fork(made[4]?.id as string, { id: "b" });
+    await hold.sessions.fork(made[4]?.id as string, { id: "b" });
     expect(await hold.checkpoints.prune("a", { keep: 3 })).toEqual({ removed: 6 });
     expect((await hold.checkpoints.list("a")).items.map(({ label }) => label)).toEqual([
       "9",
@@ -531,7 +533,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     const session = await hold.session("a");
     session.append(user("x"));
     await session.checkpoint();
-    await hold.cancel("a", "stopped by the user");
+    await hold.sessions.cancel("a", "stopped by the user");
     await new Promise<void>((resolve) =>
       session.signal.aborted
         ? resolve()
@@ -544,12 +546,12 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect(() => session.append(user("y"))).toThrow(code("BAD_STATUS"));
     await session.close();
     await (await hold.session("b")).close();
-    await hold.cancel("b");
+    await hold.sessions.cancel("b");
     expect(await hold.sessions.get("b")).toMatchObject({
       status: "cancelled",
       reason: "cancelled",
     });
-    await expect(hold.cancel("nobody")).rejects.toEqual(code("NOT_FOUND"));
+    await expect(hold.sessions.cancel("nobody")).rejects.toEqual(code("NOT_FOUND"));
     const again = await hold.session("a");
     again.append(user("goes on"));
     await again.checkpoint();
@@ -694,7 +696,8 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     const stop = new AbortController();
     const seen: SessionEvent[] = [];
     const following = (async () => {
-      for await (const event of hold.events("a", { signal: stop.signal })) seen.push(event);
+      for await (const event of hold.sessions.events("a", { signal: stop.signal }))
+        seen.push(event);
     })();
     const until = async (n: number) => {
       while (seen.length < n) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -720,7 +723,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     ).toEqual(["1", "state", "first", "2", "second", "rewind", "3", "status", undefined]);
     const rest: string[] = [];
     const again = new AbortController();
-    for await (const event of hold.events("a", {
+    for await (const event of hold.sessions.events("a", {
       after: (seen[4] as SessionEvent).cursor,
       signal: again.signal,
     })) {
@@ -778,7 +781,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     session.append(user("1"));
     await session.checkpoint();
     await session.close();
-    const events = hold.events("a")[Symbol.asyncIterator]();
+    const events = hold.sessions.events("a")[Symbol.asyncIterator]();
     expect((await events.next()).value).toMatchObject({ type: "message" });
     expect((await events.next()).value).toMatchObject({ type: "checkpoint" });
     await hold.sessions.delete("a");

@@ -67,7 +67,7 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
   const isSound = async (hold: Holdfast) => {
     expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
     for (const { id: session } of (await hold.sessions.list({ limit: 100 })).items) {
-      for (const { id } of (await hold.checkpoints.list(session, { limit: 1000, lines: "all" }))
+      for (const { id } of (await hold.checkpoints.list(session, { limit: 1000, branches: "all" }))
         .items)
         await hold.checkpoints.state(id);
     }
@@ -110,7 +110,7 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
         [moment]: async () => {
           for (const n of [3, 205, 440])
             answers.push(
-              await free
+              await free.sessions
                 .fork(made[n] as string, { id: `f${n}` })
                 .catch((error: HoldfastError) => error.code),
             );
@@ -170,7 +170,7 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
       const fork = old === undefined ? "f" : "g";
       old = await free.session("a");
       old.set("who", "old");
-      await free.fork((await old.checkpoint()).id, { id: fork });
+      await free.sessions.fork((await old.checkpoint()).id, { id: fork });
       await free.sessions.delete("a");
     };
     // Once before it is first tried, and once more when it has learnt of that and is about to try
@@ -205,7 +205,7 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
   test("a cancel is not lost where the holder closes before it looked", async () => {
     const { free, stopped } = await two();
     const session = await free.session("a");
-    await stopped({}).cancel("a", "enough");
+    await stopped({}).sessions.cancel("a", "enough");
     await session.close();
     expect(await free.sessions.get("a")).toMatchObject({ status: "cancelled", reason: "enough" });
   });
@@ -272,18 +272,18 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
     const session = await free.session("a", { agent: "mine" });
     session.append({ role: "user", content: "of the deleted one" });
     const { id } = await session.checkpoint();
-    await free.fork(id, { id: "keeps it" });
+    await free.sessions.fork(id, { id: "keeps it" });
     const other = stopped({});
     await other.sessions.delete("a");
     await other.session("a", { agent: "theirs" });
     const kept = { agent: "mine", origin: { sessionId: "keeps it", checkpointId: id } };
     await (await session.fork(id, { id: "by the holder" })).close();
     expect(await free.sessions.get("by the holder")).toMatchObject(kept);
-    expect(await free.fork(id, { id: "by another" })).toMatchObject(kept);
+    expect(await free.sessions.fork(id, { id: "by another" })).toMatchObject(kept);
     for (const fork of ["keeps it", "by the holder", "by another"])
       await free.sessions.delete(fork);
     await expect(session.fork(id, { id: "stolen" })).rejects.toEqual(code("NOT_FOUND"));
-    await expect(free.fork(id, { id: "stolen" })).rejects.toEqual(code("NOT_FOUND"));
+    await expect(free.sessions.fork(id, { id: "stolen" })).rejects.toEqual(code("NOT_FOUND"));
   });
 
   test("a fork of a removed checkpoint says which one is not there", async () => {
@@ -311,7 +311,7 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
     const { free, stopped } = await two();
     const session = await free.session("a");
     await session.checkpoint();
-    await stopped({}).cancel("a", "stop");
+    await stopped({}).sessions.cancel("a", "stop");
     await new Promise((resolve) => setTimeout(resolve, 250));
     await session.checkpoint();
     await expect.poll(() => session.signal.aborted).toBe(true);

@@ -113,7 +113,7 @@ export class Person {
         continue;
       const send = (key) =>
         isFull()
-          ? hold.signal(session, next.name, next.value, { key })
+          ? hold.sessions.signal(session, next.name, next.value, { key })
           : post(
               store,
               session,
@@ -162,7 +162,7 @@ export class Person {
       .find((id) => this.#world.hasBegun(id) && !this.cancelled.has(id));
     if (session === undefined) return 0;
     const reason = "changed my mind";
-    if (mayWrite) await hold.cancel(session, reason);
+    if (mayWrite) await hold.sessions.cancel(session, reason);
     else
       for (const id of [session, ...this.#world.childrenOf(session)])
         await post(store, id, { kind: "cancel", reason });

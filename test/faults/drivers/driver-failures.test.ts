@@ -132,7 +132,7 @@ async function attempt(
     settled(i % 4 === 3 ? session.complete() : session.checkpoint()),
   );
   const refused = settled(stale.checkpoint());
-  const fork = settled(hold.fork(origin, { id: "forked" }));
+  const fork = settled(hold.sessions.fork(origin, { id: "forked" }));
   const outcomes = await Promise.all(saves);
   const refusal = await refused;
   const forked = await fork;

@@ -24,7 +24,7 @@ export async function makeSmall(path) {
     await a.checkpoint(n === 2 ? "two" : undefined);
   }
   const at = (await hold.checkpoints.list("a", { limit: 100 })).items;
-  await hold.fork(at[1].id, { id: "B" });
+  await hold.sessions.fork(at[1].id, { id: "B" });
   await a.rewind(at[0].id);
   await hold.checkpoints.prune("a", { keep: 2 });
   await a.complete("done");
@@ -46,7 +46,8 @@ export async function idsOf(path) {
   const sessions = (await hold.sessions.list({ limit: 100 })).items.map(({ id }) => id);
   const checkpoints = new Set();
   for (const id of sessions)
-    for (const { id: at } of (await hold.checkpoints.list(id, { limit: 100, lines: "all" })).items)
+    for (const { id: at } of (await hold.checkpoints.list(id, { limit: 100, branches: "all" }))
+      .items)
       checkpoints.add(at);
   await hold.close();
   return { sessions, checkpoints: [...checkpoints], blobs: [] };

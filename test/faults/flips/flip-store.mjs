@@ -31,7 +31,7 @@ export async function makeStore(path) {
     await a.checkpoint(`step ${n}`);
   }
   const early = (await hold.checkpoints.list("a", { limit: 100 })).items;
-  await hold.fork(early[3].id, { id: "fork" });
+  await hold.sessions.fork(early[3].id, { id: "fork" });
   await a.rewind(early[2].id);
   a.append({ role: "user", content: "another way" });
   await a.checkpoint("after the rewind");
@@ -70,7 +70,7 @@ export async function makeStore(path) {
   // Mail waits where another store holds the session.
   await (await hold.session("d")).checkpoint();
   const other = await open(path);
-  await other.cancel("d", "no longer wanted");
+  await other.sessions.cancel("d", "no longer wanted");
   await other.close();
   await hold.close();
 }
@@ -81,7 +81,8 @@ export async function idsOf(path) {
   const sessions = (await hold.sessions.list({ limit: 1000 })).items.map(({ id }) => id);
   const checkpoints = [];
   for (const id of sessions)
-    for (const { id: at } of (await hold.checkpoints.list(id, { limit: 1000, lines: "all" })).items)
+    for (const { id: at } of (await hold.checkpoints.list(id, { limit: 1000, branches: "all" }))
+      .items)
       checkpoints.push(at);
   await hold.close();
   return { sessions, checkpoints: [...new Set(checkpoints)], blobs: blobsOf(path) };
@@ -129,7 +130,7 @@ export async function askAll(path, { sessions, checkpoints, blobs }) {
     await ask(`sessions.get ${id}`, () => hold.sessions.get(id));
     await ask(`checkpoints.list ${id}`, () => hold.checkpoints.list(id, { limit: 1000 }));
     await ask(`checkpoints.list all lines ${id}`, () =>
-      hold.checkpoints.list(id, { limit: 1000, lines: "all" }),
+      hold.checkpoints.list(id, { limit: 1000, branches: "all" }),
     );
     await ask(`checkpoints.latest ${id}`, () => hold.checkpoints.latest(id));
   }

@@ -100,7 +100,7 @@ async function make(hold: Holdfast): Promise<readonly string[]> {
   session.append({ role: "user", content: "after the rewind" });
   await session.checkpoint();
   await session.close();
-  await hold.fork(ids[1] as string, { id: "fork" });
+  await hold.sessions.fork(ids[1] as string, { id: "fork" });
   const fork = await hold.session("fork");
   fork.append({ role: "user", content: "message of the fork" });
   await fork.checkpoint();
@@ -118,7 +118,8 @@ async function make(hold: Holdfast): Promise<readonly string[]> {
   expect(await waits.run("waits", "go")).toMatchObject({ status: "waiting" });
   const all = new Set<string>();
   for (const id of SESSIONS)
-    for (const { id: at } of (await hold.checkpoints.list(id, { lines: "all", limit: 100 })).items)
+    for (const { id: at } of (await hold.checkpoints.list(id, { branches: "all", limit: 100 }))
+      .items)
       all.add(at);
   return [...all];
 }
@@ -143,9 +144,9 @@ function questions(ids: readonly string[]): ReadonlyMap<string, Ask> {
     asks.set(`sessions.state ${id}`, (hold) => hold.sessions.state(id));
     asks.set(`checkpoints.latest ${id}`, (hold) => hold.checkpoints.latest(id));
     asks.set(`checkpoints.list ${id}`, (hold) =>
-      hold.checkpoints.list(id, { lines: "all", limit: 100 }),
+      hold.checkpoints.list(id, { branches: "all", limit: 100 }),
     );
-    asks.set(`events ${id}`, (hold) => all(hold.events(id, { live: false })));
+    asks.set(`events ${id}`, (hold) => all(hold.sessions.events(id, { live: false })));
     asks.set(`export ${id}`, async (hold) =>
       (await all(hold.export({ sessions: [id] } as never))).join(""),
     );
@@ -166,7 +167,7 @@ function questions(ids: readonly string[]): ReadonlyMap<string, Ask> {
     asks.set(`checkpoints.get ${id}`, (hold) => hold.checkpoints.get(id));
     asks.set(`checkpoints.state ${id}`, (hold) => hold.checkpoints.state(id));
     asks.set(`events after ${id}`, (hold) =>
-      all(hold.events(ownerOf(id), { live: false, after: id })),
+      all(hold.sessions.events(ownerOf(id), { live: false, after: id })),
     );
   }
   asks.set("sessions.list", (hold) => hold.sessions.list());
@@ -219,7 +220,7 @@ async function made(address: string) {
   const ids = await make(hold);
   for (const id of SESSIONS)
     for (const { id: at, sessionId } of (
-      await hold.checkpoints.list(id, { lines: "all", limit: 100 })
+      await hold.checkpoints.list(id, { branches: "all", limit: 100 })
     ).items)
       owners.set(at, sessionId);
   await hold.close();
@@ -312,7 +313,7 @@ describe("every read, with a hole at every save", () => {
     const asks = questions(await make(on(store)));
     for (const id of SESSIONS)
       for (const { id: at, sessionId } of (
-        await on(store).checkpoints.list(id, { lines: "all", limit: 100 })
+        await on(store).checkpoints.list(id, { branches: "all", limit: 100 })
       ).items)
         owners.set(at, sessionId);
     const truth = await answers(on(store), asks);

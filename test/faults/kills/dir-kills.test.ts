@@ -102,8 +102,8 @@ const DELETES = "deletes a session and makes it again";
 
 const WORK: Record<string, (hold: Holdfast, base: Base) => Promise<unknown>> = {
   [WHOLE]: (hold) => say(hold, "new", "one"),
-  "forks a session": (hold, { place }) => hold.fork(place, { id: "new" }),
-  "rewinds a session": (hold, { place }) => hold.rewind("old", place),
+  "forks a session": (hold, { place }) => hold.sessions.fork(place, { id: "new" }),
+  "rewinds a session": (hold, { place }) => hold.sessions.rewind("old", place),
   "makes a session by appending to it": (hold) =>
     hold.sessions.append("new", [{ role: "user", content: "x" }], { create: true, key: "k" }),
   "imports sessions": (hold, { rows }) => hold.import(rows),

@@ -162,7 +162,7 @@ async function work(lane) {
       const id = fresh();
       const { id: head, status } = rng.pick(at);
       await durable("fork", id, async () => {
-        await hold.fork(head, { id });
+        await hold.sessions.fork(head, { id });
         return { head, status };
       });
       mine.push(id);

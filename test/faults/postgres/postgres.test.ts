@@ -299,7 +299,9 @@ test("a standby that takes over has all that was acknowledged, and the session g
     // leaves no connections behind.
     const reader = await open(second.url(), { busyMs: 300 });
     const following = new AbortController();
-    const events = reader.events("a", { signal: following.signal })[Symbol.asyncIterator]();
+    const events = reader.sessions
+      .events("a", { signal: following.signal })
+      [Symbol.asyncIterator]();
     await events.next();
     await sleep(2_500);
     const connected = async () =>

@@ -39,7 +39,7 @@ describe.each(places)("workers, $name", ({ address }) => {
     const place = address();
     await using hold = await open(place);
     const first = await worker(place, 60_000);
-    const turn = await hold.agent(clerk).submit("s", "go", { key: "k" });
+    const turn = await hold.bind(clerk).submit("s", "go", { key: "k" });
     const begun = await first.heard((line) => line.inside);
     const second = await worker(place, 0);
     const killed = performance.now();
@@ -56,7 +56,7 @@ describe.each(places)("workers, $name", ({ address }) => {
     const place = address();
     await using hold = await open(place);
     const first = await worker(place, 60_000);
-    const turn = await hold.agent(clerk).submit("s", "go", { key: "k" });
+    const turn = await hold.bind(clerk).submit("s", "go", { key: "k" });
     await first.heard((line) => line.inside);
     const told = performance.now();
     first.signal("SIGTERM");

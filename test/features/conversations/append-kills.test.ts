@@ -135,9 +135,9 @@ test.each(["messages", "a signal"])(
     fails = 2;
     if (what === "messages")
       expect(await hold.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
-    else await hold.signal("a", "news", 1, { key: "k" });
+    else await hold.sessions.signal("a", "news", 1, { key: "k" });
     // Whatever is posted in the same process is a reason to look.
-    for (let i = 0; i < 5; i++) await holder.signal("a", "look", i).then(() => sleep(10));
+    for (let i = 0; i < 5; i++) await holder.sessions.signal("a", "look", i).then(() => sleep(10));
     expect(fails).toBeLessThanOrEqual(0);
     await session.checkpoint();
     await session.close();
@@ -169,7 +169,7 @@ test("E1: a letter that comes while the same is appended without one, and is loo
     if (mail.id === keyLetter(keyOf("k")) && ++posts === 3) {
       expect(await other.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
       // A look at the mail is what a signal brings about.
-      await hold.signal("a", "look", 1);
+      await hold.sessions.signal("a", "look", 1);
     }
     return posted;
   };

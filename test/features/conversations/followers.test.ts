@@ -65,7 +65,7 @@ const follow = (
   hold: Holdfast,
   id: string,
   o?: { signal?: AbortSignal; after?: string },
-): Follower => hold.events(id, o)[Symbol.asyncIterator]() as Follower;
+): Follower => hold.sessions.events(id, o)[Symbol.asyncIterator]() as Follower;
 
 async function warnings(during: () => Promise<void>): Promise<string[]> {
   const seen: string[] = [];
@@ -197,7 +197,7 @@ describe.each(stores)("lines that were left, on $name", ({ address }) => {
     for (let i = 0; i < 10; i++) await say(session, `${i}`);
     await session.close();
     const told: unknown[] = [];
-    for await (const event of hold.events("a", { after, live: false }))
+    for await (const event of hold.sessions.events("a", { after, live: false }))
       told.push(event.type === "message" ? event.message.content : event.type);
     expect(told).toEqual([
       "rewind",
@@ -220,7 +220,7 @@ test("followers that read a long past let timers run", async () => {
   setImmediate(turn);
   const read = async () => {
     let events = 0;
-    for await (const _ of hold.events("a", { live: false })) events += 1;
+    for await (const _ of hold.sessions.events("a", { live: false })) events += 1;
     return events;
   };
   const began = performance.now();

@@ -1,5 +1,5 @@
 /**
- * `hold.events` across processes: what one process saves, another is told of soon, by a hint or,
+ * `hold.sessions.events` across processes: what one process saves, another is told of soon, by a hint or,
  * without one, by looking.
  */
 import { afterEach, describe, expect, test } from "vitest";
@@ -27,7 +27,7 @@ async function delays(hold: Holdfast, address: string, count: number): Promise<r
   await writer.ask({ do: "open", path: address });
   await writer.ask({ do: "session", session: "a" });
   await writer.ask({ do: "save", session: "a", text: "first" });
-  const events = hold.events("a")[Symbol.asyncIterator]();
+  const events = hold.sessions.events("a")[Symbol.asyncIterator]();
   const texts: unknown[] = [];
   const nextMessage = async () => {
     for (;;) {

@@ -90,9 +90,9 @@ describe.each(stores)("on $name", ({ address, traits }) => {
     expect((await hold.stats()).checkpoints).toBe(count);
     expect(await replace(hold, [user("new")])).toEqual({ removed: 0, added: 1, length: 1 });
 
-    await hold.rewind("s", last.before as string);
+    await hold.sessions.rewind("s", last.before as string);
     expect(await said(hold)).toEqual(["1", "1.5", "four"]);
-    await hold.rewind("s", first.before as string);
+    await hold.sessions.rewind("s", first.before as string);
     expect(await said(hold)).toEqual(["one", "two", "three", "four"]);
     expect(await hold.verify()).toMatchObject({ ok: true });
     if (!traits.durable) return;
@@ -104,9 +104,9 @@ describe.each(stores)("on $name", ({ address, traits }) => {
     const hold = await withFour(address());
     const snap = await hold.agents.snapshot("ann");
     const { before } = await replace(hold, [user("TWO", "b")], { from: "b", count: 2 });
-    await hold.fork(before as string, { id: "old" });
+    await hold.sessions.fork(before as string, { id: "old" });
     const newest = await hold.checkpoints.latest("s");
-    await hold.fork(newest?.id as string, { id: "new" });
+    await hold.sessions.fork(newest?.id as string, { id: "new" });
     expect([await said(hold, "old"), await said(hold, "new")]).toEqual([
       ["one", "two", "three", "four"],
       ["one", "TWO", "four"],
@@ -136,7 +136,7 @@ describe.each(stores)("on $name", ({ address, traits }) => {
       "four",
     ]);
     expect(await versionOf(hold)).toBe(version);
-    await hold.checkpoints.prune("s", { keep: 1, lines: "all" });
+    await hold.checkpoints.prune("s", { keep: 1, branches: "all" });
     for (const id of ["old", "new"]) await hold.sessions.delete(id);
     await hold.agents.pruneSnapshots("ann", { keep: 1 });
     await hold.gc();
@@ -331,7 +331,7 @@ describe("while others are at work", () => {
       tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
     });
     await ann.run("s", "Pay.");
-    await hold.cancel("s");
+    await hold.sessions.cancel("s");
     const refused = await errorOf(() => replace(hold, []));
     expect(refused).toMatchObject({ code: "BAD_STATUS" });
     const { effectId } = (refused as HoldfastError).details;

@@ -75,14 +75,14 @@ describe.each(stores)("$name", ({ address, traits }) => {
     const hold = holdOver(counting(await openStore(address()), counts));
     await (await hold.session("a")).close();
     const MANY = traits.durable ? 60 : 400;
-    for (let i = 0; i < MANY; i++) await hold.signal("a", "n", i);
+    for (let i = 0; i < MANY; i++) await hold.sessions.signal("a", "n", i);
     await hold.export({ session: "a" })[Symbol.asyncIterator]().next();
     expect(counts.calls).toBeLessThan(8 * MANY);
     expect(counts.rows).toBeLessThan(20 * MANY);
     const agent = agentOf(hold);
     expect(await agent.run("b", "go")).toMatchObject({ status: "waiting" });
-    await hold.signal("b", "n", "x");
-    await hold.signal("b", "n", "y");
+    await hold.sessions.signal("b", "n", "x");
+    await hold.sessions.signal("b", "n", "y");
     expect(await agent.resume("b")).toMatchObject({ status: "completed" });
     await hold.close();
   });
@@ -91,7 +91,7 @@ describe.each(stores)("$name", ({ address, traits }) => {
 describe.each(stores)("signals that were sent, on $name", ({ address, traits }) => {
   const sent = async (hold: Holdfast) => {
     await (await hold.session("a", { agent: "waits" })).close();
-    for (let i = 0; i < 3; i++) await hold.signal("a", "n", i);
+    for (let i = 0; i < 3; i++) await hold.sessions.signal("a", "n", i);
   };
   const goesOn = async (hold: Holdfast) =>
     expect(await agentOf(hold).run("a", "go")).toMatchObject({ status: "completed" });
@@ -130,9 +130,9 @@ test("signals that are on their way while an export takes others in are taken in
   });
   const hold = holdOver(slow);
   await (await hold.session("a")).close();
-  await hold.signal("a", "n", 0);
+  await hold.sessions.signal("a", "n", 0);
   isSlow = true;
-  const sends = [1, 2, 3].map((i) => hold.signal("a", "n", i));
+  const sends = [1, 2, 3].map((i) => hold.sessions.signal("a", "n", i));
   while (letGo.length < 3) await sleep(1);
   for await (const _ of hold.export({ session: "a" }));
   for (const go of letGo) go();
@@ -146,8 +146,8 @@ test("signals come in their order, once each, though they were sent in a burst",
   const hold = await open("memory:");
   const agent = agentOf(hold);
   expect(await agent.run("a", "go")).toMatchObject({ status: "waiting" });
-  for (const value of ["other 1", "other 2"]) await hold.signal("a", "other", value);
-  for (const value of ["one", "two", "three"]) await hold.signal("a", "n", value);
+  for (const value of ["other 1", "other 2"]) await hold.sessions.signal("a", "other", value);
+  for (const value of ["one", "two", "three"]) await hold.sessions.signal("a", "n", value);
   expect(await agent.resume("a")).toMatchObject({ status: "completed" });
   const { messages } = await hold.sessions.state("a");
   expect(JSON.stringify(messages)).toContain("one two");
@@ -159,7 +159,7 @@ test("of signals that are sent at the same moment, a thousand are taken", async 
   const hold = holdOver(counting(await openStore("memory:"), counts));
   await (await hold.session("a")).close();
   const sent = await Promise.allSettled(
-    Array.from({ length: 1_010 }, (_, i) => hold.signal("a", "n", i)),
+    Array.from({ length: 1_010 }, (_, i) => hold.sessions.signal("a", "n", i)),
   );
   expect(sent.filter(({ status }) => status === "fulfilled")).toHaveLength(1_000);
   expect(counts.calls).toBeLessThan(8 * 1_000);
@@ -169,8 +169,8 @@ test("of signals that are sent at the same moment, a thousand are taken", async 
 test("no more than a thousand signals wait", async () => {
   const hold = await open("memory:");
   await (await hold.session("a")).close();
-  for (let i = 0; i < 1_000; i++) await hold.signal("a", "n", i);
-  await expect(hold.signal("a", "n", "too many")).rejects.toMatchObject({
+  for (let i = 0; i < 1_000; i++) await hold.sessions.signal("a", "n", i);
+  await expect(hold.sessions.signal("a", "n", "too many")).rejects.toMatchObject({
     code: "TOO_LARGE",
     details: { limit: 1_000 },
   });
@@ -181,7 +181,7 @@ test("a burst that a process did not take in is taken in by the next that opens 
   const store = await openStore("memory:");
   const killed = holdOver(store);
   await (await killed.session("a")).close();
-  for (let i = 0; i < 20; i++) await killed.signal("a", "n", i);
+  for (let i = 0; i < 20; i++) await killed.sessions.signal("a", "n", i);
   // It ends here without a word: nothing of its timers counts.
   const next = holdOver(store);
   const session = await next.session("a");
@@ -194,11 +194,15 @@ test("a burst to a session that another holds waits for the holder, and is bound
   const store = await openStore("memory:");
   const [holder, sender] = [holdOver(store), holdOver(store)];
   const session = await holder.session("a");
-  for (let i = 0; i < 1_000; i++) await sender.signal("a", "n", i);
-  await expect(sender.signal("a", "n", "too many")).rejects.toMatchObject({ code: "TOO_LARGE" });
+  for (let i = 0; i < 1_000; i++) await sender.sessions.signal("a", "n", i);
+  await expect(sender.sessions.signal("a", "n", "too many")).rejects.toMatchObject({
+    code: "TOO_LARGE",
+  });
   await session.close();
   expect(await store.inbox("a", { dueBy: Date.now(), limit: 100 })).toEqual([]);
-  await expect(sender.signal("a", "n", "too many")).rejects.toMatchObject({ code: "TOO_LARGE" });
+  await expect(sender.sessions.signal("a", "n", "too many")).rejects.toMatchObject({
+    code: "TOO_LARGE",
+  });
 });
 
 test("signals of a burst stand on the line that a rewind leaves", async () => {
@@ -207,8 +211,8 @@ test("signals of a burst stand on the line that a rewind leaves", async () => {
   session.set("k", 1);
   const { id } = await session.checkpoint();
   await session.close();
-  for (let i = 0; i < 1_000; i++) await hold.signal("a", "n", i);
-  await hold.rewind("a", id);
-  await hold.signal("a", "n", "on the new line");
+  for (let i = 0; i < 1_000; i++) await hold.sessions.signal("a", "n", i);
+  await hold.sessions.rewind("a", id);
+  await hold.sessions.signal("a", "n", "on the new line");
   await hold.close();
 });

@@ -54,7 +54,7 @@ describe.each(stores)("transcripts on $name", ({ address }) => {
     async (format) => {
       await hold.sessions.append("a", ours, { create: true });
       const before = await stored("a");
-      for (const files of ["inline", "aside"] as const) {
+      for (const files of ["inline", "remainder"] as const) {
         const transcript = JSON.parse(
           JSON.stringify(await hold.sessions.transcript("a", { format, files })),
         ) as never;
@@ -113,7 +113,7 @@ describe.each(stores)("transcripts on $name", ({ address }) => {
       );
   });
 
-  test("a file that is kept is named aside, and its bytes can be asked for; what only looks like one stays what it is", async () => {
+  test("a file that is kept is named in the remainder, and its bytes can be asked for; what only looks like one stays what it is", async () => {
     const looks = {
       type: "file",
       mediaType: "image/png",
@@ -139,9 +139,9 @@ describe.each(stores)("transcripts on $name", ({ address }) => {
       ],
       { create: true },
     );
-    const aside = await hold.sessions.transcript("a", { format: "openai" });
-    expect(JSON.stringify(aside.messages)).not.toContain("AQID");
-    expect(fromFormat(aside)[0]).toMatchObject({ content: [{ data: { sizeBytes: 3 } }] });
+    const named = await hold.sessions.transcript("a", { format: "openai" });
+    expect(JSON.stringify(named.messages)).not.toContain("AQID");
+    expect(fromFormat(named)[0]).toMatchObject({ content: [{ data: { sizeBytes: 3 } }] });
     const inline = await hold.sessions.transcript("a", { format: "openai", files: "inline" });
     expect(inline.messages[0]).toEqual({
       role: "user",

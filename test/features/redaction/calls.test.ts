@@ -111,7 +111,7 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
       key: "k2",
       atMs: Date.now() + 3_600_000,
     });
-    await hold.signal("a", "hint", { is: SECRET }, { key: "s1" });
+    await hold.sessions.signal("a", "hint", { is: SECRET }, { key: "s1" });
     const worker = hold.worker({ agents: [bot] });
     await worker.drain({ maxMs: 20_000 });
     for (const { effectId } of (await hold.effects.list({ status: "waiting" })).items)
@@ -122,7 +122,7 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
     expect(report).toMatchObject({ outside: true, exempt: [] });
     if (isOnDisk) expect(filesWith(at, SECRET)).toEqual([]);
     // The same signal, sent again by somebody whose answer was lost, is still the same.
-    await hold.signal("a", "hint", { is: SECRET }, { key: "s1" });
+    await hold.sessions.signal("a", "hint", { is: SECRET }, { key: "s1" });
     const session = await hold.session("a");
     expect(await session.unfinished()).toEqual([]);
     await session.close();
@@ -201,7 +201,7 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
     await bot.run("p", "go");
     const [pending] = (await hold.effects.list({ status: "waiting" })).items;
     const latest = await hold.checkpoints.latest("p");
-    await hold.fork(latest?.id ?? "", { id: "f" });
+    await hold.sessions.fork(latest?.id ?? "", { id: "f" });
     const report = await hold.sessions.redact("f", SECRET);
     expect(report).toMatchObject({ exempt: [pending?.effectId], records: 0 });
     await hold.effects.approve(pending?.effectId ?? "");

@@ -26,7 +26,7 @@ async function redacted(each: number) {
     await session.checkpoint(`to ana ${n}`);
   }
   await session.close();
-  await hold.fork((await hold.checkpoints.latest("a"))?.id as string, { id: "fork" });
+  await hold.sessions.fork((await hold.checkpoints.latest("a"))?.id as string, { id: "fork" });
   const fork = await hold.session("fork");
   fork.append({ role: "user", content: "and ana again" });
   await fork.checkpoint();

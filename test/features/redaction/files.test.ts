@@ -86,7 +86,7 @@ test("dir: ends that were set aside, drafts of killed processes and mail of befo
   const root = join(scratch(), "store");
   const first = await open(`dir:${root}`);
   await fill(first);
-  await first.signal("a", "x", 1);
+  await first.sessions.signal("a", "x", 1);
   await first.close();
   const [bucket = ""] = readdirSync(join(root, "sessions"));
   const [name = ""] = readdirSync(join(root, "sessions", bucket));

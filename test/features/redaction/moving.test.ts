@@ -41,7 +41,7 @@ describe.each(stores)("moving what was redacted, on $name", ({ name, address }) 
   test("an export of a redacted session is taken in as it is, and verifies; twice, it is known", async () => {
     const from = await open(address());
     const { early } = await fill(from);
-    await from.fork(early, { id: "f" });
+    await from.sessions.fork(early, { id: "f" });
     await from.sessions.redact("p", SECRET);
     const rows = await exported(from);
     expect(rows.join("")).not.toContain(SECRET);
@@ -67,8 +67,8 @@ describe.each(stores)("moving what was redacted, on $name", ({ name, address }) 
     const at = address();
     const hold = await open(at);
     const { early, late } = await fill(hold);
-    await hold.fork(early, { id: "f" });
-    await hold.fork(late, { id: "g" });
+    await hold.sessions.fork(early, { id: "f" });
+    await hold.sessions.fork(late, { id: "g" });
     const g = await hold.session("g");
     g.append({ role: "user", content: `copied: ${SECRET}` });
     await g.checkpoint();
@@ -105,8 +105,8 @@ describe.each(stores)("moving what was redacted, on $name", ({ name, address }) 
   test("negative control: where nothing was redacted, the same import brings all of it", async () => {
     const hold = await open(address());
     const { early, late } = await fill(hold);
-    await hold.fork(early, { id: "f" });
-    await hold.fork(late, { id: "g" });
+    await hold.sessions.fork(early, { id: "f" });
+    await hold.sessions.fork(late, { id: "g" });
     const g = await hold.session("g");
     g.append({ role: "user", content: "more" });
     await g.checkpoint();
@@ -127,8 +127,8 @@ describe.each(stores)("moving what was redacted, on $name", ({ name, address }) 
     const { id } = await session.checkpoint();
     await session.close();
     const old = await exported(hold, "p");
-    await hold.fork(id, { id: "f" });
-    await hold.fork(id, { id: "g" });
+    await hold.sessions.fork(id, { id: "f" });
+    await hold.sessions.fork(id, { id: "g" });
     // One that said nothing of its own has a title all the same.
     const oldG = await exported(hold, "g");
     const redactsNothing = async () => {

@@ -87,7 +87,7 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
     const before = (await hold.checkpoints.list("a")).items;
     const states = await Promise.all(before.map(({ id }) => hold.checkpoints.state(id)));
     await session.close();
-    await hold.signal("a", "hint", { value: SECRET });
+    await hold.sessions.signal("a", "hint", { value: SECRET });
     if (name === "sqlite" || name === "dir") expect(filesWith(at, SECRET)).not.toEqual([]);
     const dry = await hold.sessions.redact("a", SECRET, { dryRun: true });
     const report = await hold.sessions.redact("a", SECRET);
@@ -142,12 +142,12 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
     const { id: early } = await parent.checkpoint();
     parent.append({ role: "user", content: "and then a secret again" });
     const { id: late } = await parent.checkpoint();
-    await hold.fork(early, { id: "mine" });
-    await hold.fork(late, { id: "late" });
+    await hold.sessions.fork(early, { id: "mine" });
+    await hold.sessions.fork(late, { id: "late" });
     const mine = await hold.session("mine");
     mine.append({ role: "user", content: "my own secret" });
     await mine.checkpoint();
-    await hold.fork((await mine.checkpoint()).id, { id: "child" });
+    await hold.sessions.fork((await mine.checkpoint()).id, { id: "child" });
     const child = await hold.session("child");
     child.append({ role: "user", content: "the child's secret" });
     await child.checkpoint();

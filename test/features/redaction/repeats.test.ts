@@ -50,7 +50,11 @@ describe.each(stores.filter(({ traits }) => traits.oneMachine && !traits.inBulk)
     afterEach(() => hold.close());
 
     const rewindToFirst = async (effects?: "ask" | "replay" | "live") =>
-      hold.rewind("a", (await firstOf(hold, "a")).id, effects === undefined ? {} : { effects });
+      hold.sessions.rewind(
+        "a",
+        (await firstOf(hold, "a")).id,
+        effects === undefined ? {} : { effects },
+      );
 
     // ---- in the loop
 
@@ -99,7 +103,7 @@ describe.each(stores.filter(({ traits }) => traits.oneMachine && !traits.inBulk)
         pending: [{ waitsFor: { for: "repeat" } }],
       });
       expect(waiting).not.toMatchObject(uncertain);
-      await hold.cancel("a");
+      await hold.sessions.cancel("a");
       await hold.sessions.redact("a", SECRET);
       const session = await hold.session("a");
       expect(
@@ -135,22 +139,22 @@ describe.each(stores.filter(({ traits }) => traits.oneMachine && !traits.inBulk)
       },
     );
 
-    test("a fork, a fork of it, a line that is adopted, and a session that was pruned do not forget it", async () => {
+    test("a fork, a fork of it, a branch that is switched to, and a session that was pruned do not forget it", async () => {
       const sent: unknown[] = [];
       const bot = mailer(hold, sent);
       await bot.run("a", "go");
       await hold.sessions.redact("a", SECRET);
       const first = await firstOf(hold, "a");
-      await hold.fork(first.id, { id: "b" });
+      await hold.sessions.fork(first.id, { id: "b" });
       await hold.checkpoints.prune("a", { keep: 1 });
       await hold.gc();
       expect(await bot.resume("b")).toMatchObject(uncertain);
-      await hold.fork(first.id, { id: "c" });
-      await hold.fork((await firstOf(hold, "c")).id, { id: "d" });
+      await hold.sessions.fork(first.id, { id: "c" });
+      await hold.sessions.fork((await firstOf(hold, "c")).id, { id: "d" });
       expect(await bot.resume("d")).toMatchObject(uncertain);
-      const { before } = await hold.rewind("a", first.id);
-      await hold.adopt("a", before as string);
-      await hold.rewind("a", first.id);
+      const { before } = await hold.sessions.rewind("a", first.id);
+      await hold.sessions.switchBranch("a", before as string);
+      await hold.sessions.rewind("a", first.id);
       expect(await bot.resume("a")).toMatchObject(uncertain);
       expect(sent).toHaveLength(1);
     });
@@ -301,7 +305,7 @@ describe("repeats under a hook that redacts", () => {
     const sent: unknown[] = [];
     const bot = mailer(hold, sent);
     await bot.run("a", "go");
-    await hold.rewind("a", (await firstOf(hold, "a")).id);
+    await hold.sessions.rewind("a", (await firstOf(hold, "a")).id);
     const waiting = await bot.resume("a");
     expect(waiting).toMatchObject({
       status: "waiting",

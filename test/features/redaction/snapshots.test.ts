@@ -38,8 +38,8 @@ describe.each(stores)("redaction and snapshots on $name", ({ name, address }) =>
     session.append({ role: "user", content: `my ${SECRET} is out`, id: "m1" });
     const { id } = await session.checkpoint();
     await session.close();
-    await hold.fork(id, { id: "fork" });
-    await hold.fork(id, { id: "gone" });
+    await hold.sessions.fork(id, { id: "fork" });
+    await hold.sessions.fork(id, { id: "gone" });
     const same = await hold.session("same", { agent: "ann" });
     same.append({ role: "user", content: `my ${SECRET} is out` });
     await same.checkpoint();

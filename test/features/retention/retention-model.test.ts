@@ -185,7 +185,7 @@ class Run {
       }
       case "prune": {
         const { id } = await this.#session(command.who);
-        const lines = command.all ? "all" : "current";
+        const branches = command.all ? "all" : "current";
         const { left, gone } = await this.#expected(id, command.policy);
         // With no policy at all, the one that was set holds.
         if (Object.keys(command.policy).length === 0) return;
@@ -193,7 +193,7 @@ class Run {
           expect(
             await this.#hold.checkpoints.prune(id, { ...command.policy, dryRun: true }),
           ).toEqual({ removed: gone.length, ids: gone });
-        const { removed } = await this.#hold.checkpoints.prune(id, { ...command.policy, lines });
+        const { removed } = await this.#hold.checkpoints.prune(id, { ...command.policy, branches });
         if (!command.all) expect(removed).toBe(gone.length);
         expect((await this.#checkpoints(id)).map((one) => one.id)).toEqual(left);
         return;
@@ -285,7 +285,7 @@ class Run {
     const id = all[at % Math.max(1, all.length)]?.id;
     if (id === undefined) return;
     if (what === "rewind") await session.rewind(id);
-    else if (what === "fork") await this.#hold.fork(id, { id: `f${this.#count++}` });
+    else if (what === "fork") await this.#hold.sessions.fork(id, { id: `f${this.#count++}` });
     else
       await this.#hold.checkpoints.delete(id).catch((error: unknown) => {
         if (!(error instanceof HoldfastError) || error.code !== "CONFLICT") throw error;
@@ -295,7 +295,7 @@ class Run {
   async check(): Promise<void> {
     for (const { id: session } of (await this.#hold.sessions.list({ limit: 100 })).items)
       for (const { id } of (
-        await this.#hold.checkpoints.list(session, { limit: 1_000, lines: "all" })
+        await this.#hold.checkpoints.list(session, { limit: 1_000, branches: "all" })
       ).items)
         expect(shown(await this.#hold.checkpoints.state(id))).toEqual(this.#seen.get(id));
     for (const session of this.#open.values()) expect(session.signal.aborted).toBe(false);

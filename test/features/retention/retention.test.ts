@@ -197,7 +197,7 @@ describe.each(stores)("retention on $name", ({ address }) => {
       await made.close();
     }
     const kept = (await hold.checkpoints.list("a", { limit: 1_000 })).items[10]?.id as string;
-    await hold.fork(kept, { id: "c" });
+    await hold.sessions.fork(kept, { id: "c" });
     for (const id of ["a", "b"]) await hold.sessions.delete(id);
     const would = await hold.gc({ dryRun: true });
     // Those of `b`, and of `a` what came behind the fork: each save has a message and a state.

@@ -256,7 +256,7 @@ describe.each(stores)("children on $name", ({ address }) => {
     };
     const run = family(hold, script(asks(["stick", {}])), { tools: { stick } }).run("a", "go");
     await inside.opened;
-    await hold.cancel("a", "enough");
+    await hold.sessions.cancel("a", "enough");
     expect(await run).toMatchObject({ status: "stopped", reason: "cancelled" });
     const [child] = (await hold.sessions.list({ agent: "child" })).items;
     await expect
@@ -270,7 +270,7 @@ describe.each(stores)("children on $name", ({ address }) => {
     const parent = family(hold, script(asks(["pay", {}])), { tools });
     await parent.run("a", "go");
     const [child] = (await hold.sessions.list({ agent: "child" })).items;
-    await hold.cancel(child?.id as string, "not this one");
+    await hold.sessions.cancel(child?.id as string, "not this one");
     expect(await parent.run("a", "go")).toMatchObject({ status: "completed" });
     expect(outputs(await messagesOf("a"))).toMatchObject([
       { status: "stopped", reason: "cancelled" },

@@ -245,7 +245,10 @@ describe("decisions, one after the other", () => {
     const bot = payer(hold, 1, true, made);
     for (const id of ["a", "b"]) {
       const effect = pendingIn(await bot.run(id, "go"))[0]?.effectId as string;
-      const both = [() => hold.cancel(id), () => hold.effects.approve(effect).catch(() => {})];
+      const both = [
+        () => hold.sessions.cancel(id),
+        () => hold.effects.approve(effect).catch(() => {}),
+      ];
       await Promise.all((id === "a" ? both : both.toReversed()).map((act) => act()));
       expect(await hold.sessions.get(id)).toMatchObject({ status: "cancelled" });
       await bot.run(id, "go");
@@ -348,9 +351,9 @@ describe("decisions that come second", () => {
   test("after the session has left the line: it decides nothing, and can be made when the session is back", async () => {
     const { next, hold } = await opened();
     const { id, before, waits } = await repeated(hold);
-    next.before = () => hold.rewind("a", before);
+    next.before = () => hold.sessions.rewind("a", before);
     await expect(hold.effects.deny(id, { reason: "no" })).rejects.toMatchObject(coded("CONFLICT"));
-    await hold.adopt("a", waits);
+    await hold.sessions.switchBranch("a", waits);
     expect(await hold.sessions.get("a")).toMatchObject({ status: "waiting" });
     await hold.effects.deny(id, { reason: "no" });
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-progress" });

@@ -19,7 +19,7 @@ function desk(store: Store, tool: object, mode = "repeatable") {
     mode,
     run: async (_input: unknown, { run }: { run: Run }) => (await run(aide, "go")).status,
   };
-  return holdOf(store).agent(asking("desk", { delegate }, { name: "delegate" }));
+  return holdOf(store).bind(asking("desk", { delegate }, { name: "delegate" }));
 }
 
 test("whoever opens a session whose call was killed while it ran a child can let go of it, though the child has gone on", async () => {
@@ -28,7 +28,7 @@ test("whoever opens a session whose call was killed while it ran a child can let
   void desk(store, tool).run("a", "go");
   await inside;
   const hold = holdOf(store);
-  await hold.cancel("a");
+  await hold.sessions.cancel("a");
   const session = await hold.session("a");
   expect(await Promise.race([session.close(), sleep(2_000, "does not end")])).toBeUndefined();
   expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual([]);
@@ -104,11 +104,11 @@ async function cancelled(store: Store, pay: object, inside?: Promise<void>) {
     const name = messages.some(({ role }) => role === "tool") ? "mail" : "pay";
     return { content: "", toolCalls: [{ callId: name, name, input: {} }] };
   };
-  const bound = holdOf(store).agent(agent({ name: "desk", model, tools: { pay, mail } as never }));
+  const bound = holdOf(store).bind(agent({ name: "desk", model, tools: { pay, mail } as never }));
   await (inside === undefined
     ? bound.run("a", "go")
     : Promise.race([bound.run("a", "go"), inside]));
-  await holdOf(store).cancel("a");
+  await holdOf(store).sessions.cancel("a");
   return { bound, mailed, turn: await bound.submit("a", "another", { key: "2" }) };
 }
 

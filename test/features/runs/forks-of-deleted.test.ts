@@ -69,9 +69,9 @@ describe.each(stores)("calls of sessions that a fork comes from on $name", ({ ad
       await session.rewind(first.id);
       await session.checkpoint();
     });
-    await hold.fork(first.id, { id: "b" });
+    await hold.sessions.fork(first.id, { id: "b" });
     await opened("b", async (session) => void (await session.checkpoint("here")));
-    await hold.fork(((await hold.checkpoints.latest("b")) as Checkpoint).id, { id: "c" });
+    await hold.sessions.fork(((await hold.checkpoints.latest("b")) as Checkpoint).id, { id: "c" });
     await opened("c", async (session) => {
       await expect(pay(session, "ben")).rejects.toMatchObject(coded("WAITING"));
       await expect(pay(session, "ana")).rejects.toMatchObject(coded("WAITING"));
@@ -82,8 +82,8 @@ describe.each(stores)("calls of sessions that a fork comes from on $name", ({ ad
 
   test("a fork of a session that was deleted: the tools that it acted with wait for a person", async () => {
     const before = await paid();
-    await hold.fork(before.id, { id: "b" });
-    await hold.fork(before.id, { id: "live", effects: "live" });
+    await hold.sessions.fork(before.id, { id: "b" });
+    await hold.sessions.fork(before.id, { id: "live", effects: "live" });
     await hold.sessions.delete("a");
     await hold.gc();
     await opened("b", async (session) => {
@@ -111,7 +111,7 @@ describe.each(stores)("calls of sessions that a fork comes from on $name", ({ ad
       first = await session.checkpoint();
       await session.checkpoint();
     });
-    await hold.fork((first as Checkpoint).id, { id: "b" });
+    await hold.sessions.fork((first as Checkpoint).id, { id: "b" });
     await hold.sessions.delete("a");
     await opened("b", async (session) => {
       expect(await pay(session, "ana")).toBe("paid ana");
@@ -122,14 +122,14 @@ describe.each(stores)("calls of sessions that a fork comes from on $name", ({ ad
 
   test("a fork of a fork whose sessions were deleted one after the other still asks", async () => {
     const before = await paid();
-    await hold.fork(before.id, { id: "b" });
+    await hold.sessions.fork(before.id, { id: "b" });
     await opened("b", async (session) => {
       await session.checkpoint();
       await pay(session, "ben", "mail");
       await session.checkpoint();
     });
     const [, earlier] = (await hold.checkpoints.list("b", { limit: 10 })).items;
-    await hold.fork((earlier as Checkpoint).id, { id: "c" });
+    await hold.sessions.fork((earlier as Checkpoint).id, { id: "c" });
     await hold.sessions.delete("a");
     await hold.sessions.delete("b");
     await hold.gc();
@@ -176,7 +176,7 @@ describe.each(stores)("calls of sessions that a fork comes from on $name", ({ ad
     await desk.run("d", "go");
     const child = (await hold.sessions.list({ agent: "writer" })).items[0]?.id as string;
     const before = (await hold.checkpoints.list(child, { limit: 10 })).items.at(-1);
-    await hold.fork((before as Checkpoint).id, { id: "b" });
+    await hold.sessions.fork((before as Checkpoint).id, { id: "b" });
     await hold.agents.delete("desk");
     await hold.gc();
     expect(await hold.sessions.get(child)).toBeUndefined();
@@ -216,7 +216,7 @@ describe("what is kept of sessions that were deleted", () => {
     await pay(session);
     await session.checkpoint();
     await session.close();
-    await hold.fork(before.id, { id: "b" });
+    await hold.sessions.fork(before.id, { id: "b" });
     await hold.sessions.delete("a");
     expect(await store.docs({ kind: ACTED, limit: 10 })).toHaveLength(1);
     await hold.gc();
@@ -235,7 +235,7 @@ describe("what is kept of sessions that were deleted", () => {
     await pay(session);
     await session.checkpoint();
     await session.close();
-    await hold.fork(before.id, { id: "b" });
+    await hold.sessions.fork(before.id, { id: "b" });
     damaged = true;
     await hold.sessions.delete("a");
     damaged = false;

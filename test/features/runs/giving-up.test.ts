@@ -88,7 +88,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     const model = script(asks(["act", {}]), "fine");
     const bot = unknown(hold, { model });
     await bot.run("a", "go");
-    await hold.cancel("a", "enough");
+    await hold.sessions.cancel("a", "enough");
     await expect(bot.run("a", "something else")).rejects.toMatchObject(coded("TURN_OPEN"));
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-doubt", reason: "enough" });
     await hold.effects.settle(await doubtIn(hold), { retry: true });
@@ -148,7 +148,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     await inside.opened;
     lost.lose();
     const fourth = await hold.session("b", { waitMs: 2_000 });
-    await hold.cancel("b");
+    await hold.sessions.cancel("b");
     await fourth.close({ discard: true });
     const fifth = await hold.session("b", { waitMs: 2_000 });
     const again = call(fifth, async () => "twice");
@@ -172,7 +172,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
       const [at] = (await hold.checkpoints.list("a", { limit: 1 })).items;
       expect(at).toMatchObject({ status: "waiting" });
       const id = how === "fork" ? "f" : "a";
-      if (how === "fork") await hold.fork(at?.id as string, { id });
+      if (how === "fork") await hold.sessions.fork(at?.id as string, { id });
       else {
         const session = await hold.session("a");
         await session.rewind(at?.id as string);
@@ -195,10 +195,10 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     const { hold } = on.start();
     const bot = unknown(hold);
     await bot.run("a", "go", { key: "k" });
-    await hold.cancel("a", "enough");
+    await hold.sessions.cancel("a", "enough");
     const [at] = (await hold.checkpoints.list("a", { limit: 1 })).items;
     expect(at).toMatchObject({ status: "in-doubt", reason: "enough" });
-    await hold.fork(at?.id as string, { id: "f" });
+    await hold.sessions.fork(at?.id as string, { id: "f" });
     const forked = await hold.sessions.get("f");
     expect(forked).toMatchObject({ status: "in-progress" });
     expect(forked?.reason).toBeUndefined();
@@ -252,7 +252,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     const worker = hold.worker({ agents: [bot], onSigterm: false });
     const first = await bot.submit("a", "go");
     await worker.drain();
-    await hold.cancel("a", "enough");
+    await hold.sessions.cancel("a", "enough");
     isBroken = true;
     const second = await bot.submit("a", "another");
     await worker.drain();
@@ -271,7 +271,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     await worker.hold.worker({ agents: [bot], onSigterm: false }).start();
     await inside.opened;
     const { hold } = on.start();
-    await hold.cancel("a", "enough");
+    await hold.sessions.cancel("a", "enough");
     await expect.poll(async () => (await hold.sessions.get("a"))?.reason).toBe("enough");
     worker.kill();
     expect(await turn.result(soon)).toMatchObject({
@@ -321,7 +321,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
       await pause(100);
       gate.open();
       await first;
-      if (how === "in doubt") await hold.cancel("a", "enough");
+      if (how === "in doubt") await hold.sessions.cancel("a", "enough");
       expect(await grants(hold)).toBeLessThan(30);
       abort.abort();
       expect(await second).toMatchObject({ status: "stopped" });
@@ -335,7 +335,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     });
     const run = bot.run("a", "go");
     await inside.opened;
-    await hold.cancel("a", "enough");
+    await hold.sessions.cancel("a", "enough");
     expect(await run).toMatchObject({ status: "stopped", reason: "cancelled" });
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-doubt" });
     gate.open();
@@ -365,7 +365,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     const run = bot.run("a", "go");
     await tried.opened;
     await pause(50);
-    await hold.cancel("a", "enough");
+    await hold.sessions.cancel("a", "enough");
     await run;
     await expect
       .poll(() => hold.sessions.get("a"))
@@ -404,7 +404,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     for (const [i, { cursor }] of told.entries()) {
       const later: string[] = [];
       const left = told.slice(i + 1).map(({ id }) => id);
-      for await (const event of hold.events("a", {
+      for await (const event of hold.sessions.events("a", {
         after: cursor,
         signal: AbortSignal.timeout(2_000),
       })) {
@@ -438,9 +438,12 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
       const result = await bot.run("a", `m${i}`, { key: `m${i}` });
       if (result.status === "completed") outputs.push(result.output);
       if (i === 0)
-        await hold.fork((await hold.checkpoints.list("a", { limit: 1 })).items[0]?.id as string, {
-          id: "f",
-        });
+        await hold.sessions.fork(
+          (await hold.checkpoints.list("a", { limit: 1 })).items[0]?.id as string,
+          {
+            id: "f",
+          },
+        );
     }
     await hold.checkpoints.prune("a", { keep: 1 });
     let forgotten = 0;

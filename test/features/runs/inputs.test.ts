@@ -226,7 +226,7 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
       );
       await hold.sessions.append("a", [result("c3")]);
       const checkpoint = await hold.checkpoints.create("a");
-      await hold.fork(checkpoint.id, { id: "b" });
+      await hold.sessions.fork(checkpoint.id, { id: "b" });
       for (const id of ["a", "b"]) {
         expect(await agent.run(id, "go")).toMatchObject({ status: "completed" });
         expect((await answers(hold, id)).sort()).toEqual(["c1 error", "c2 error", "c3 ok"]);

@@ -367,9 +367,9 @@ describe.each(stores)("people on $name", ({ address }) => {
       expect(pendingIn(waiting)).toMatchObject([{ waitsFor: { for: "signal", name: "reply" } }]);
       first.kill();
       const { hold } = on.start();
-      await hold.signal("a", "other", 0);
+      await hold.sessions.signal("a", "other", 0);
       expect(await waiter(hold, {}, [], mode).run("a", "go")).toMatchObject({ status: "waiting" });
-      await hold.signal("a", "reply", { yes: true });
+      await hold.sessions.signal("a", "reply", { yes: true });
       expect(await waiter(on.start().hold, {}, [], mode).run("a", "go")).toMatchObject({
         status: "completed",
       });
@@ -381,7 +381,7 @@ describe.each(stores)("people on $name", ({ address }) => {
     const { hold } = on.start();
     const seen: unknown[] = [];
     await (await hold.session("a", { agent: "waiter" })).close();
-    await hold.signal("a", "reply", "early");
+    await hold.sessions.signal("a", "reply", "early");
     expect(await waiter(hold, {}, seen).run("a", "go")).toMatchObject({ status: "completed" });
     expect(seen).toEqual(["early"]);
     expect(await waiter(hold, {}, seen).run("b", "go")).toMatchObject({ status: "waiting" });
@@ -400,11 +400,13 @@ describe.each(stores)("people on $name", ({ address }) => {
       },
     });
     await twice.run("a", "go");
-    await hold.signal("a", "n", 1, { key: "k1" });
-    await hold.signal("a", "n", 1, { key: "k1" });
-    await expect(hold.signal("a", "n", 2, { key: "k1" })).rejects.toMatchObject(coded("CONFLICT"));
+    await hold.sessions.signal("a", "n", 1, { key: "k1" });
+    await hold.sessions.signal("a", "n", 1, { key: "k1" });
+    await expect(hold.sessions.signal("a", "n", 2, { key: "k1" })).rejects.toMatchObject(
+      coded("CONFLICT"),
+    );
     expect(await twice.run("a", "go")).toMatchObject({ status: "waiting" });
-    await hold.signal("a", "n", 2, { key: "k2" });
+    await hold.sessions.signal("a", "n", 2, { key: "k2" });
     expect(await twice.run("a", "go")).toMatchObject({ status: "completed" });
     expect(await resultsOf("a")).toEqual([["ask", "ok", [1, 2]]]);
   });
@@ -413,7 +415,7 @@ describe.each(stores)("people on $name", ({ address }) => {
     const { hold } = on.start();
     const bot = waiter(hold, { schema: z.object({ yes: z.boolean() }) });
     await bot.run("a", "go");
-    await hold.signal("a", "reply", { yes: "maybe" });
+    await hold.sessions.signal("a", "reply", { yes: "maybe" });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     expect(await resultsOf("a")).toEqual([["ask", "error", expect.stringContaining("yes")]]);
   });
@@ -463,7 +465,7 @@ describe.each(stores)("people on $name", ({ address }) => {
       expect([i, await bot.run("b", "go")]).toMatchObject([i, { status: "waiting" }]);
       if (i < 2) now += 1_000;
     }
-    await hold.signal("b", "a", "for the second wait");
+    await hold.sessions.signal("b", "a", "for the second wait");
     expect(await bot.run("b", "go")).toMatchObject({ status: "completed" });
     expect(seen[1]).toEqual([undefined, undefined, "for the second wait"]);
   });
@@ -482,10 +484,12 @@ describe.each(stores)("people on $name", ({ address }) => {
 
   test("signals to nobody, without a name, or that are not JSON are refused", async () => {
     const { hold } = on.start();
-    await expect(hold.signal("nobody", "reply", 1)).rejects.toMatchObject(coded("NOT_FOUND"));
+    await expect(hold.sessions.signal("nobody", "reply", 1)).rejects.toMatchObject(
+      coded("NOT_FOUND"),
+    );
     await (await hold.session("a")).close();
-    await expect(hold.signal("a", "", 1)).rejects.toMatchObject({ name: "HoldfastError" });
-    await expect(hold.signal("a", "reply", new Date() as never)).rejects.toMatchObject(
+    await expect(hold.sessions.signal("a", "", 1)).rejects.toMatchObject({ name: "HoldfastError" });
+    await expect(hold.sessions.signal("a", "reply", new Date() as never)).rejects.toMatchObject(
       coded("INVALID_VALUE"),
     );
   });
@@ -528,7 +532,7 @@ describe.each(stores)("people on $name", ({ address }) => {
       ["pay", "ask"],
     );
     await there.effects.approve(pay?.effectId as string);
-    await there.signal("a", "b", 7);
+    await there.sessions.signal("a", "b", 7);
     expect(await agentOf(there).resume("a")).toMatchObject({ status: "completed" });
     const session = await there.session("a");
     expect(results(session.messages)).toEqual([
@@ -545,7 +549,7 @@ describe.each(stores)("people on $name", ({ address }) => {
     const { hold } = on.start();
     const { bot } = payer(hold);
     await bot.run("a", "go");
-    await hold.cancel("a");
+    await hold.sessions.cancel("a");
     const latest = await hold.checkpoints.latest("a");
     const { effects } = await hold.checkpoints.state(latest?.id as string);
     expect(effects).toMatchObject([{ name: "pay", input: { sum: 5 } }]);

@@ -58,7 +58,7 @@ describe.each(stores)("on $name", ({ address }) => {
     const { hold } = on.start();
     expect(await answersIn(hold)).toEqual([]);
     const { id } = (await hold.checkpoints.latest("s")) ?? {};
-    await hold.fork(id as string, { id: "fork" });
+    await hold.sessions.fork(id as string, { id: "fork" });
     expect(await clerk(hold, asks(["pay", {}]), "Done.").resume("fork")).toMatchObject({
       status: "completed",
     });
@@ -172,7 +172,7 @@ test("a reply whose call was denied after a cancel may go, and nothing of it is 
   const { pending = [] } = (await agent.run("s", "Pay.")) as {
     pending?: readonly { readonly effectId: string }[];
   };
-  await hold.cancel("s");
+  await hold.sessions.cancel("s");
   await hold.effects.deny(pending[0]?.effectId as string, { reason: "no" });
   const session = await hold.session("s");
   session.splice("messages", 1, 1);

@@ -213,7 +213,7 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
       .run("a", "go");
     for (const [i, { id, messageCount }] of (await hold.checkpoints.list("a")).items.entries()) {
       expect((await hold.checkpoints.state(id)).messages).toHaveLength(messageCount);
-      await hold.fork(id, { id: `fork-${i}` });
+      await hold.sessions.fork(id, { id: `fork-${i}` });
     }
   });
 

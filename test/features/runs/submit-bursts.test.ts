@@ -65,7 +65,7 @@ test.each(local)(
       Array.from({ length: 1_200 }, (_, i) => agent.submit("s", `turn ${i}`)),
     );
     expect(sent.filter(({ status }) => status === "fulfilled")).toHaveLength(1_000);
-    await hold.cancel("s");
+    await hold.sessions.cancel("s");
     expect((await hold.sessions.get("s"))?.status).toBe("cancelled");
     await hold.close();
   },
@@ -83,7 +83,7 @@ test("a letter is seen behind more turns than may wait: other processes have pas
       due: 0,
     });
   await session.close();
-  await hold.cancel("s");
+  await hold.sessions.cancel("s");
   expect((await hold.sessions.get("s"))?.status).toBe("cancelled");
   await hold.close();
 });

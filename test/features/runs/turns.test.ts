@@ -372,7 +372,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
         },
       });
       const first = await bot.run("a", "go");
-      if (how === "cancelled") await hold.cancel("a", "enough");
+      if (how === "cancelled") await hold.sessions.cancel("a", "enough");
       else expect(first).toMatchObject({ status: "halted" });
       const before = made.length;
       await bot.run("a", "something else", { limits: { steps: 1 } });
@@ -389,7 +389,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
       tools: { act: { mode: "once", run: () => Promise.reject(new Error("reset")) } },
     });
     expect(await bot.run("a", "go")).toMatchObject({ status: "in-doubt" });
-    await hold.cancel("a");
+    await hold.sessions.cancel("a");
     await expect(bot.run("a", "something else")).rejects.toMatchObject(coded("TURN_OPEN"));
     const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
     await hold.effects.settle(doubt?.effectId as string, { output: "it happened" });
@@ -502,7 +502,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
     const { bot, inside, gate, made } = stuck(hold, "keyed");
     const run = bot.run("a", "go");
     await inside.opened;
-    await hold.cancel("a", "stopped by the user");
+    await hold.sessions.cancel("a", "stopped by the user");
     gate.open("acted");
     expect(await run).toMatchObject({ status: "stopped", reason: "cancelled" });
     expect(await hold.sessions.get("a")).toMatchObject({
@@ -519,7 +519,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
     const stream = bot.stream("a", "go");
     await inside.opened;
     const { hold } = on.start();
-    await hold.cancel("a", "from afar");
+    await hold.sessions.cancel("a", "from afar");
     // Until the call says what became of it.
     await expect
       .poll(() => hold.sessions.get("a"))
@@ -559,8 +559,8 @@ describe.each(stores)("turns on $name", ({ address }) => {
       let made = 0;
       const bot = unknown(hold, { mode, onCall: () => (made += 1) });
       expect(await bot.run("a", "go", { key: "k" })).toMatchObject({ status: "in-doubt" });
-      await hold.cancel("a", "enough");
-      await hold.cancel("a", "enough, I say");
+      await hold.sessions.cancel("a", "enough");
+      await hold.sessions.cancel("a", "enough, I say");
       expect(await hold.sessions.get("a")).toMatchObject({
         status: "in-doubt",
         reason: "enough, I say",
@@ -588,7 +588,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
     const { hold } = on.start();
     const bot = unknown(hold);
     await bot.run("a", "go");
-    await hold.cancel("a", "enough");
+    await hold.sessions.cancel("a", "enough");
     expect(await bot.resume("a")).toMatchObject({ status: "in-doubt" });
     const about = await hold.sessions.get("a");
     expect(about).toMatchObject({ status: "in-doubt" });
@@ -637,13 +637,13 @@ describe.each(stores)("turns on $name", ({ address }) => {
       tools: { pay: { mode: "once", approval: true, run: () => 1 } },
     });
     await bot.run("a", "go");
-    await hold.cancel("a");
+    await hold.sessions.cancel("a");
     expect(await hold.sessions.get("a")).toMatchObject({ status: "cancelled" });
     expect((await hold.effects.list({ status: "waiting" })).items).toEqual([]);
     await hold.agent({ name: "bot", model: script() }).run("b", "go");
-    await hold.cancel("b");
+    await hold.sessions.cancel("b");
     expect(await hold.sessions.get("b")).toMatchObject({ status: "completed" });
-    await expect(hold.cancel("nobody")).rejects.toMatchObject(coded("NOT_FOUND"));
+    await expect(hold.sessions.cancel("nobody")).rejects.toMatchObject(coded("NOT_FOUND"));
   });
 
   test("deleting a session under a run stops it, and brings nothing back", async () => {

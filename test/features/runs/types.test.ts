@@ -254,9 +254,9 @@ const compiled = {
       },
     });
     expectTypeOf(alone).toExtend<Agent<{ n: number }, Record<string, Json>, { ok: boolean }>>();
-    const bound = hold.agent(alone);
+    const bound = hold.bind(alone);
     expectTypeOf(bound.run("a", "go")).resolves.toExtend<RunResult<{ ok: boolean }>>();
-    void hold.agent(bound);
+    void hold.bind(bound);
     hold.worker({ agents: [bound], concurrency: 8 });
     // @ts-expect-error a worker runs agents that are bound
     hold.worker({ agents: [alone] });
@@ -376,7 +376,7 @@ const compiled = {
     await turn.result({ timeoutMs: 60_000 });
     await turn.cancel("changed my mind");
     await support.resume("order-42");
-    await hold.cancel("order-42", "stopped by the user");
+    await hold.sessions.cancel("order-42", "stopped by the user");
     const worker = hold.worker({ agents: [support], concurrency: 8 });
     await worker.start();
     await worker.stop();

@@ -396,7 +396,7 @@ describe.each(stores)("workers on $name", ({ address }) => {
     await bot.submit("b", "go");
     await start(hold, { agents: [bot] });
     await expect.poll(async () => (await hold.sessions.get("b"))?.status).toBe("waiting");
-    await hold.signal("b", "reply", "me");
+    await hold.sessions.signal("b", "reply", "me");
     for (const id of ["a", "b"])
       await expect.poll(async () => (await hold.sessions.get(id))?.status).toBe("completed");
     for (const [id, said] of [

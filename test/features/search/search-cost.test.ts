@@ -59,7 +59,7 @@ describe("a store without an index", () => {
     // What no session owns is told to be another agent's one by one; lines of other agents are not
     // read.
     const at = await say(hold, "left", "y", 300);
-    await hold.fork(at, { id: "heir" });
+    await hold.sessions.fork(at, { id: "heir" });
     await hold.sessions.delete("left");
     for (let i = 0; i < 20; i++) await say(hold, `s${i}`, i === 7 ? "x" : "y", 3);
     Object.assign(read, { scans: 0, pages: 0, single: 0 });

@@ -181,7 +181,7 @@ class World {
           await this.#session(one.who)
         ).rewind(this.#checkpoints[one.at % this.#checkpoints.length] ?? "none"));
       case "fork":
-        return void (await hold.fork(
+        return void (await hold.sessions.fork(
           this.#checkpoints[one.at % this.#checkpoints.length] ?? "none",
           { id: SESSIONS[one.who] as string },
         ));

@@ -204,7 +204,7 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
   test("what a session shares counts as its own, also by agent and tag", async () => {
     const hold = await opened(address());
     const at = await say(hold, "a", ["shared kelp"], { agent: "x", tags: ["old"] });
-    await hold.fork(at, { id: "b" });
+    await hold.sessions.fork(at, { id: "b" });
     await hold.sessions.update("b", { tags: ["vip"], title: "Kelp of b" });
     const found = async (filter: object) =>
       where((await hold.sessions.search("kelp", filter)).items).sort();
@@ -239,9 +239,9 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
     const hold = await opened(address());
     const at = await say(hold, "a", ["shared kelp"]);
     await say(hold, "a", ["kelp of a alone"]);
-    await hold.fork(at, { id: "b" });
+    await hold.sessions.fork(at, { id: "b" });
     await say(hold, "b", ["kelp of b alone"]);
-    await hold.fork(at, { id: "c" });
+    await hold.sessions.fork(at, { id: "c" });
     const found = async (filter = {}) =>
       where((await hold.sessions.search("kelp", filter)).items).sort();
     expect(await found()).toEqual(["a 1", "a 3", "b 3"]);

@@ -272,7 +272,7 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     await nobodys.checkpoint();
     await nobodys.close();
     // A fork is the agent's, too.
-    await hold.fork(id, { id: "a1-fork" });
+    await hold.sessions.fork(id, { id: "a1-fork" });
     await expect(hold.agents.delete("nobody")).rejects.toEqual(code("NOT_FOUND"));
     expect(await hold.agents.delete("ann")).toEqual({ sessions: 3, snapshots: 1, keptFor: [] });
     const check = async (store: Holdfast) => {
@@ -885,7 +885,7 @@ describe.each(stores)("sessions that were put back, on $name", ({ address }) => 
     try {
       await putBack(hold);
       // Also once nothing else on the old line has to.
-      const { items } = await hold.checkpoints.list("a", { lines: "all" });
+      const { items } = await hold.checkpoints.list("a", { branches: "all" });
       expect(items).toHaveLength(2);
       for (const { id } of items) await hold.checkpoints.delete(id);
       await hold.gc();

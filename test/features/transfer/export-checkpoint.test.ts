@@ -77,23 +77,23 @@ const situations: Readonly<
   },
   "a line that was left": async (hold) => {
     const [first = "", second = ""] = await say(hold, "a", "one", "two", "LATER");
-    await hold.rewind("a", first);
+    await hold.sessions.rewind("a", first);
     await say(hold, "a", "LATER");
     return { id: second };
   },
   "a line behind a rewind": async (hold) => {
     const [first = ""] = await say(hold, "a", "one", "LATER");
-    await hold.rewind("a", first);
+    await hold.sessions.rewind("a", first);
     return { id: (await say(hold, "a", "another way", "LATER"))[0] as string };
   },
   "a fork whose past belongs to another session": async (hold) => {
     const [, second = ""] = await say(hold, "a", "one", "two", "LATER");
-    await hold.fork(second, { id: "f" });
+    await hold.sessions.fork(second, { id: "f" });
     return { id: (await say(hold, "f", "in f", "LATER"))[0] as string };
   },
   "a past that a fork inherited": async (hold) => {
     const [first = "", second = ""] = await say(hold, "a", "one", "LATER", "LATER");
-    await hold.fork(second, { id: "f" });
+    await hold.sessions.fork(second, { id: "f" });
     await hold.sessions.delete("a");
     await say(hold, "f", "LATER");
     // The session of this store does not own the line.

@@ -87,7 +87,7 @@ async function small(hold: Holdfast): Promise<string[]> {
   a.set("k", 2);
   await a.checkpoint();
   await a.close();
-  await hold.fork(first.id, { id: "b" });
+  await hold.sessions.fork(first.id, { id: "b" });
   return rowsOf(hold.export());
 }
 
@@ -142,7 +142,7 @@ describe.each(pairs)("$name", ({ from, to }) => {
     expect((await target.sessions.list()).items).toHaveLength(1);
     const rows = (await rowsOf(source.export({ session: "c" }))).join("");
     expect(rows).not.toContain("another way");
-    expect(rows).not.toContain("adopted");
+    expect(rows).not.toContain("switched");
     expect(await target.gc()).toMatchObject({ freedBytes: 0, saves: 0, blobs: 0 });
     await sound(target);
     // The rest finds the shared part there, and claims it.
@@ -245,7 +245,7 @@ describe.each(pairs)("$name", ({ from, to }) => {
     other.append({ role: "user", content: "elsewhere" });
     const at = await other.checkpoint();
     await other.close();
-    await source.fork(at.id, { id: "on what differs" });
+    await source.sessions.fork(at.id, { id: "on what differs" });
     const report = await target.import(source.export());
     expect(report.conflicts).toEqual([
       {
@@ -587,8 +587,8 @@ describe.each(stores)("$name", (kind) => {
     other.set("k", "a secret");
     const at = await other.checkpoint();
     await other.close();
-    await source.fork(before.id, { id: "before it" });
-    await source.fork(at.id, { id: "after it" });
+    await source.sessions.fork(before.id, { id: "before it" });
+    await source.sessions.fork(at.id, { id: "after it" });
     const [line] = at.id.split("-") as [never];
     const lies = wrapped(store, {
       saves: async (...args) =>

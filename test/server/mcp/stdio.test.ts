@@ -208,7 +208,7 @@ test("a call that is cancelled while it waits for another is not made, and is no
   for (const call of calls) expect(String(await call)).toMatch(/changed my mind/);
   await session.close();
   await sleep(300);
-  const { items } = await hold.checkpoints.list("c", { lines: "all" });
+  const { items } = await hold.checkpoints.list("c", { branches: "all" });
   expect(items.map(({ label }) => label)).toEqual([undefined]);
   // Without being cancelled they would have been: the control.
   expect(await calling(client)("checkpoint_create", { session: "c", label: "now" })).toMatchObject({

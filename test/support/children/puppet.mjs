@@ -111,7 +111,7 @@ const orders = {
     return hold.verify();
   },
   async about() {
-    return hold.about();
+    return hold.info();
   },
   async backup({ to, force }) {
     return hold.backup(to, { force });

@@ -202,7 +202,7 @@ export async function everyTool(call: CallTool): Promise<void> {
     passed: [],
   });
   expect(await ask("conversation_load", { id: "talk/1" })).toMatchObject({ count: 3 });
-  expect(await ask("checkpoint_list", { session: "talk/1", lines: "all" })).toMatchObject({
+  expect(await ask("checkpoint_list", { session: "talk/1", branches: "all" })).toMatchObject({
     items: expect.arrayContaining([expect.objectContaining({ id: second.id })]),
   });
   expect(await ask("checkpoint_restore", { id: whole.id, dryRun: true })).toMatchObject({

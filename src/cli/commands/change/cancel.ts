@@ -13,7 +13,7 @@ export const cancel = command({
   async run({ words: [word = ""], options: { reason }, hold, terminal }) {
     const store = await hold();
     const { id } = await requireSessionToChange(store, word, terminal.isAttended);
-    await store.cancel(id, ...(reason === undefined ? [] : [reason]));
+    await store.sessions.cancel(id, ...(reason === undefined ? [] : [reason]));
     const now = await store.sessions.get(id);
     const isOver = now?.status === "cancelled";
     return {

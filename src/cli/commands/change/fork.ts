@@ -28,7 +28,7 @@ export const fork = command({
   async run({ words: [word = ""], options: { id, effects }, hold }) {
     const store = await hold();
     const at = await requireCheckpoint(store, word);
-    const made = await store.fork(at.id, {
+    const made = await store.sessions.fork(at.id, {
       id:
         id ??
         (await freeId(

@@ -8,7 +8,7 @@ import { effectsOption } from "./fork.js";
 export const rewind = command({
   name: "rewind",
   group: "steer",
-  says: "puts a session back to one of its checkpoints; what came after is kept, on another line",
+  says: "puts a session back to one of its checkpoints; what came after is kept, on another branch",
   words: [
     SESSION,
     {
@@ -26,7 +26,7 @@ export const rewind = command({
     const store = await hold();
     const session = await requireSessionToChange(store, word, terminal.isAttended);
     const at = await requireCheckpointOf(store, session, to);
-    const rewound = await store.rewind(session.id, at.id, {
+    const rewound = await store.sessions.rewind(session.id, at.id, {
       ...(effects !== undefined && { effects: effects as EffectPolicy }),
       ...(wait !== undefined && { waitMs: wait }),
     });
@@ -49,7 +49,7 @@ export const rewind = command({
         propose("show", [session.id]),
         ...(before === undefined
           ? []
-          : [propose("adopt", [session.id, before], {}, "takes it back")]),
+          : [propose("switch", [session.id, before], {}, "takes it back")]),
       ],
     };
   },

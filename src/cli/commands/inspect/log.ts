@@ -27,10 +27,10 @@ export const log = command({
   options: {
     agent: text("AGENT", "all sessions of this agent", { completes: "agent" }),
     graph: flag(
-      "draw all lines of a session, and the sessions that were forked from it, as lanes",
+      "draw all branches of a session, and the sessions that were forked from it, as lanes",
       "g",
     ),
-    all: flag("also on lines that were left by rewinding"),
+    all: flag("also on branches that were left by rewinding"),
     limit: number("N", `how many, ${LIMIT} by default`, 1, MOST, "n"),
   },
   examples: [
@@ -104,7 +104,7 @@ async function logOfMany(
 ): Promise<Answer> {
   const damaged: string[] = [];
   const { items, isMore } = await newest(
-    ofMany(store, { agent, lines: all ? "all" : "current" }, damaged),
+    ofMany(store, { agent, branches: all ? "all" : "current" }, damaged),
     limit,
   );
   const [first] = items;
@@ -129,12 +129,12 @@ async function logOfMany(
 /** Goes through all pages. Adds the ids of damaged sessions to `damaged`. */
 async function* ofMany(
   store: Holdfast,
-  { agent, lines }: { readonly agent: string | undefined; readonly lines: "current" | "all" },
+  { agent, branches }: { readonly agent: string | undefined; readonly branches: "current" | "all" },
   damaged: string[],
 ): AsyncGenerator<Checkpoint> {
   for (let cursor: string | undefined; ; ) {
     const page = await store.checkpoints.list({
-      lines,
+      branches,
       limit: 100,
       ...(agent !== undefined && { agent }),
       ...(cursor !== undefined && { cursor }),
@@ -192,7 +192,7 @@ async function forksOf(hold: Holdfast, { id }: SessionSummary, limit: number) {
   for (const session of sessions) {
     const { items } = await hold.checkpoints.list(session.id, {
       limit: Math.min(limit, 1_000),
-      lines: "all",
+      branches: "all",
     });
     const at = (await hold.checkpoints.latest(session.id))?.id;
     forks.push({

@@ -89,7 +89,7 @@ async function callsOf(
   { id }: SessionSummary,
   at: Checkpoint | undefined,
 ): Promise<Calls> {
-  return (await callsIn(hold.events(id, { live: false }), at?.id)) ?? NO_CALLS;
+  return (await callsIn(hold.sessions.events(id, { live: false }), at?.id)) ?? NO_CALLS;
 }
 
 function nextOf(

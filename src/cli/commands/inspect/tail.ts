@@ -42,7 +42,10 @@ export const tail = command({
       if (!json) terminal.next([[line(propose("tail", [id], { f: true })), ""]]);
       return undefined;
     }
-    for await (const event of store.events(id, { signal, ...(after !== undefined && { after }) }))
+    for await (const event of store.sessions.events(id, {
+      signal,
+      ...(after !== undefined && { after }),
+    }))
       print(event);
     return undefined;
   },
@@ -54,7 +57,7 @@ async function last(hold: Holdfast, id: string, most: number, signal: AbortSigna
   const from = items.length > most ? items.at(-1)?.id : undefined;
   const events: SessionEvent[] = [];
   let after: string | undefined = from;
-  for await (const event of hold.events(id, {
+  for await (const event of hold.sessions.events(id, {
     live: false,
     signal,
     ...(from !== undefined && { after: from }),

@@ -68,19 +68,19 @@ export const restoreBackup = command({
   },
 });
 
-export const restored = command({
-  name: "restored",
+export const markRestored = command({
+  name: "mark-restored",
   group: "move",
   says: "says that this store is a copy, put back by other means: what was under way opens as in doubt",
   options: { yes: flag("do not ask", "y") },
-  examples: [["holdfast restored --store postgres://host/db", "after pg_restore"]],
+  examples: [["holdfast mark-restored --store postgres://host/db", "after pg_restore"]],
   async run({ options: { yes }, terminal, hold }) {
     const store = await hold();
     await terminal.confirm("Every session that was under way will open as in doubt.", {
       yes,
       dryRuns: false,
     });
-    await store.beginIncarnation();
+    await store.markRestored();
     return {
       json: {},
       lines: ["A new incarnation of the store has begun."],

@@ -20,7 +20,7 @@ export const doctor = command({
   more: "Ends with exit code 1 where something is wrong. Whether what is stored is sound is verify's to say. It warns of files that others can read, and of file systems that may be on a network. Of Postgres it says where row level security does not hold, and whether a connection to another machine has no TLS.",
   async run({ terminal, hold, line, version }) {
     const store = await hold();
-    const about = await store.about();
+    const about = await store.info();
     const stats = await store.stats();
     const policy = await anyPolicy(store);
     const troubles = troublesIn(about, stats.sizeBytes, policy, line);

@@ -30,7 +30,7 @@ const pruneOptions = {
   snapshots: text("AGENT", "the snapshots of this agent, instead of checkpoints", {
     completes: "agent",
   }),
-  "all-lines": flag("also on lines that were left by rewinding"),
+  "all-branches": flag("also on branches that were left by rewinding"),
   "dry-run": flag("only say what would go"),
   yes: flag("do not ask", "y"),
 } as const;
@@ -67,8 +67,8 @@ export const prune = command({
       Boolean,
     ).length;
     if (named !== 1) throw usage("prune needs a SESSION, or --all, or --snapshots AGENT");
-    if (options.snapshots !== undefined && options["all-lines"])
-      throw usage("--all-lines is about checkpoints: leave it out with --snapshots");
+    if (options.snapshots !== undefined && options["all-branches"])
+      throw usage("--all-branches is about checkpoints: leave it out with --snapshots");
     const policy = policyOf(options);
     const store = await hold();
     if (options.snapshots !== undefined)
@@ -90,8 +90,8 @@ async function pruneOne(
 ): Promise<Answer> {
   const { id } = await requireSessionToChange(store, word, terminal.isAttended && !options.yes);
   if (Object.keys(policy).length === 0 && !(await hasPolicy(store, id))) throw usage(NEEDS_RULE);
-  const lines = options["all-lines"] ? "all" : "current";
-  const would = await store.checkpoints.prune(id, { ...policy, lines, dryRun: true, signal });
+  const branches = options["all-branches"] ? "all" : "current";
+  const would = await store.checkpoints.prune(id, { ...policy, branches, dryRun: true, signal });
   const what = `${counted(would.removed, "checkpoint")} of ${inline(id)}`;
   if (options["dry-run"] || would.removed === 0)
     return {
@@ -102,7 +102,12 @@ async function pruneOne(
   await terminal.confirm(`${what} will be removed.`, { yes: options.yes });
   const bar = terminal.progress("pruning");
   const done = await store.checkpoints
-    .prune(id, { ...policy, lines, signal, onProgress: ({ removed, of }) => bar.show(removed, of) })
+    .prune(id, {
+      ...policy,
+      branches,
+      signal,
+      onProgress: ({ removed, of }) => bar.show(removed, of),
+    })
     .finally(() => bar.end());
   return {
     json: { session: id, ...done, dryRun: false },
@@ -162,7 +167,7 @@ async function pruneAll(
   { options, terminal, signal }: Pruning,
 ): Promise<Answer> {
   const dryRun = options["dry-run"];
-  const lines = options["all-lines"] ? "all" : "current";
+  const branches = options["all-branches"] ? "all" : "current";
   if (!dryRun)
     await terminal.confirm(
       "Checkpoints of every session will be removed where no rule keeps them.",
@@ -175,11 +180,11 @@ async function pruneAll(
       Object.keys(policy).length === 0
         ? await store.retention.apply({
             dryRun,
-            lines,
+            branches,
             signal,
             onProgress: ({ sessions }) => tell(sessions),
           })
-        : await byRules(store, policy, { dryRun, lines, signal }, tell);
+        : await byRules(store, policy, { dryRun, branches, signal }, tell);
     bar.end();
     const { sessions, removed, removedSnapshots, failed, failedSnapshots } = report;
     const besides =
@@ -210,7 +215,11 @@ const NONE_FAILED: RetentionReport["failedSnapshots"] = [];
 async function byRules(
   store: Holdfast,
   policy: RetentionRules,
-  o: { readonly dryRun: boolean; readonly lines: "current" | "all"; readonly signal: AbortSignal },
+  o: {
+    readonly dryRun: boolean;
+    readonly branches: "current" | "all";
+    readonly signal: AbortSignal;
+  },
   tell: (sessions: number) => void,
 ) {
   let sessions = 0;
@@ -284,7 +293,7 @@ function again(
     kind,
     all,
     snapshots,
-    "all-lines": allLines,
+    "all-branches": allBranches,
   }: Values<typeof pruneOptions>,
   words: readonly string[],
 ) {
@@ -297,6 +306,6 @@ function again(
     kind,
     all,
     snapshots,
-    "all-lines": allLines,
+    "all-branches": allBranches,
   });
 }

@@ -120,21 +120,30 @@ class DefinedAgent implements Omit<Agent, Types> {
   }
 }
 
-/** Defines an agent, without a store. */
+/** Define an agent, without a store. `hold.bind` binds it to one. */
 export function agent<
   C = undefined,
   S = Record<string, Json>,
   O = string,
   T extends Record<string, any> = {},
 >(definition: AgentDef<{ [K in keyof T]: Tool<T[K], any, C, S> }, C, S, O>): Agent<C, S, O> {
-  return new DefinedAgent(define(definition)) as Omit<Agent, Types> as Agent<C, S, O>;
+  return defined(definition) as Omit<Agent, Types> as Agent<C, S, O>;
+}
+
+/** Checks what an author says of an agent. One that is defined already is bound, and not defined. */
+export function defined(given: unknown): DefinedAgent {
+  if (alreadyDefined(given) !== undefined)
+    throw invalid("agent", "it is defined already; bind it with `hold.bind(agent)`");
+  return new DefinedAgent(define(given));
 }
 
 /** The agent that is given: defined already, bound to a store, or as its author says it. */
 export function definedOf(given: unknown): DefinedAgent {
-  const found = [given, boundIn(given)].find((one) => DefinedAgent.is(one));
-  return found ?? new DefinedAgent(define(given));
+  return alreadyDefined(given) ?? new DefinedAgent(define(given));
 }
+
+const alreadyDefined = (given: unknown): DefinedAgent | undefined =>
+  [given, boundIn(given)].find((one) => DefinedAgent.is(one));
 
 export const definitionOf = (given: unknown): Definition =>
   DefinedAgent.definitionOf(definedOf(given));

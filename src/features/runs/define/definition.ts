@@ -73,7 +73,7 @@ export interface ToolContext<C = any, S = any> {
     o?: { readonly as?: string },
   ): Promise<RunResult<O>>;
   /**
-   * Waits for `hold.signal(sessionId, name, value)`, however long that takes: the session is left
+   * Waits for `hold.sessions.signal(sessionId, name, value)`, however long that takes: the session is left
    * as waiting, and the tool is run again from its beginning when the signal has come. undefined
    * once the time is up. Not in a tool that may run only once.
    */

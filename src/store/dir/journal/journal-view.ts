@@ -240,7 +240,7 @@ export abstract class JournalView {
   damaged(what: string): HoldfastError {
     return new HoldfastError(
       "CORRUPT",
-      `The journal of line ${this.line} (${quote(this.path)}) ${what}. Run verify to see what else is damaged; other sessions are not touched.`,
+      `The journal of branch ${this.line} (${quote(this.path)}) ${what}. Run verify to see what else is damaged; other sessions are not touched.`,
       { line: this.line, path: this.path },
     );
   }

@@ -468,7 +468,7 @@ describe("what is asked of the server", () => {
     const session = await making.session("a");
     session.append({ role: "user", content: "a body that is kept apart ".repeat(600) });
     const { id } = await session.checkpoint();
-    await making.fork(id, { id: "b" });
+    await making.sessions.fork(id, { id: "b" });
     await making.close();
     await as("holdfast", async (client) => {
       await client.query("BEGIN");

@@ -418,7 +418,7 @@ describe("on the command line", () => {
       ["backup", "--force"],
       ["restore-backup"],
       ["backup", "x", "--store"],
-      ["restored", "x"],
+      ["mark-restored", "x"],
     ])
       expect(await run(...words), words.join(" ")).toMatchObject({ exit: 2, stdout: "" });
     expect(await run("restore-backup", "b.db", "--store", "store.db")).toMatchObject({ exit: 4 });
@@ -439,8 +439,8 @@ describe("on the command line", () => {
       (await run("restore-backup", "b.db", "--store", "other.db", "--json")).stdout,
     );
     expect(restored).toMatchObject({ sessions: 2, unfinished: 1 });
-    expect(await run("restored", "--store", "store.db")).toMatchObject({ exit: 2 });
-    expect(await run("restored", "--store", "store.db", "--yes", "--json")).toMatchObject({
+    expect(await run("mark-restored", "--store", "store.db")).toMatchObject({ exit: 2 });
+    expect(await run("mark-restored", "--store", "store.db", "--yes", "--json")).toMatchObject({
       exit: 0,
       stdout: expect.stringContaining('"version": 1'),
     });

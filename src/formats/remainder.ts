@@ -29,7 +29,7 @@ type Entry = JsonObject & {
   readonly content?: string | readonly Json[];
 };
 
-export interface Aside {
+export interface Remainder {
   readonly messages: readonly (number | JsonObject)[];
 }
 
@@ -42,11 +42,11 @@ const CHECK = 16;
  * What is to be kept of `ours`, which reads as `theirs`. `of`: which of ours each of theirs says
  * something of.
  */
-export function asideOf(
+export function remainderOf(
   ours: readonly PlainMessage[],
   theirs: readonly PlainMessage[],
   of: readonly (readonly number[])[],
-): Aside | undefined {
+): Remainder | undefined {
   const places = ours.map((): number[] => []);
   for (const [at, those] of of.entries()) for (const index of those) places[index]?.push(at);
   const used = new Set<PlainPart>();
@@ -84,7 +84,7 @@ export function asideOf(
  */
 function frozenEntry(entry: JsonObject, { content }: PlainMessage, index: number): JsonObject {
   try {
-    return freeze(entry, `aside.messages[${index}]`) as JsonObject;
+    return freeze(entry, `remainder.messages[${index}]`) as JsonObject;
   } catch {
     return freeze({ ...entry, content: content as Json }, `messages[${index}]`) as JsonObject;
   }
@@ -187,14 +187,13 @@ function isAlike(like: PlainPart, part: PlainPart): boolean {
  * Our messages, from what theirs say and what was kept. Nothing of `theirs` is left out, and
  * nothing comes twice.
  */
-export function withAside(
+export function withRemainder(
   theirs: readonly PlainMessage[],
   given: unknown,
   path: string,
 ): readonly PlainMessage[] {
   const list: unknown = isObject(given) ? given.messages : undefined;
-  if (!Array.isArray(list))
-    throw invalidValue(path, "what was kept aside is an object with messages");
+  if (!Array.isArray(list)) throw invalidValue(path, "the remainder is an object with messages");
   const told = new Set<number>();
   const tell = (at: number): readonly PlainMessage[] => {
     const message = told.has(at) ? undefined : theirs[at];

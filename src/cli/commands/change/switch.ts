@@ -10,21 +10,25 @@ import {
 import { propose } from "../../framework/proposal.js";
 import { inline } from "../../terminal/text.js";
 
-export const adopt = command({
-  name: "adopt",
+export const switchBranch = command({
+  name: "switch",
   group: "steer",
-  says: "undoes a rewind: the line that a session has left becomes its main one again",
+  says: "undoes a rewind: the branch that a session has left becomes its current one again",
   words: [
     SESSION,
-    { name: "CHECKPOINT", says: "any checkpoint of that line", completes: "checkpoint" },
+    { name: "CHECKPOINT", says: "any checkpoint of that branch", completes: "checkpoint" },
   ],
   options: { wait: number("MS", "how long to wait for whoever holds the session", 0, 86_400_000) },
-  examples: [["holdfast adopt order-42 7k3fa1b2-14", "takes a rewind back"]],
+  examples: [["holdfast switch order-42 7k3fa1b2-14", "takes a rewind back"]],
   async run({ words: [word = "", to = ""], options: { wait }, hold, terminal }) {
     const store = await hold();
     const session = await requireSessionToChange(store, word, terminal.isAttended);
-    const at = await onAnyLine(store, session, to);
-    await store.adopt(session.id, at.id, wait === undefined ? {} : { waitMs: wait });
+    const at = await onAnyBranch(store, session, to);
+    await store.sessions.switchBranch(
+      session.id,
+      at.id,
+      wait === undefined ? {} : { waitMs: wait },
+    );
     const now = await store.checkpoints.latest(session.id);
     return {
       json: { session: session.id, ...(now !== undefined && { checkpoint: now }) },
@@ -36,8 +40,8 @@ export const adopt = command({
   },
 });
 
-/** A number alone may stand on several lines; those it has left are meant. */
-async function onAnyLine(
+/** A number alone may stand on several branches; those it has left are meant. */
+async function onAnyBranch(
   hold: Holdfast,
   session: SessionSummary,
   word: string,
@@ -50,7 +54,7 @@ async function onAnyLine(
   if (found.length > 1)
     throw new HoldfastError(
       "INVALID_ID",
-      `${quote(word)} stands on several lines: ${found.map(({ id }) => short(id)).join(", ")}. Say which.`,
+      `${quote(word)} stands on several branches: ${found.map(({ id }) => short(id)).join(", ")}. Say which.`,
       { found: word },
     );
   const [only] = found;

@@ -16,7 +16,7 @@ const ours: readonly MessageInput[] = [
 ];
 const through = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 
-test("what a format says of itself needs nothing aside", () => {
+test("what a format says of itself needs no remainder", () => {
   const plain: MessageInput[] = [
     { role: "user", content: "Hello" },
     { role: "assistant", content: "Hi." },
@@ -25,7 +25,7 @@ test("what a format says of itself needs nothing aside", () => {
     expect(toFormat(format, plain)).toEqual({ format, messages: plain });
 });
 
-test("of a part that is there only what differs stands aside", () => {
+test("of a part that is there only what differs stands in the remainder", () => {
   const text = "x".repeat(10_000);
   const long: MessageInput[] = [
     { role: "user", content: [{ type: "text", text, provider: { other: { a: 1 } } }], id: "u" },
@@ -41,8 +41,8 @@ test("of a part that is there only what differs stands aside", () => {
     },
   ];
   for (const format of ["openai", "openai-responses", "anthropic", "ai-sdk"] as const) {
-    const { aside } = toFormat(format, long);
-    expect(JSON.stringify(aside).length).toBeLessThan(600);
+    const { remainder } = toFormat(format, long);
+    expect(JSON.stringify(remainder).length).toBeLessThan(600);
   }
 });
 
@@ -91,7 +91,7 @@ test("messages of a session keep when they were said; their numbers are the sess
   expect(fromFormat(through(toFormat("anthropic", [message])))).toEqual([rest]);
 });
 
-test("bytes are written where a provider takes them, and kept aside where it does not", () => {
+test("bytes are written where a provider takes them, and kept in the remainder where it does not", () => {
   const bytes = Uint8Array.from([1, 2, 3]);
   const file = { type: "file", mediaType: "image/png", data: { bytes } } as const;
   const both: MessageInput[] = [
