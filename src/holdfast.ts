@@ -20,8 +20,8 @@ import type { SessionOptions } from "./engine/lifecycle/session-options.js";
 import { abortController } from "./engine/util/aborting.js";
 import { callback, flag, invalid, options, pathOf, signalOf } from "./engine/util/options.js";
 import { Signals } from "./features/conversations/signals.js";
-import { about, type StoreAbout } from "./features/health/about.js";
-import { type Verdict, type VerifyOptions, verifyStore } from "./features/health/verify.js";
+import { about, type StoreInfo } from "./features/health/about.js";
+import { type VerifyOptions, type VerifyReport, verifyStore } from "./features/health/verify.js";
 import { type GcOptions, type GcReport, gc } from "./features/retention/gc.js";
 import { type BoundAgent, bind } from "./features/runs/bound.js";
 import { defined, definedOf } from "./features/runs/define/define.js";
@@ -49,7 +49,7 @@ export interface Extras {
   readonly indexed?: boolean;
 }
 
-export interface BackupRequest {
+export interface BackupOptions {
   readonly onProgress?: (progress: BackupProgress) => void;
   readonly signal?: AbortSignal;
   /** Replaces a backup that is there already. */
@@ -200,7 +200,7 @@ export class Holdfast implements AsyncDisposable {
    * others go on. `restoreBackup` puts it in place; opened by itself it is a store of its own. Only
    * for stores in one SQLite file, opened without a tenant: others say what to do instead.
    */
-  async backup(path: string, given?: BackupRequest): Promise<BackupReport> {
+  async backup(path: string, given?: BackupOptions): Promise<BackupReport> {
     const o = options(given, "backup", ["onProgress", "signal", "force"]);
     const began = performance.now();
     const made = await this.#ground.store.backup(pathOf(path, "backup"), {
@@ -234,7 +234,7 @@ export class Holdfast implements AsyncDisposable {
    * What the store is and stands on, who holds what, and what somebody should know of it, each with
    * what to do.
    */
-  info(): Promise<StoreAbout> {
+  info(): Promise<StoreInfo> {
     return about(this.#ground, this.#indexed);
   }
 
@@ -244,7 +244,7 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /** Reads everything and says what is damaged. */
-  verify(o?: VerifyOptions): Promise<Verdict> {
+  verify(o?: VerifyOptions): Promise<VerifyReport> {
     return verifyStore(this.#ground, o);
   }
 

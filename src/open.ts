@@ -23,10 +23,10 @@ import { type Extras, Holdfast } from "./holdfast.js";
 import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
 import type { Store } from "./store/port.js";
-import { type Restored, restoreSqlite } from "./store/sql/sqlite/files/restore.js";
+import { type RestoreBackupReport, restoreSqlite } from "./store/sql/sqlite/files/restore.js";
 import { openSqlite } from "./store/sql/sqlite/sqlite.js";
 
-export type { Restored } from "./store/sql/sqlite/files/restore.js";
+export type { RestoreBackupReport } from "./store/sql/sqlite/files/restore.js";
 
 export interface OpenOptions {
   /** The wall clock, for the times that people see. Order and leases never depend on it. */
@@ -124,6 +124,11 @@ function isClock(clock: Clock | null): clock is Clock {
   }
 }
 
+export interface RestoreBackupOptions {
+  /** Replaces a store that is there already, which is kept beside. */
+  readonly force?: boolean;
+}
+
 /**
  * Puts a backup in the place of a store: where `to` is (or what `open` takes without an address).
  * What stood there is kept beside, with `force`; a store that some process has open is left alone.
@@ -132,8 +137,8 @@ function isClock(clock: Clock | null): clock is Clock {
 export async function restoreBackup(
   from: string,
   to?: string,
-  given?: { readonly force?: boolean },
-): Promise<Restored> {
+  given?: RestoreBackupOptions,
+): Promise<RestoreBackupReport> {
   const force = flag(options(given, "restoreBackup", ["force"]).force, "force") ?? false;
   const target = parseAddress(to ?? defaultAddress());
   if (target.kind !== "sqlite")

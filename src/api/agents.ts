@@ -1,16 +1,12 @@
 /** Agents: what is kept of each, snapshots of one with all its sessions, and going back to them. */
-import type { CheckpointKind } from "../core/journal/checkpoint.js";
 import type { Json } from "../core/values/json.js";
 import type { Ground } from "../engine/journal/ground.js";
 import type { AgentInput, AgentRecord } from "../engine/records/agent-record.js";
 import type { Snapshot, SnapshotOptions } from "../engine/records/snapshot-record.js";
-import type { KeyOption } from "../engine/util/options.js";
-import {
-  type AutoSnapshot,
-  type AutoSnapshotOptions,
-  autoSnapshot,
-} from "../features/snapshots/auto-snapshot.js";
-import { type DeletedAgent, deleteAgent } from "../features/snapshots/delete-agent.js";
+import type { IntervalTask } from "../engine/util/every.js";
+import type { KeyOptions, PageOptions } from "../engine/util/options.js";
+import { type AutoSnapshotOptions, autoSnapshot } from "../features/snapshots/auto-snapshot.js";
+import { type DeleteAgentReport, deleteAgent } from "../features/snapshots/delete-agent.js";
 import { deleteSnapshot } from "../features/snapshots/delete-snapshot.js";
 import {
   type AgentPage,
@@ -21,12 +17,13 @@ import {
 import {
   getSnapshot,
   listSnapshots,
+  type SnapshotFilter,
   type SnapshotPage,
 } from "../features/snapshots/list-snapshots.js";
 import {
-  type PrunedSnapshots,
+  type PruneSnapshotsOptions,
+  type PruneSnapshotsReport,
   pruneSnapshots,
-  type SnapshotPruneOptions,
 } from "../features/snapshots/prune-snapshots.js";
 import type { RestoreOptions, RestoreReport } from "../features/snapshots/restore-report.js";
 import { restoreSnapshot } from "../features/snapshots/restore-snapshot.js";
@@ -35,7 +32,7 @@ import { takeSnapshot } from "../features/snapshots/take-snapshot.js";
 
 export class Agents {
   readonly #ground: Ground;
-  readonly #automatic = new Set<AutoSnapshot>();
+  readonly #automatic = new Set<IntervalTask>();
 
   constructor(ground: Ground) {
     this.#ground = ground;
@@ -48,7 +45,7 @@ export class Agents {
    * each save. A record that is damaged is made anew by a save that names no version, from what is
    * given alone.
    */
-  save(agent: AgentInput, o?: KeyOption): Promise<AgentRecord> {
+  save(agent: AgentInput, o?: KeyOptions): Promise<AgentRecord> {
     return saveAgent(this.#ground, agent, o);
   }
 
@@ -56,7 +53,7 @@ export class Agents {
    * Sets one key of an agent's state. The other keys stay as they are, also those that another
    * process saves at the same time. The agent must have a record.
    */
-  set(id: string, key: string, value: Json, o?: KeyOption): Promise<AgentRecord> {
+  set(id: string, key: string, value: Json, o?: KeyOptions): Promise<AgentRecord> {
     return setStateKey(this.#ground, id, { key, value }, o);
   }
 
@@ -64,7 +61,7 @@ export class Agents {
    * Takes one key out of an agent's state, as `set` sets one. A key that is not there is none to
    * take out, and the rest stays.
    */
-  unset(id: string, key: string, o?: KeyOption): Promise<AgentRecord> {
+  unset(id: string, key: string, o?: KeyOptions): Promise<AgentRecord> {
     return unsetStateKey(this.#ground, id, key, o);
   }
 
@@ -73,7 +70,7 @@ export class Agents {
   }
 
   /** Newest first. */
-  list(o?: { readonly limit?: number; readonly cursor?: string }): Promise<AgentPage> {
+  list(o?: PageOptions): Promise<AgentPage> {
     return listAgents(this.#ground, o);
   }
 
@@ -82,7 +79,7 @@ export class Agents {
    * calls ran. What forks of other agents share with them is kept for those, and the answer names
    * them.
    */
-  delete(id: string, o?: KeyOption): Promise<DeletedAgent> {
+  delete(id: string, o?: KeyOptions): Promise<DeleteAgentReport> {
     return deleteAgent(this.#ground, id, o);
   }
 
@@ -97,11 +94,8 @@ export class Agents {
   }
 
   /** Newest first. One that is damaged does not hide the others: it is named apart. */
-  snapshots(
-    id: string,
-    o?: { readonly kind?: CheckpointKind; readonly limit?: number; readonly cursor?: string },
-  ): Promise<SnapshotPage> {
-    return listSnapshots(this.#ground, id, o);
+  snapshots(id: string, filter?: SnapshotFilter): Promise<SnapshotPage> {
+    return listSnapshots(this.#ground, id, filter);
   }
 
   getSnapshot(snapshotId: string): Promise<Snapshot | undefined> {
@@ -117,7 +111,7 @@ export class Agents {
   }
 
   /** Removes a snapshot. What only it kept is freed by `prune` and `gc`. */
-  deleteSnapshot(snapshotId: string, o?: KeyOption): Promise<void> {
+  deleteSnapshot(snapshotId: string, o?: KeyOptions): Promise<void> {
     return deleteSnapshot(this.#ground, snapshotId, o);
   }
 
@@ -126,7 +120,7 @@ export class Agents {
    * its policy, or the store's (`snapshots`). The newest stays, and so does one that a restore
    * reads just now. What only they kept is freed by `prune` and `gc`.
    */
-  pruneSnapshots(id: string, o?: SnapshotPruneOptions): Promise<PrunedSnapshots> {
+  pruneSnapshots(id: string, o?: PruneSnapshotsOptions): Promise<PruneSnapshotsReport> {
     return pruneSnapshots(this.#ground, id, o);
   }
 
@@ -135,7 +129,7 @@ export class Agents {
    * newest of them. It begins at once, goes on after errors, which it reports, and ends with `stop`
    * or with the store.
    */
-  autoSnapshot(id: string, o: AutoSnapshotOptions): AutoSnapshot {
+  autoSnapshot(id: string, o: AutoSnapshotOptions): IntervalTask {
     const automatic = autoSnapshot(this.#ground, id, o, () => this.#automatic.delete(automatic));
     this.#automatic.add(automatic);
     return automatic;

@@ -18,13 +18,18 @@ import { checkpointFromOutside, type OutsideOptions } from "../engine/lifecycle/
 import { isThere, unlessDamaged } from "../engine/records/damage.js";
 import { headOf } from "../engine/records/rows.js";
 import { notFound } from "../engine/util/not-found.js";
-import type { KeyOption } from "../engine/util/options.js";
+import type { KeyOptions } from "../engine/util/options.js";
 import { options, type Page } from "../engine/util/options.js";
 import { surveyLine } from "../features/retention/line-survey.js";
 import { removeMarks } from "../features/retention/prune.js";
-import { PLANS, type Pruned, type PruneOptions, prune } from "../features/retention/pruning.js";
+import {
+  PLANS,
+  type PruneOptions,
+  type PruneReport,
+  prune,
+} from "../features/retention/pruning.js";
 
-export interface DeletedCheckpoint {
+export interface DeleteCheckpointReport {
   /** False where there is no such checkpoint. */
   readonly deleted: boolean;
   /** How many went: one, or none. */
@@ -159,7 +164,7 @@ export class Checkpoints {
    * needed: of its agent's policy, or the store's, where none is given. The newest stays, and so do
    * those at which forks begin. Others can work meanwhile.
    */
-  prune(id: string, o?: PruneOptions): Promise<Pruned> {
+  prune(id: string, o?: PruneOptions): Promise<PruneReport> {
     return prune(this.#ground, id, o);
   }
 
@@ -167,13 +172,13 @@ export class Checkpoints {
    * Removes one checkpoint. One at which a fork begins is a CONFLICT. That there is none is an
    * answer, not an error.
    */
-  async delete(id: string, o?: KeyOption): Promise<DeletedCheckpoint> {
+  async delete(id: string, o?: KeyOptions): Promise<DeleteCheckpointReport> {
     const { key } = options(o, "checkpoints.delete", ["key"]);
-    const answer = (deleted: boolean): DeletedCheckpoint => ({
+    const answer = (deleted: boolean): DeleteCheckpointReport => ({
       deleted,
       checkpoints: deleted ? 1 : 0,
     });
-    return once<boolean, DeletedCheckpoint>(
+    return once<boolean, DeleteCheckpointReport>(
       this.#ground,
       { key, name: "checkpoints.delete", to: checkName(id, "checkpoint id"), args: {} },
       async (receipt) => {

@@ -2,13 +2,14 @@
  * What people and other programs do about calls: look at those that wait or are in doubt, and
  * decide. None of it needs the lease.
  */
-import type { Json } from "../core/values/json.js";
 import type { Pending } from "../engine/calls/pending.js";
 import type { Ground } from "../engine/journal/ground.js";
 import {
+  type ApproveOptions,
   approveCall,
-  type DecidedBy,
+  type DenyOptions,
   denyCall,
+  type SettleOptions,
   settleCall,
 } from "../engine/lifecycle/decide-call.js";
 import {
@@ -39,15 +40,12 @@ export class Effects {
   }
 
   /** Lets a call that waits be made, with another input if that is given. */
-  approve(
-    id: string,
-    o?: DecidedBy & { readonly input?: Json; readonly note?: string },
-  ): Promise<void> {
+  approve(id: string, o?: ApproveOptions): Promise<void> {
     return approveCall(this.#ground, id, o);
   }
 
   /** A call that waits is not made; the model is told why. */
-  deny(id: string, o: DecidedBy & { readonly reason: string }): Promise<void> {
+  deny(id: string, o: DenyOptions): Promise<void> {
     return denyCall(this.#ground, id, o);
   }
 
@@ -55,11 +53,7 @@ export class Effects {
    * Says what became of a call: its output, its error, or that it did not happen and is to be made
    * again.
    */
-  settle(
-    id: string,
-    o: ({ readonly output: Json } | { readonly error: string } | { readonly retry: true }) &
-      DecidedBy,
-  ): Promise<void> {
+  settle(id: string, o: SettleOptions): Promise<void> {
     return settleCall(this.#ground, id, o);
   }
 }

@@ -6,6 +6,7 @@ import type { Ground } from "../engine/journal/ground.js";
 import { checkPolicy } from "../engine/records/check-policy.js";
 import { policyFor, storedPolicy, storePolicy } from "../engine/records/stored-policy.js";
 import { concernsOne } from "../engine/util/concerns-one.js";
+import type { IntervalTask } from "../engine/util/every.js";
 import {
   callback,
   flag,
@@ -17,7 +18,7 @@ import {
 } from "../engine/util/options.js";
 import { gc } from "../features/retention/gc.js";
 import { pruneBy } from "../features/retention/pruning.js";
-import { type Sweep, type SweepOptions, sweepEvery } from "../features/retention/sweep.js";
+import { type SweepOptions, sweepEvery } from "../features/retention/sweep.js";
 import {
   type RetentionProgress,
   type RetentionReport,
@@ -45,7 +46,7 @@ const SESSIONS = 100;
 
 export class Retention {
   readonly #ground: Ground;
-  #sweep: Sweep | undefined;
+  #sweep: IntervalTask | undefined;
 
   constructor(ground: Ground) {
     this.#ground = ground;
@@ -97,7 +98,7 @@ export class Retention {
    * Applies the policies, and frees what nothing needs any more, now and from time to time, until
    * it is stopped or the store is closed. It keeps no process alive. One at a time.
    */
-  sweep(o: SweepOptions): Sweep {
+  sweep(o: SweepOptions): IntervalTask {
     this.#ground.usable();
     if (this.#sweep !== undefined)
       throw new HoldfastError(

@@ -5,7 +5,7 @@ import { encode, type Json, type JsonObject } from "../core/values/json.js";
 import type { Ground } from "../engine/journal/ground.js";
 import { once } from "../engine/journal/receipts.js";
 import { fork } from "../engine/lifecycle/fork-session.js";
-import { checkPolicy, type RewindOptions, type Rewound } from "../engine/lifecycle/lines.js";
+import { checkPolicy, type RewindOptions, type RewindReport } from "../engine/lifecycle/lines.js";
 import { look, type StateThere, stateThere } from "../engine/lifecycle/look.js";
 import { cancelSession } from "../engine/lifecycle/outside.js";
 import type { ForkOptions } from "../engine/lifecycle/session.js";
@@ -25,10 +25,10 @@ import { isThere } from "../engine/records/damage.js";
 import type { SessionUpdate } from "../engine/records/rows.js";
 import type { GivenMessages } from "../engine/session/given-messages.js";
 import { noSession, notFound } from "../engine/util/not-found.js";
-import { type KeyOption, limitOf, options } from "../engine/util/options.js";
+import { type KeyOptions, limitOf, options, type PageOptions } from "../engine/util/options.js";
 import {
   type AppendOptions,
-  type AppendResult,
+  type AppendReport,
   appendTo,
 } from "../features/conversations/append.js";
 import { type EventOptions, follow, type SessionEvent } from "../features/conversations/events.js";
@@ -39,13 +39,13 @@ import {
   type SessionPage,
 } from "../features/conversations/list-sessions.js";
 import {
-  type Replaced,
   type ReplaceOptions,
+  type ReplaceReport,
   replaceIn,
 } from "../features/conversations/replace.js";
 import {
-  type Deleted,
   type DeleteOptions,
+  type DeleteReport,
   deleteSession,
 } from "../features/conversations/session-deleting.js";
 import type { Signals } from "../features/conversations/signals.js";
@@ -58,6 +58,13 @@ import type { SearchFilter, SearchPage } from "../features/search/find.js";
 import type { IndexOptions, Search } from "../features/search/search.js";
 import type { Format, Transcript } from "../formats/transcript.js";
 
+/** At which place a state is wanted. */
+export interface StateOptions {
+  /** A checkpoint of the session; its end by default. */
+  readonly at?: string;
+}
+
+/** What a session holds at a place in its history. */
 export interface SessionState extends StateThere {
   readonly session: SessionSummary;
 }
@@ -113,7 +120,7 @@ export class Sessions {
   }
 
   /** Ids that begin with a text, in the order of their bytes; 20 of them, or `limit`. */
-  async ids(beginning: string, o?: { readonly limit?: number }): Promise<readonly SessionId[]> {
+  async ids(beginning: string, o?: Pick<PageOptions, "limit">): Promise<readonly SessionId[]> {
     const { limit } = options(o, "sessions.ids", ["limit"]);
     if (beginning !== "") checkName(beginning, "the beginning of an id");
     return (await this.#ground.store.idsFrom(beginning, limitOf(limit, "limit")))
@@ -124,12 +131,12 @@ export class Sessions {
    * Sessions that begin at a place of this one, newest first: 20 of them, or `limit`. One that is
    * damaged is named apart.
    */
-  forks(id: string, o?: { readonly limit?: number }): Promise<Omit<SessionPage, "next">> {
+  forks(id: string, o?: Pick<PageOptions, "limit">): Promise<Omit<SessionPage, "next">> {
     return forksOf(this.#ground, id, o);
   }
 
   /** The state at its end, or at one of its checkpoints, verified. */
-  async state(id: string, o?: { readonly at?: string }): Promise<SessionState> {
+  async state(id: string, o?: StateOptions): Promise<SessionState> {
     const { at } = options(o, "sessions.state", ["at"]);
     const { present, ...there } = await look(this.#ground, sessionId(id), at);
     return {
@@ -165,7 +172,7 @@ export class Sessions {
    * holding the session. They are one save, never come between a call and its answer, and begin no
    * turn. Where somebody holds the session, it takes them in between its steps.
    */
-  append(id: string, messages: GivenMessages, o?: AppendOptions): Promise<AppendResult> {
+  append(id: string, messages: GivenMessages, o?: AppendOptions): Promise<AppendReport> {
     return appendTo(this.#ground, id, messages, o);
   }
 
@@ -174,7 +181,7 @@ export class Sessions {
    * them. `version` says which transcript the caller has seen (`transcriptVersion`): where it is
    * another by now, that is a CONFLICT. What was there stays in the history.
    */
-  replace(id: string, messages: GivenMessages, o: ReplaceOptions): Promise<Replaced> {
+  replace(id: string, messages: GivenMessages, o: ReplaceOptions): Promise<ReplaceReport> {
     return replaceIn(this.#ground, id, messages, o);
   }
 
@@ -183,7 +190,7 @@ export class Sessions {
    * what snapshots point at for these; the answer names both, and counts what went. That there is
    * no such session is an answer, not an error.
    */
-  delete(id: string, o?: DeleteOptions): Promise<Deleted> {
+  delete(id: string, o?: DeleteOptions): Promise<DeleteReport> {
     return deleteSession(this.#ground, id, o);
   }
 
@@ -202,7 +209,7 @@ export class Sessions {
    * Make a session that begins at a checkpoint. Nothing is copied, and the session is not open.
    * Without an id, it gets a new one.
    */
-  async fork(at: string, o?: ForkOptions & KeyOption): Promise<SessionSummary> {
+  async fork(at: string, o?: ForkOptions & KeyOptions): Promise<SessionSummary> {
     this.#ground.usable();
     const fields = options(o, "sessions.fork", ["id", "effects", "key"]);
     const { effects, key } = fields;
@@ -225,7 +232,7 @@ export class Sessions {
    * Put a session that no process holds back to one of its checkpoints, on a new branch. The old
    * branch keeps what came after. Answers what had been done by then, as `session.rewind` does.
    */
-  rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<Rewound> {
+  rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<RewindReport> {
     return rewindFromOutside(this.#ground, id, at, o);
   }
 
@@ -259,7 +266,7 @@ export class Sessions {
    * Give a value to the tool of a session that waits for it by name (`ctx.wait`), or will. The same
    * key is the same signal.
    */
-  async signal(id: string, name: string, value: Json, o?: KeyOption): Promise<void> {
+  async signal(id: string, name: string, value: Json, o?: KeyOptions): Promise<void> {
     const { key } = options(o, "sessions.signal", ["key"]);
     const session = sessionId(id);
     const doc = {

@@ -11,7 +11,7 @@ import { thisMachine } from "../store/machine.js";
 import { MemoryStore } from "../store/memory.js";
 import type { Store } from "../store/port.js";
 
-export interface EveryCrash {
+export interface EveryCrashOptions {
   /**
    * One life of your process: define your agents on `hold` and run them, or go on with what is
    * there. Called again on the same store after each crash. What it gave in the life that came
@@ -53,7 +53,7 @@ const LIVES = 20;
 const LIFE_MS = 5_000;
 const MAX_LIFE_MS = 3_600_000;
 
-function checkCrash(given: EveryCrash): Required<EveryCrash> {
+function checkCrash(given: EveryCrashOptions): Required<EveryCrashOptions> {
   const o = options(given, "everyCrash", ["make", "ledger", "lifeMs"]);
   const make = callback(o.make, "everyCrash.make");
   const ledger = callback(o.ledger, "everyCrash.ledger");
@@ -75,7 +75,7 @@ function checkCrash(given: EveryCrash): Required<EveryCrash> {
   };
 }
 
-export async function everyCrash(given: EveryCrash): Promise<CrashReport> {
+export async function everyCrash(given: EveryCrashOptions): Promise<CrashReport> {
   const { make, ledger: told, lifeMs } = checkCrash(given);
   const ledger = async () =>
     listOf(
@@ -116,7 +116,7 @@ export async function everyCrash(given: EveryCrash): Promise<CrashReport> {
  * last one gave.
  */
 async function lives(
-  make: EveryCrash["make"],
+  make: EveryCrashOptions["make"],
   point: number,
   lifeMs: number,
   world = new MemoryStore(),

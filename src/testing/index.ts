@@ -22,6 +22,6 @@ export type {
 export type { Store } from "../store/port.js";
 export type { ContractCase, StoreHarness } from "./contract/case.js";
 export { storeContract } from "./contract/contract.js";
-export { type CrashReport, type EveryCrash, everyCrash } from "./every-crash.js";
+export { type CrashReport, type EveryCrashOptions, everyCrash } from "./every-crash.js";
 export { type ManualClock, manualClock } from "./manual-clock.js";
 export { type ScriptedModel, type ScriptedReply, scriptedModel } from "./scripted-model.js";

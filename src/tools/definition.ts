@@ -2,7 +2,7 @@
 import type { Agents } from "../api/agents.js";
 import type { Checkpoints } from "../api/checkpoints.js";
 import type { Sessions } from "../api/sessions.js";
-import type { KeyOption } from "../engine/util/options.js";
+import type { KeyOptions } from "../engine/util/options.js";
 import { always, type Field, type ObjectOf, object, optional, type Shape, text } from "./schema.js";
 
 interface Stats {
@@ -77,7 +77,7 @@ export const signalOf = ({ signal }: Call): { readonly signal?: AbortSignal } =>
 /** How long a tool waits for a conversation that a process holds. */
 const WAIT_MS = 2_000;
 export const waiting = (call: Call) => ({ waitMs: WAIT_MS, ...signalOf(call) });
-export const keyOf = ({ key }: Call): KeyOption => (key === undefined ? {} : { key });
+export const keyOf = ({ key }: Call): KeyOptions => (key === undefined ? {} : { key });
 
 /** Said in every answer that holds what was stored. */
 const NOTICE =

@@ -4,8 +4,9 @@
  */
 import { createRequire } from "node:module";
 import { afterEach, describe, expect, test } from "vitest";
+import { type CheckpointFilter } from "../../src/engine/journal/checkpoint-lists.js";
 import { Holdfast } from "../../src/holdfast.js";
-import { type Checkpoint, type CheckpointFilter, open } from "../../src/index.js";
+import { type Checkpoint, open } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import { thisMachine } from "../../src/store/machine.js";
 import type { Store } from "../../src/testing/index.js";

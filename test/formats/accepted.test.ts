@@ -4,7 +4,8 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { fromFormat, type MessageInput, type Part, toFormat } from "../../src/index.js";
+import { fromFormat, toFormat } from "../../src/formats/index.js";
+import { type MessageInput, type Part } from "../../src/index.js";
 import { messages } from "../support/messages.js";
 import { runs } from "../support/runs.js";
 

@@ -4,11 +4,9 @@ import {
   type Format,
   fromFormat,
   type GivenTranscript,
-  type MessageInput,
-  type Part,
-  partsOf,
   toFormat,
-} from "../../src/index.js";
+} from "../../src/formats/index.js";
+import { type MessageInput, type Part, partsOf } from "../../src/index.js";
 import { documents } from "./documents.js";
 
 const through = (value: unknown) => JSON.parse(JSON.stringify(value)) as never;

@@ -1,5 +1,5 @@
 /** Conversations as they are sent to providers, and as they come back from them. */
-import type { GivenTranscript } from "../../src/index.js";
+import type { GivenTranscript } from "../../src/formats/index.js";
 
 const png = "iVBORw0KGgo=";
 const pdf = "JVBERi0xLjQ=";

@@ -1,13 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { type Format, fromFormat, toFormat } from "../../src/formats/index.js";
 import { FORMATS } from "../../src/formats/transcript.js";
-import {
-  type Format,
-  fromFormat,
-  HoldfastError,
-  type MessageInput,
-  toFormat,
-} from "../../src/index.js";
+import { HoldfastError, type MessageInput } from "../../src/index.js";
 import { thrown } from "../core/values/thrown.js";
 import { runs } from "../support/runs.js";
 import { documents } from "./documents.js";

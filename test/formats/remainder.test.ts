@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { fromFormat, type Message, type MessageInput, toFormat } from "../../src/index.js";
+import { fromFormat, toFormat } from "../../src/formats/index.js";
+import { type Message, type MessageInput } from "../../src/index.js";
 
 const ours: readonly MessageInput[] = [
   { role: "system", content: "Be brief.", id: "s" },

@@ -6,6 +6,7 @@
 import { rmSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { baseTuning } from "../../src/core/journal/fold.js";
+import { type RedactWhat } from "../../src/features/redaction/what.js";
 import { Holdfast as Opened } from "../../src/holdfast.js";
 import {
   agent,
@@ -14,7 +15,6 @@ import {
   type MessageInput,
   open,
   type RedactReport,
-  type RedactWhat,
   restoreBackup,
   type Session,
   type SessionOptions,

@@ -5,14 +5,8 @@
  */
 import { createContext, runInContext } from "node:vm";
 import { afterEach, describe, expect, test } from "vitest";
-import {
-  type Holdfast,
-  HoldfastError,
-  open,
-  type StoreTool,
-  TOOL_NAMES,
-  type ToolName,
-} from "../../src/index.js";
+import { type Holdfast, HoldfastError, open } from "../../src/index.js";
+import { type StoreTool, TOOL_NAMES, type ToolName } from "../../src/tools/index.js";
 import { errorOf } from "../support/error-of.js";
 import { stores } from "../support/stores.js";
 

@@ -27,7 +27,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type ErrorCode, HoldfastError, open, type Verdict } from "../../src/index.js";
+import { type ErrorCode, HoldfastError, open, type VerifyReport } from "../../src/index.js";
 import { errorOf } from "../support/error-of.js";
 import { scratch } from "../support/stores.js";
 
@@ -514,7 +514,7 @@ test("a link to a store is that store, and what stands beside it stands beside t
 
 interface Seen {
   readonly refused?: ErrorCode;
-  readonly verdict?: Verdict;
+  readonly verdict?: VerifyReport;
   /** What every session that could be read says. */
   readonly texts: ReadonlyMap<string, readonly unknown[]>;
   readonly errors: readonly unknown[];

@@ -1,18 +1,16 @@
 /** The tools in a process: what each does, on every store, and what each refuses. */
 import { afterEach, describe, expect, expectTypeOf, test } from "vitest";
 import { Holdfast as Hold } from "../../src/holdfast.js";
+import { type Holdfast, HoldfastError, open } from "../../src/index.js";
+import { thisMachine } from "../../src/store/machine.js";
+import { MemoryStore } from "../../src/store/memory.js";
 import {
-  type Holdfast,
-  HoldfastError,
-  open,
   type StoreTool,
   TOOL_NAMES,
   type ToolName,
   type ToolsFor,
   type ToolsOptions,
-} from "../../src/index.js";
-import { thisMachine } from "../../src/store/machine.js";
-import { MemoryStore } from "../../src/store/memory.js";
+} from "../../src/tools/index.js";
 import { PAGE_CHARS } from "../../src/tools/pages.js";
 import { errorOf } from "../support/error-of.js";
 import { wrapped } from "../support/failures/wrapped.js";

@@ -2,7 +2,8 @@
  * Words to choose from. They stand here as well, held to the library's types, because the command
  * line is to start without the library.
  */
-import type { CheckpointKind, EffectPolicy, SessionStatus } from "../../index.js";
+import type { CheckpointKind, SessionStatus } from "../../index.js";
+import type { EffectPolicy } from "./types.js";
 
 const statuses: Readonly<Record<SessionStatus, true>> = {
   "in-progress": true,

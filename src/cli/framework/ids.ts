@@ -4,15 +4,9 @@
  */
 import { closest } from "../../core/values/closest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import type {
-  Checkpoint,
-  EffectPage,
-  Holdfast,
-  Pending,
-  SessionSummary,
-  Snapshot,
-} from "../../index.js";
+import type { Checkpoint, Holdfast, Pending, SessionSummary, Snapshot } from "../../index.js";
 import { shellWord } from "./proposal.js";
+import type { EffectPage } from "./types.js";
 
 export type Named =
   | { readonly kind: "session"; readonly session: SessionSummary }

@@ -24,7 +24,7 @@ export interface Pending {
 }
 
 /** A call that was made in a past that was left. */
-export interface Passed extends Omit<Pending, "status" | "waitsFor" | "why"> {
+export interface PassedCall extends Omit<Pending, "status" | "waitsFor" | "why"> {
   readonly outcome: "ok" | "error" | "denied" | "unknown";
 }
 
@@ -48,7 +48,7 @@ export async function passedOf(
   sessionId: string,
   past: Past,
   effect: Effect,
-): Promise<Passed> {
+): Promise<PassedCall> {
   return { ...(await told(ground, sessionId, past, effect)), outcome: effect.outcome ?? "unknown" };
 }
 

@@ -4,12 +4,12 @@
  */
 import type { Ground } from "../journal/ground.js";
 import type { Holding } from "../session/holding.js";
-import type { KeyOption } from "../util/options.js";
+import type { KeyOptions } from "../util/options.js";
 import { signalOf } from "../util/options.js";
 import { openHolding } from "./open-session.js";
 import { checkWaitMs } from "./session-options.js";
 
-export interface OutsideOptions extends KeyOption {
+export interface OutsideOptions extends KeyOptions {
   /** How long to wait for another holder to let go. */
   readonly waitMs?: number;
   /** Stops waiting. What has begun is brought to its end. */

@@ -22,15 +22,31 @@ import { invalid, options } from "../util/options.js";
 import { type DecidableCall, findCall, requireCall } from "./find-call.js";
 import { cancelSession, takeIn } from "./outside.js";
 
-export interface DecidedBy {
+interface DecidedBy {
   /** Who decided. Kept in the journal. */
   readonly by?: string;
 }
 
+/** What a person says with an approval. */
+export interface ApproveOptions extends DecidedBy {
+  /** Other arguments than the model gave. */
+  readonly args?: Json;
+  readonly note?: string;
+}
+
+/** What a person says with a denial. */
+export interface DenyOptions extends DecidedBy {
+  /** Why not: the model is told. */
+  readonly reason: string;
+}
+
+/** What became of a call: its result, its error, or that it did not happen and is made again. */
+export type SettleOptions = Settlement & DecidedBy;
+
 export async function approveCall(
   ground: Ground,
   id: string,
-  o: (DecidedBy & { readonly input?: Json; readonly note?: string }) | undefined,
+  o: ApproveOptions | undefined,
 ): Promise<void> {
   const { by, input, note } = options(o, "effects.approve", ["by", "input", "note"]);
   const call = await requireCall(
@@ -53,11 +69,7 @@ function redactedInput({ redactor }: Ground, input: Json, name: string): Json {
   return redactor?.json(value, { in: "tool-input", name }) ?? value;
 }
 
-export async function denyCall(
-  ground: Ground,
-  id: string,
-  o: DecidedBy & { readonly reason: string },
-): Promise<void> {
+export async function denyCall(ground: Ground, id: string, o: DenyOptions): Promise<void> {
   const { by, reason } = options(o, "effects.deny", ["by", "reason"]);
   const why = checkText(reason, "reason", MAX_REASON);
   const call = await requireCall(ground, id, ["waiting"]);
@@ -65,11 +77,7 @@ export async function denyCall(
   await leaveChild(ground, call.effect, why);
 }
 
-export async function settleCall(
-  ground: Ground,
-  id: string,
-  o: Settlement & DecidedBy,
-): Promise<void> {
+export async function settleCall(ground: Ground, id: string, o: SettleOptions): Promise<void> {
   const given = options(
     o as { output?: Json; error?: string; retry?: true; by?: string },
     "effects.settle",

@@ -12,7 +12,7 @@ import {
 } from "../../core/values/ids.js";
 import type { DocChange } from "../../store/port/documents.js";
 import { LeftBehind } from "../calls/left-behind.js";
-import { type Passed, passedOf, unsettled } from "../calls/pending.js";
+import { type PassedCall, passedOf, unsettled } from "../calls/pending.js";
 import { type EffectPolicy, POLICIES } from "../calls/repeats.js";
 import type { Ground } from "../journal/ground.js";
 import type { CheckpointRead } from "../journal/journal.js";
@@ -28,11 +28,11 @@ export interface RewindOptions {
   readonly effects?: EffectPolicy;
 }
 
-export interface Rewound {
+export interface RewindReport {
   /** The newest checkpoint of what was left, to go back to; absent where there is none. */
   readonly before?: CheckpointId;
   /** What had been done by then. */
-  readonly passed: readonly Passed[];
+  readonly passed: readonly PassedCall[];
 }
 
 export const checkPolicy = (effects: unknown): EffectPolicy =>
@@ -44,11 +44,11 @@ export async function rewind(
   at: string,
   policy: EffectPolicy,
   alongside: readonly DocChange[] = [],
-): Promise<Rewound> {
+): Promise<RewindReport> {
   refuseOpenCalls(held);
   const { ground } = held;
   const { past: before, latest: last } = held.work;
-  let passed: readonly Passed[] = [];
+  let passed: readonly PassedCall[] = [];
   await move(held, at, async (place, found) => {
     const isOwn = found.session === held.id || (await ground.journal.isOf(held.id, place, before));
     if (!isOwn) throw foreign(at, held.id, "fork from it instead");
@@ -90,7 +90,7 @@ export async function passedSince(
   session: SessionId,
   before: Past,
   now: Past,
-): Promise<readonly Passed[]> {
+): Promise<readonly PassedCall[]> {
   const left = await LeftBehind.behind(ground, before, await sharedUpTo(before, now));
   return Promise.all(left.map((effect) => passedOf(ground, session, before, effect)));
 }

@@ -25,8 +25,22 @@ import { restate } from "../session/settle-calls.js";
 import { SinceCheckpoint } from "../session/since-checkpoint.js";
 import type { Standing } from "../session/workspace.js";
 import { notFound } from "../util/not-found.js";
-import { flag, limitOf, numberOf, options, type Page, wholeNumber } from "../util/options.js";
-import { checkPolicy, type RewindOptions, type Rewound, rewind, switchBranch } from "./lines.js";
+import {
+  flag,
+  limitOf,
+  numberOf,
+  options,
+  type Page,
+  type PageOptions,
+  wholeNumber,
+} from "../util/options.js";
+import {
+  checkPolicy,
+  type RewindOptions,
+  type RewindReport,
+  rewind,
+  switchBranch,
+} from "./lines.js";
 import { idOrDrawn } from "./session-ids.js";
 
 /** Opens a fork that has just been made, in this process's hands. */
@@ -45,6 +59,17 @@ export interface ForkOptions {
    * (`ask`), or not.
    */
   readonly effects?: EffectPolicy;
+}
+
+/** Which messages of a session's past are wanted. */
+export interface HistoryOptions extends PageOptions {
+  /** Only those before this record number. */
+  readonly before?: number;
+}
+
+export interface CloseOptions {
+  /** Whether staged work that was not saved is given up; otherwise it is an error. */
+  readonly discard?: boolean;
 }
 
 type Keys<S> = keyof S & string;
@@ -292,11 +317,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
    * Every message ever appended on this session's past, newest first: also those that a splice has
    * taken out.
    */
-  async history(o?: {
-    readonly before?: number;
-    readonly limit?: number;
-    readonly cursor?: string;
-  }): Promise<Page<Message>> {
+  async history(o?: HistoryOptions): Promise<Page<Message>> {
     const { before, limit, cursor } = options(o, "history", ["before", "limit", "cursor"]);
     const upTo = Math.min(
       // What is on its way to the store is not there yet.
@@ -333,7 +354,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
    * the old one. Answers what had been done by then: a call on the new line that equals one of
    * these waits for somebody's word, unless `effects` says otherwise.
    */
-  async rewind(at: string, o?: RewindOptions): Promise<Rewound> {
+  async rewind(at: string, o?: RewindOptions): Promise<RewindReport> {
     return rewind(this.#held, at, checkPolicy(options(o, "rewind", ["effects"]).effects));
   }
 
@@ -347,7 +368,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   /**
    * Lets go of the session. Staged work that was not saved throws, unless it is to be discarded.
    */
-  async close(o?: { readonly discard?: boolean }): Promise<void> {
+  async close(o?: CloseOptions): Promise<void> {
     const discard = flag(options(o, "close", ["discard"]).discard, "discard") ?? false;
     await this.#held.close({ discard });
   }

@@ -20,7 +20,7 @@ import {
   checkPolicy,
   passedSince,
   type RewindOptions,
-  type Rewound,
+  type RewindReport,
   rewind,
   switchBranch,
 } from "./lines.js";
@@ -68,7 +68,7 @@ export async function rewindFromOutside(
   id: string,
   at: string,
   given: (RewindOptions & OutsideOptions) | undefined,
-): Promise<Rewound> {
+): Promise<RewindReport> {
   const session = sessionId(id);
   const { key, waitMs, signal, effects } = options(given, "sessions.rewind", [
     "key",
@@ -78,7 +78,7 @@ export async function rewindFromOutside(
   ]);
   const wait = waitOf(waitMs, signal);
   const policy = checkPolicy(effects);
-  return once<Kept, Rewound>(
+  return once<Kept, RewindReport>(
     ground,
     { key, name: "rewind", to: session, args: { at, effects: policy } },
     (receipt) =>

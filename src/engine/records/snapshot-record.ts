@@ -13,7 +13,7 @@ import { isoTime } from "../../core/values/time.js";
 import { type DocChange, type DocRow, SNAPSHOT } from "../../store/port/documents.js";
 import type { Present } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
-import type { KeyOption } from "../util/options.js";
+import type { KeyOptions } from "../util/options.js";
 import type { AgentDoc } from "./agent-record.js";
 import { documents } from "./documents.js";
 import type { Relabel, SessionUpdate } from "./rows.js";
@@ -32,7 +32,7 @@ export { MAX_DESCRIPTION };
 /** How many sessions of one agent are put aside, put back or deleted in one step. */
 export const MAX_SESSIONS = 50_000;
 
-export interface SnapshotOptions extends KeyOption {
+export interface SnapshotOptions extends KeyOptions {
   readonly name?: string;
   readonly description?: string;
   /** manual by default. */

@@ -11,7 +11,8 @@ export interface EveryOptions {
   readonly onError?: (error: unknown) => void;
 }
 
-export interface Repeating extends AsyncDisposable {
+/** Work that is repeated: a sweep, or automatic snapshots. */
+export interface IntervalTask extends AsyncDisposable {
   /** Does no more. Resolves when what is under way has ended. */
   stop(): Promise<void>;
 }
@@ -26,7 +27,7 @@ interface Work {
 /** Longer than that, timers of the system run out at once. */
 const MAX_EVERY_MS = 2 ** 31 - 1;
 
-export function every(given: Partial<EveryOptions>, { run, stopped, failed }: Work): Repeating {
+export function every(given: Partial<EveryOptions>, { run, stopped, failed }: Work): IntervalTask {
   const everyMs = wholeNumber(given.everyMs, "everyMs", 10, MAX_EVERY_MS);
   const warn = (error: unknown): void => {
     const said = error instanceof HoldfastError ? `${error.code}: ${error.message}` : String(error);

@@ -27,6 +27,14 @@ export interface Page<T> {
   readonly next?: string;
 }
 
+/** Which page of a list is wanted. */
+export interface PageOptions {
+  /** How many items; 20 by default, 1,000 at most. */
+  readonly limit?: number;
+  /** The `next` of the page before. */
+  readonly cursor?: string;
+}
+
 /** Something of a page that cannot be shown. */
 export interface Damaged {
   readonly id: string;
@@ -72,7 +80,7 @@ export function pathOf(value: unknown, path: string): string {
   return value;
 }
 
-export interface KeyOption {
+export interface KeyOptions {
   /**
    * Names this call: the same key is the same call. Asked again, nothing is done, and the answer
    * says how what it made stands now. Known for a week at least.

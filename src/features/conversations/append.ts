@@ -68,7 +68,7 @@ export interface AppendOptions {
   readonly dryRun?: boolean;
 }
 
-export interface AppendResult {
+export interface AppendReport {
   /** How many messages were sent. */
   readonly count: number;
   /**
@@ -103,7 +103,7 @@ export async function appendTo(
   id: string,
   given: GivenMessages,
   o: AppendOptions | undefined,
-): Promise<AppendResult> {
+): Promise<AppendReport> {
   const { key, create, dryRun, ...label } = options(o, "sessions.append", [
     "key",
     "create",

@@ -39,7 +39,7 @@ export interface ReplaceOptions extends OutsideOptions {
   readonly count?: number;
 }
 
-export interface Replaced {
+export interface ReplaceReport {
   /** How many messages went, and how many came. One that stays the same counts as neither. */
   readonly removed: number;
   readonly added: number;
@@ -67,7 +67,7 @@ export async function replaceIn(
   id: string,
   given: GivenMessages,
   o: ReplaceOptions,
-): Promise<Replaced> {
+): Promise<ReplaceReport> {
   const session = sessionId(id);
   const fields = options(o, "sessions.replace", [
     "version",
@@ -93,14 +93,14 @@ export async function replaceIn(
   };
   const { encoded } = readMessages(ground, given);
   const said = digest(encoded.map(({ text }) => text).join("\n"));
-  return once<JsonObject, Replaced>(
+  return once<JsonObject, ReplaceReport>(
     ground,
     { key, name: "sessions.replace", to: session, args: { said, version, ...range } },
     (receipt) =>
       briefly(ground, session, waitOf(waitMs, signal), (held) =>
         replace(held, { ...range, version, encoded }, receipt),
       ),
-    (kept) => kept as unknown as Replaced,
+    (kept) => kept as unknown as ReplaceReport,
   );
 }
 
@@ -108,7 +108,7 @@ async function replace(
   held: Holding,
   given: Given,
   receipt: Receipt<JsonObject>,
-): Promise<Replaced> {
+): Promise<ReplaceReport> {
   const { work } = held;
   const present = work.fold.messages;
   refuseBusy(held);

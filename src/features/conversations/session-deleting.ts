@@ -19,19 +19,19 @@ import { unlessDamaged } from "../../engine/records/damage.js";
 import { headOf } from "../../engine/records/rows.js";
 import { contentsOf, snapshotsOf } from "../../engine/records/snapshot-record.js";
 import { breatheNowAndThen } from "../../engine/util/breathe.js";
-import type { KeyOption } from "../../engine/util/options.js";
+import type { KeyOptions } from "../../engine/util/options.js";
 import { flag, options, scopeOf } from "../../engine/util/options.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 
-export interface DeleteOptions extends KeyOption {
+export interface DeleteOptions extends KeyOptions {
   /** Only where it is this agent's; otherwise nothing is deleted. */
   readonly agent?: string;
   /** Only answers what would go, and what would be kept. */
   readonly dryRun?: boolean;
 }
 
-export interface Deleted {
+export interface DeleteReport {
   /** False where there is no such session. */
   readonly deleted: boolean;
   /** How many sessions go: it, and those that its calls ran. */
@@ -49,7 +49,7 @@ export interface Deleted {
   readonly snapshots?: readonly string[];
 }
 
-type Answer = Deleted & JsonObject;
+type Answer = DeleteReport & JsonObject;
 const ABSENT: Answer = { deleted: false, sessions: 0, checkpoints: 0, keptFor: [] };
 const AT_ONCE = 200;
 
@@ -57,7 +57,7 @@ export async function deleteSession(
   ground: Ground,
   id: string,
   o?: DeleteOptions,
-): Promise<Deleted> {
+): Promise<DeleteReport> {
   const known = sessionId(id);
   const fields = options(o, "sessions.delete", ["key", "agent", "dryRun"]);
   const { key, dryRun } = fields;
@@ -67,7 +67,7 @@ export async function deleteSession(
     const survey = await surveyed(ground, known, only);
     return survey === undefined ? ABSENT : withCheckpoints(ground, known, survey.answer);
   }
-  return once<Answer, Deleted>(
+  return once<Answer, DeleteReport>(
     ground,
     { key, name: "sessions.delete", to: known, args: {} },
     async (receipt) => {
@@ -92,7 +92,7 @@ async function deleteIt(
   survey: Survey,
   answer: Answer,
   receipt?: Receipt<Answer>,
-): Promise<Deleted> {
+): Promise<DeleteReport> {
   const { row, children, own, family } = survey;
   const { id } = row;
   // First: whoever deletes again after a crash finds them by their parent.

@@ -16,11 +16,11 @@ import {
   type SessionUpdate,
 } from "../../engine/records/rows.js";
 import { noSession } from "../../engine/util/not-found.js";
-import { flag, invalid, type KeyOption, options } from "../../engine/util/options.js";
+import { flag, invalid, type KeyOptions, options } from "../../engine/util/options.js";
 import type { Change } from "../../store/port/changes.js";
 import type { SessionRow } from "../../store/port/rows.js";
 
-export interface UpdateOptions extends KeyOption {
+export interface UpdateOptions extends KeyOptions {
   /** Makes the session where there is none, as one of `agent`. */
   readonly create?: boolean;
   readonly agent?: string;

@@ -14,7 +14,7 @@ export interface HeldLease {
   readonly remainingMs: number;
 }
 
-export interface StoreAbout extends About {
+export interface StoreInfo extends About {
   /** How the index for search stands; absent where there is none yet. */
   readonly index?: { readonly behind: number };
   readonly sessions: {
@@ -45,7 +45,7 @@ const MOST = 100_000;
 const MOST_NAMED = 100;
 const WEEK_MS = 7 * 24 * 60 * 60 * 1_000;
 
-export async function about(ground: Ground, isIndexed: boolean): Promise<StoreAbout> {
+export async function about(ground: Ground, isIndexed: boolean): Promise<StoreInfo> {
   const { store } = ground;
   const survey = new SessionSurvey(ground, await ground.now(), await ground.learnIncarnation());
   for (let before: number | undefined; survey.looked < MOST; ) {
@@ -127,7 +127,7 @@ class SessionSurvey {
     }
   }
 
-  report(): Pick<StoreAbout, "sessions" | "leases"> {
+  report(): Pick<StoreInfo, "sessions" | "leases"> {
     return {
       sessions: {
         looked: this.looked,

@@ -34,7 +34,7 @@ export interface Finding {
   readonly message: string;
 }
 
-export interface Verdict {
+export interface VerifyReport {
   readonly ok: boolean;
   /** Saves that were read and verified. */
   readonly checked: number;
@@ -50,7 +50,7 @@ export interface VerifyOptions {
 const ROWS = 500;
 const SESSIONS = 200;
 
-export async function verifyStore(ground: Ground, given?: VerifyOptions): Promise<Verdict> {
+export async function verifyStore(ground: Ground, given?: VerifyOptions): Promise<VerifyReport> {
   const { sessionId: only, onProgress } = options(given, "verify", ["sessionId", "onProgress"]);
   const id = only === undefined ? undefined : sessionId(only);
   if (id !== undefined && (await ground.store.session(id)) === undefined)
@@ -72,7 +72,7 @@ class Verification {
     this.#onProgress = onProgress;
   }
 
-  async run(only: SessionId | undefined): Promise<Verdict> {
+  async run(only: SessionId | undefined): Promise<VerifyReport> {
     const { store } = this.#ground;
     // Before the ends they are compared with: those may move on meanwhile.
     let anchors: Witnesses = noWitnesses;

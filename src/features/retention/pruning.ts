@@ -34,7 +34,7 @@ export interface PruneProgress {
   readonly of: number;
 }
 
-export interface Pruned {
+export interface PruneReport {
   readonly removed: number;
   /** With `dryRun`: which they would be, newest first; the first thousand. */
   readonly ids?: readonly CheckpointId[];
@@ -62,7 +62,7 @@ export async function prune(
   ground: Ground,
   id: string,
   given: PruneOptions | undefined,
-): Promise<Pruned> {
+): Promise<PruneReport> {
   const { branches, dryRun, onProgress, signal, ...rest } = options(given, "checkpoints.prune", [
     ...RULES,
     "branches",
@@ -94,7 +94,7 @@ export async function pruneBy(
   id: string,
   policy: RetentionRules,
   run: PruneRun,
-): Promise<Pruned> {
+): Promise<PruneReport> {
   const row = await requireSession(ground, id);
   try {
     return await pruneSession(ground, row.id as SessionId, policy, run);
@@ -115,7 +115,7 @@ async function pruneSession(
   id: SessionId,
   policy: RetentionRules,
   run: PruneRun,
-): Promise<Pruned> {
+): Promise<PruneReport> {
   const { signal, idle, onProgress, dryRun } = run;
   let removed = 0;
   for (let plan = 0; plan < PLANS; plan++) {

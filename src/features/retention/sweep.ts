@@ -1,5 +1,5 @@
 /** The automatic sweep. */
-import { type EveryOptions, every, type Repeating } from "../../engine/util/every.js";
+import { type EveryOptions, every, type IntervalTask } from "../../engine/util/every.js";
 import { callback, invalid, options } from "../../engine/util/options.js";
 import type { RetentionReport } from "./tally.js";
 
@@ -8,15 +8,12 @@ export interface SweepOptions extends EveryOptions {
   readonly onSwept: (report: RetentionReport) => void;
 }
 
-/** Stopped, it sweeps no more; one that is under way ends with its next step. */
-export type Sweep = Repeating;
-
 interface Work {
   readonly run: (signal: AbortSignal) => Promise<RetentionReport>;
   readonly stopped: () => void;
 }
 
-export function sweepEvery(given: SweepOptions, { run, stopped }: Work): Sweep {
+export function sweepEvery(given: SweepOptions, { run, stopped }: Work): IntervalTask {
   const o = options(given, "retention.sweep", ["everyMs", "onSwept", "onError"]);
   const onSwept = callback(o.onSwept, "onSwept");
   if (onSwept === undefined)

@@ -15,12 +15,18 @@ import { EventQueue } from "./events.js";
 import type { Runs } from "./runs.js";
 import { endOfTurn } from "./turn-end.js";
 
+/** How long to wait for the end of a turn. */
+export interface ResultOptions {
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
+}
+
 /** A turn that was given to an agent. */
 export interface Turn<O = unknown> {
   readonly sessionId: string;
   readonly turnId: string;
   /** Resolves when the turn has ended, or waits for somebody. */
-  result(o?: { readonly signal?: AbortSignal; readonly timeoutMs?: number }): Promise<RunResult<O>>;
+  result(o?: ResultOptions): Promise<RunResult<O>>;
   cancel(reason?: string): Promise<void>;
 }
 

@@ -7,7 +7,7 @@ import {
   snapshotOf,
   snapshotsOf,
 } from "../../engine/records/snapshot-record.js";
-import { type EveryOptions, every, type Repeating } from "../../engine/util/every.js";
+import { type EveryOptions, every, type IntervalTask } from "../../engine/util/every.js";
 import { callback, options, wholeNumber } from "../../engine/util/options.js";
 import type { DocRow } from "../../store/port/documents.js";
 import { removeUnlessInUse } from "./snapshot-in-use.js";
@@ -19,15 +19,12 @@ export interface AutoSnapshotOptions extends EveryOptions {
   readonly onSnapshot?: (snapshot: Snapshot) => void;
 }
 
-/** Stopped, it takes no more; one that is just being taken is there then. */
-export type AutoSnapshot = Repeating;
-
 export function autoSnapshot(
   ground: Ground,
   id: string,
   given: AutoSnapshotOptions,
   stopped: () => void,
-): AutoSnapshot {
+): IntervalTask {
   ground.usable();
   const agent = checkName(id, "agent id");
   const o = options(given, "agents.autoSnapshot", ["everyMs", "keep", "onSnapshot", "onError"]);

@@ -12,12 +12,12 @@ import { noAgent } from "../../engine/records/agent-record.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { snapshotsOf } from "../../engine/records/snapshot-record.js";
 import { RETENTION } from "../../engine/records/stored-policy.js";
-import { type KeyOption, options } from "../../engine/util/options.js";
+import { type KeyOptions, options } from "../../engine/util/options.js";
 import { AGENT, SNAPSHOT } from "../../store/port/documents.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import { capture } from "./capture.js";
 
-export interface DeletedAgent {
+export interface DeleteAgentReport {
   readonly sessions: number;
   readonly snapshots: number;
   /** Sessions of other agents for which something shared is kept. */
@@ -30,15 +30,15 @@ const TRIES = 10;
 export async function deleteAgent(
   ground: Ground,
   id: string,
-  o: KeyOption | undefined,
-): Promise<DeletedAgent> {
+  o: KeyOptions | undefined,
+): Promise<DeleteAgentReport> {
   const { key } = options(o, "agents.delete", ["key"]);
   const agent = checkName(id, "agent id");
-  return onceRemoved<JsonObject, DeletedAgent>(
+  return onceRemoved<JsonObject, DeleteAgentReport>(
     ground,
     { key, name: "agents.delete", to: agent, args: {} },
     (receipt) => deleteWhole(ground, agent, receipt),
-    (answer) => answer as unknown as DeletedAgent,
+    (answer) => answer as unknown as DeleteAgentReport,
   );
 }
 
@@ -47,7 +47,7 @@ async function deleteWhole(
   ground: Ground,
   agent: string,
   receipt: Receipt<JsonObject>,
-): Promise<DeletedAgent> {
+): Promise<DeleteAgentReport> {
   const { store } = ground;
   for (let tries = 0; tries < TRIES; tries++) {
     // By their rows: what is damaged goes like the rest.

@@ -3,13 +3,13 @@ import { checkName } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { onceRemoved } from "../../engine/journal/receipts.js";
 import { noSnapshot } from "../../engine/records/snapshot-record.js";
-import { type KeyOption, options } from "../../engine/util/options.js";
+import { type KeyOptions, options } from "../../engine/util/options.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 
 export async function deleteSnapshot(
   ground: Ground,
   snapshotId: string,
-  o: KeyOption | undefined,
+  o: KeyOptions | undefined,
 ): Promise<void> {
   const { key } = options(o, "agents.deleteSnapshot", ["key"]);
   const id = checkName(snapshotId, "snapshot id");

@@ -4,7 +4,13 @@ import { checkName } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { listDocuments } from "../../engine/records/list-documents.js";
 import { type Snapshot, snapshotOf } from "../../engine/records/snapshot-record.js";
-import { type Damaged, oneOf, options, type Page } from "../../engine/util/options.js";
+import {
+  type Damaged,
+  oneOf,
+  options,
+  type Page,
+  type PageOptions,
+} from "../../engine/util/options.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 
 export interface SnapshotPage extends Page<Snapshot> {
@@ -15,10 +21,8 @@ export interface SnapshotPage extends Page<Snapshot> {
   readonly damaged?: readonly Damaged[];
 }
 
-export interface SnapshotFilter {
+export interface SnapshotFilter extends PageOptions {
   readonly kind?: CheckpointKind;
-  readonly limit?: number;
-  readonly cursor?: string;
 }
 
 export async function getSnapshot(

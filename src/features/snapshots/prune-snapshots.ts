@@ -28,14 +28,14 @@ import { type DocRow, SNAPSHOT } from "../../store/port/documents.js";
 import type { Store } from "../../store/port.js";
 import { isInUse, removeUnlessInUse } from "./snapshot-in-use.js";
 
-export interface SnapshotPruneOptions extends RetentionRules {
+export interface PruneSnapshotsOptions extends RetentionRules {
   /** Only answers what would go. */
   readonly dryRun?: boolean;
   /** Stops between two snapshots. What has gone by then is gone. */
   readonly signal?: AbortSignal;
 }
 
-export interface PrunedSnapshots {
+export interface PruneSnapshotsReport {
   readonly removed: number;
   /** With `dryRun`: which they would be, newest first; the first thousand. */
   readonly ids?: readonly string[];
@@ -62,8 +62,8 @@ const MOST_IDS = 1_000;
 export async function pruneSnapshots(
   ground: Ground,
   id: string,
-  given: SnapshotPruneOptions | undefined,
-): Promise<PrunedSnapshots> {
+  given: PruneSnapshotsOptions | undefined,
+): Promise<PruneSnapshotsReport> {
   const agent = checkName(id, "agent id");
   const { dryRun, signal, ...rest } = options(given, "agents.pruneSnapshots", [
     ...RULES,
@@ -82,7 +82,7 @@ async function pruneBy(
   newestFirst: readonly Aged[],
   rules: RetentionRules,
   run: SnapshotRun,
-): Promise<PrunedSnapshots> {
+): Promise<PruneSnapshotsReport> {
   const gone: string[] = [];
   for (const snapshot of expired(newestFirst, rules, ground.wallMs())) {
     await breathe();

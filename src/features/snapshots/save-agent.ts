@@ -18,13 +18,13 @@ import {
   requireAgent,
   soundAgent,
 } from "../../engine/records/agent-record.js";
-import { type KeyOption, options } from "../../engine/util/options.js";
+import { type KeyOptions, options } from "../../engine/util/options.js";
 import { AGENT } from "../../store/port/documents.js";
 
 export async function saveAgent(
   ground: Ground,
   agent: AgentInput,
-  o: KeyOption | undefined,
+  o: KeyOptions | undefined,
 ): Promise<AgentRecord> {
   const { key } = options(o, "agents.save", ["key"]);
   const checked = checkAgent(agent);
@@ -40,7 +40,7 @@ export async function setStateKey(
   ground: Ground,
   id: string,
   { key, value }: { readonly key: string; readonly value: Json },
-  o: KeyOption | undefined,
+  o: KeyOptions | undefined,
 ): Promise<AgentRecord> {
   const name = checkName(key, "state key");
   const { value: copy } = encode(value, pathTo("state", name));
@@ -55,7 +55,7 @@ export async function unsetStateKey(
   ground: Ground,
   id: string,
   key: string,
-  o: KeyOption | undefined,
+  o: KeyOptions | undefined,
 ): Promise<AgentRecord> {
   return editState(
     ground,
@@ -74,7 +74,7 @@ interface Edit {
 async function editState(
   ground: Ground,
   { name, id: given, args }: Edit,
-  o: KeyOption | undefined,
+  o: KeyOptions | undefined,
 ): Promise<AgentRecord> {
   const { key } = options(o, name, ["key"]);
   const checked = checkAgent({ id: given, ...args });

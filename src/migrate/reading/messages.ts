@@ -1,9 +1,9 @@
 /** What messages of all four systems have in common. */
-import type { FilePart, Json, JsonObject, MessageInput, Role } from "../../index.js";
+import type { FilePart, Json, JsonObject, MessageInput } from "../../index.js";
 import { present, withSource } from "./fields.js";
 import { isName } from "./names.js";
 
-const ROLES: Readonly<Record<string, Role>> = {
+const ROLES: Readonly<Record<string, MessageInput["role"]>> = {
   system: "system",
   developer: "system",
   user: "user",
@@ -16,9 +16,12 @@ const ROLES: Readonly<Record<string, Role>> = {
 };
 
 /** A role that Holdfast has. `was` is theirs, where it is another word. */
-export function roleOf(theirs: string): { readonly role: Role; readonly was?: string } {
+export function roleOf(theirs: string): {
+  readonly role: MessageInput["role"];
+  readonly was?: string;
+} {
   const name = theirs.toLowerCase();
-  const role = Object.hasOwn(ROLES, name) ? (ROLES[name] as Role) : "user";
+  const role = Object.hasOwn(ROLES, name) ? (ROLES[name] as MessageInput["role"]) : "user";
   return role === name ? { role } : { role, was: theirs };
 }
 

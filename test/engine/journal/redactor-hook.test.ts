@@ -1,12 +1,7 @@
 /** The hook: nothing is stored that it did not see, and a live run sees what a resumed one will. */
 import { describe, expect, test } from "vitest";
-import {
-  type Holdfast,
-  open,
-  partsOf,
-  type RedactionPlace,
-  redactions,
-} from "../../../src/index.js";
+import { type RedactionPlace } from "../../../src/core/redaction/redact-text.js";
+import { type Holdfast, open, partsOf, redactions } from "../../../src/index.js";
 import { filesWith } from "../../support/bytes.js";
 import { asks, script } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";

@@ -1,12 +1,12 @@
 /** REPLACE-1 to REPLACE-4: replacing and removing messages of a session from outside a run. */
 import { afterEach, describe, expect, test } from "vitest";
+import { type ReplaceOptions } from "../../../src/features/conversations/replace.js";
 import {
   type Holdfast,
   type HoldfastError,
   type MessageInput,
   type OpenOptions,
   open,
-  type ReplaceOptions,
   transcriptVersion,
 } from "../../../src/index.js";
 import { scriptedModel } from "../../../src/testing/index.js";

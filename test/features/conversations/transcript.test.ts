@@ -1,7 +1,8 @@
 /** Transcripts of sessions in providers' formats, and what stands outside a session's journal. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { fromFormat } from "../../../src/formats/index.js";
 import { FORMATS } from "../../../src/formats/transcript.js";
-import { fromFormat, type Holdfast, type MessageInput, open } from "../../../src/index.js";
+import { type Holdfast, type MessageInput, open } from "../../../src/index.js";
 import { errorOf } from "../../support/error-of.js";
 import { coded } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";

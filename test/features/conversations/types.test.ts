@@ -5,11 +5,11 @@
 import { expect, expectTypeOf, test } from "vitest";
 import {
   fromFormat,
-  open,
   type Transcript,
   type TranscriptMessage,
   toFormat,
-} from "../../../src/index.js";
+} from "../../../src/formats/index.js";
+import { open } from "../../../src/index.js";
 
 /**
  * As libraries of providers have them: interfaces without an index, and lists that can be changed.

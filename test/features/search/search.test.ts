@@ -1,6 +1,7 @@
 /** Search through the public surface, the same on every store. */
 import { afterEach, describe, expect, test } from "vitest";
-import { type FoundItem, type Holdfast, type MessageInput, open } from "../../../src/index.js";
+import { type FoundItem } from "../../../src/features/search/find.js";
+import { type Holdfast, type MessageInput, open } from "../../../src/index.js";
 import { errorOf } from "../../support/error-of.js";
 import { stores } from "../../support/stores.js";
 

@@ -2,15 +2,11 @@
  * Retention policies for snapshots, and that a running restore keeps its snapshot (USE-1, USE-2).
  */
 import { afterEach, describe, expect, test } from "vitest";
+import { type RetentionRules } from "../../../src/core/retention/policy.js";
 import { withRestoring } from "../../../src/engine/records/snapshot-record.js";
+import { type RetentionReport } from "../../../src/features/retention/tally.js";
 import { Holdfast as Hold } from "../../../src/holdfast.js";
-import {
-  type CheckpointKind,
-  type Holdfast,
-  open,
-  type RetentionReport,
-  type RetentionRules,
-} from "../../../src/index.js";
+import { type CheckpointKind, type Holdfast, open } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { SNAPSHOT } from "../../../src/store/port/documents.js";

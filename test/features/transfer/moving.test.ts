@@ -20,14 +20,9 @@ import type {
 } from "../../../src/core/transfer/transfer.js";
 import { digest } from "../../../src/core/values/digest.js";
 import { headOf, headRow } from "../../../src/engine/records/rows.js";
+import { type TransferProgress } from "../../../src/features/transfer/export.js";
 import { Holdfast as Runtime } from "../../../src/holdfast.js";
-import {
-  type Holdfast,
-  type HoldfastError,
-  type ImportReport,
-  open,
-  type TransferProgress,
-} from "../../../src/index.js";
+import { type Holdfast, type HoldfastError, type ImportReport, open } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { SessionRow } from "../../../src/store/port/rows.js";

@@ -1,6 +1,6 @@
 /** A walk through all tools, however they are called, and what each must answer. */
 import { expect } from "vitest";
-import { TOOL_NAMES, type ToolName } from "../../../src/index.js";
+import { TOOL_NAMES, type ToolName } from "../../../src/tools/index.js";
 
 export type Answer = Record<string, any>;
 export type CallTool = (name: ToolName, args: Record<string, unknown>) => Promise<Answer>;

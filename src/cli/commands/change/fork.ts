@@ -1,8 +1,8 @@
-import type { EffectPolicy } from "../../../index.js";
 import { POLICIES } from "../../framework/choices.js";
 import { command, text } from "../../framework/command.js";
 import { requireCheckpoint, short } from "../../framework/ids.js";
 import { propose } from "../../framework/proposal.js";
+import type { EffectPolicy } from "../../framework/types.js";
 import { inline } from "../../terminal/text.js";
 
 export const effectsOption = text(

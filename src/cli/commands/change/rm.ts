@@ -1,5 +1,5 @@
 import { HoldfastError, quote } from "../../../core/values/errors.js";
-import type { Deleted, Holdfast } from "../../../index.js";
+import type { DeleteReport, Holdfast } from "../../../index.js";
 import { command, flag } from "../../framework/command.js";
 import { requireSessionToChange } from "../../framework/ids.js";
 import { propose } from "../../framework/proposal.js";
@@ -104,7 +104,7 @@ async function sessionToDelete(
   }
 }
 
-interface Gone extends Deleted {
+interface Gone extends DeleteReport {
   readonly id: string;
 }
 

@@ -1,9 +1,10 @@
 /** `agents`, `snapshots`, `snapshot` and `restore`. */
-import type { CheckpointKind, RestoreReport } from "../../../index.js";
+import type { CheckpointKind } from "../../../index.js";
 import { KINDS } from "../../framework/choices.js";
 import { command, flag, number, text } from "../../framework/command.js";
 import { requireSnapshot } from "../../framework/ids.js";
 import { propose } from "../../framework/proposal.js";
+import type { RestoreReport } from "../../framework/types.js";
 import { table } from "../../render/table.js";
 import { counted, inline, oneLine, size } from "../../terminal/text.js";
 

@@ -1,7 +1,7 @@
-import type { FoundItem, IndexProgress, Role, SearchFilter } from "../../../index.js";
 import { command, number, text } from "../../framework/command.js";
 import { requireSession } from "../../framework/ids.js";
 import { propose } from "../../framework/proposal.js";
+import type { FoundItem, IndexProgress, Role, SearchFilter } from "../../framework/types.js";
 import { counted, inline, wrap } from "../../terminal/text.js";
 
 export const search = command({

@@ -1,5 +1,5 @@
 /** `doctor`: what this is, how it is doing, and what to do about what it finds. */
-import type { Holdfast, StoreAbout } from "../../../index.js";
+import type { Holdfast, StoreInfo } from "../../../index.js";
 import { command } from "../../framework/command.js";
 import { type Proposal, propose } from "../../framework/proposal.js";
 import { counted, inline, size } from "../../terminal/text.js";
@@ -116,7 +116,7 @@ const OF_THE_STORE_THAT_HARM: ReadonlySet<string> = new Set([
 const LARGE_BYTES = 1_000_000_000;
 
 function troublesIn(
-  about: StoreAbout,
+  about: StoreInfo,
   sizeBytes: number,
   hasPolicy: boolean,
   line: (proposal: Proposal) => string,

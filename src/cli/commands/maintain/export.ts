@@ -2,11 +2,12 @@ import { createWriteStream } from "node:fs";
 import { Readable, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { HoldfastError, quote } from "../../../core/values/errors.js";
-import type { ExportFilter, Holdfast, LeftOut, TransferProgress } from "../../../index.js";
+import type { Holdfast } from "../../../index.js";
 import { command, flag, text } from "../../framework/command.js";
 import { requireCheckpoint, requireSession } from "../../framework/ids.js";
 import { usage } from "../../framework/parse.js";
 import { propose } from "../../framework/proposal.js";
+import type { ExportFilter, LeftOut, TransferProgress } from "../../framework/types.js";
 import { counted, inline, size } from "../../terminal/text.js";
 
 export const exportCommand = command({

@@ -1,12 +1,13 @@
 import { once } from "node:events";
 import { createReadStream, type ReadStream } from "node:fs";
 import { addAbortSignal } from "node:stream";
-import type { ImportReport, TransferProgress } from "../../../index.js";
+import type { ImportReport } from "../../../index.js";
 import type { MigrationKind, MigrationReport } from "../../../migrate/index.js";
 import { type Answer, command, flag, type Run } from "../../framework/command.js";
 import { usage } from "../../framework/parse.js";
 import { propose } from "../../framework/proposal.js";
 import { isMissing, unreadable } from "../../framework/store.js";
+import type { TransferProgress } from "../../framework/types.js";
 import { table } from "../../render/table.js";
 import type { Terminal } from "../../terminal/terminal.js";
 import { counted, inline, size } from "../../terminal/text.js";

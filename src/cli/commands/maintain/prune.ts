@@ -1,5 +1,5 @@
 import { HoldfastError } from "../../../core/values/errors.js";
-import type { CheckpointKind, Holdfast, RetentionReport, RetentionRules } from "../../../index.js";
+import type { CheckpointKind, Holdfast } from "../../../index.js";
 import { KINDS } from "../../framework/choices.js";
 import {
   type Answer,
@@ -13,6 +13,7 @@ import {
 import { requireSessionToChange, short } from "../../framework/ids.js";
 import { usage } from "../../framework/parse.js";
 import { propose } from "../../framework/proposal.js";
+import type { RetentionReport, RetentionRules } from "../../framework/types.js";
 import { counted, inline } from "../../terminal/text.js";
 
 const policyOptions = {

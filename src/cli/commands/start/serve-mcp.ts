@@ -3,9 +3,10 @@ import { randomBytes } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, missingPackage, quote } from "../../../core/values/errors.js";
-import type { Holdfast, ToolsOptions } from "../../../index.js";
+import type { Holdfast } from "../../../index.js";
 import { open, redactions } from "../../../index.js";
 import { isReadOnly, refuseMissing, unreadable } from "../../framework/store.js";
+import type { ToolsOptions } from "../../framework/types.js";
 import { endCleanly, Stopping } from "../../terminal/stopping.js";
 import { block } from "../../terminal/text.js";
 

@@ -39,6 +39,18 @@ export interface SessionView<S> {
   readonly tags: readonly string[];
 }
 
+export interface ChildOptions {
+  /** Names the child: the same name in the same call is the same session. */
+  readonly as?: string;
+}
+
+export interface WaitOptions<T> {
+  /** Checks the value of the signal, and gives it its type. */
+  readonly schema?: StandardSchemaV1<any, T>;
+  readonly timeoutMs?: number;
+}
+
+/** What a tool is given beside its arguments. */
 export interface ToolContext<C = any, S = any> {
   /** Hand it to whoever is called: by it they know a second call for the same. */
   readonly key: string;
@@ -70,18 +82,14 @@ export interface ToolContext<C = any, S = any> {
     this: void,
     agent: Agent<any, any, O>,
     input: Input,
-    o?: { readonly as?: string },
+    o?: ChildOptions,
   ): Promise<RunResult<O>>;
   /**
    * Waits for `hold.sessions.signal(sessionId, name, value)`, however long that takes: the session is left
    * as waiting, and the tool is run again from its beginning when the signal has come. undefined
    * once the time is up. Not in a tool that may run only once.
    */
-  wait<T = Json>(
-    this: void,
-    name: string,
-    o?: { readonly schema?: StandardSchemaV1<any, T>; readonly timeoutMs?: number },
-  ): Promise<T | undefined>;
+  wait<T = Json>(this: void, name: string, o?: WaitOptions<T>): Promise<T | undefined>;
 }
 
 type In<A> = unknown extends A ? any : A;

@@ -38,6 +38,17 @@ export interface WorkerOptions {
   readonly onSigterm?: boolean;
 }
 
+export interface StopOptions {
+  /** How long runs have to come to an end before they are handed back; 5 s by default. */
+  readonly graceMs?: number;
+}
+
+export interface DrainOptions {
+  /** How long it may take; as long as there is something to do by default. */
+  readonly maxMs?: number;
+}
+
+/** What a worker does, and has done since it was made. */
 export interface WorkerStats {
   readonly running: number;
   /** Turns that were run to an end or a wait. */
@@ -46,6 +57,11 @@ export interface WorkerStats {
   readonly handedBack: number;
   readonly setAside: number;
   readonly failed: number;
+}
+
+export interface DrainReport {
+  /** How many turns were run to an end or a wait. */
+  readonly ran: number;
 }
 
 const GRACE_MS = 5_000;
@@ -132,7 +148,7 @@ export class Worker {
    * Takes nothing more up, and lets what it runs come to an end; what has not after the grace is
    * handed back.
    */
-  async stop(o?: { readonly graceMs?: number }): Promise<void> {
+  async stop(o?: StopOptions): Promise<void> {
     const { graceMs } = options(o, "stop", ["graceMs"]);
     const grace = graceMs === undefined ? GRACE_MS : wholeNumber(graceMs, "graceMs", 0, 3_600_000);
     const looking = this.#looking;
@@ -150,7 +166,7 @@ export class Worker {
   }
 
   /** Runs what there is to do, and no longer than it may: for cron and serverless. */
-  async drain(o?: { readonly maxMs?: number }): Promise<{ readonly ran: number }> {
+  async drain(o?: DrainOptions): Promise<DrainReport> {
     this.#ground.usable();
     const { maxMs } = options(o, "drain", ["maxMs"]);
     const most =

@@ -49,7 +49,7 @@ export interface RestoreOptions {
   readonly driver?: DriverName;
 }
 
-export interface Restored {
+export interface RestoreBackupReport {
   readonly bytes: number;
   /** When the backup was made. */
   readonly madeAt: string;
@@ -67,7 +67,7 @@ export async function restoreSqlite(
   from: string,
   to: string,
   { force, driver = defaultDriver() }: RestoreOptions,
-): Promise<Restored> {
+): Promise<RestoreBackupReport> {
   const source = resolve(from);
   let target = resolve(to);
   let draft: string | undefined;
@@ -166,7 +166,7 @@ function prepare(
   draft: string,
   source: string,
   driver: DriverName,
-): Pick<Restored, "madeAt" | "sessions" | "unfinished"> {
+): Pick<RestoreBackupReport, "madeAt" | "sessions" | "unfinished"> {
   const db = openDriver(draft, driver);
   try {
     db.exec("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF");
