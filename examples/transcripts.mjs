@@ -4,7 +4,8 @@
  *
  *   node examples/transcripts.mjs
  */
-import { fromFormat, open } from "holdfast";
+import { open } from "holdfast";
+import { fromFormat } from "holdfast/formats";
 
 const hold = await open("memory:");
 

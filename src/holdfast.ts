@@ -60,6 +60,7 @@ export interface BackupReport extends Backup {
   readonly ms: number;
 }
 
+/** An open store, and all that can be done with it. */
 export class Holdfast implements AsyncDisposable {
   readonly agents: Agents;
   readonly sessions: Sessions;
@@ -107,7 +108,18 @@ export class Holdfast implements AsyncDisposable {
     this.retention = new Retention(this.#ground);
   }
 
-  /** Defines an agent, and binds it to this store. */
+  /**
+   * Define an agent, and bind it to this store.
+   * Put `context` before the functions that use it: TypeScript infers its type from top to bottom.
+   *
+   * @example
+   * const support = hold.agent({
+   *   name: "support",
+   *   model,
+   *   tools: { lookup: { mode: "repeatable", run: async ({ order }) => ({ order }) } },
+   * });
+   * const done = await support.run("order-42", "Where is order 42?");
+   */
   agent<C = undefined, S = Record<string, Json>, O = string, T extends Record<string, any> = {}>(
     definition: AgentDef<{ [K in keyof T]: Tool<T[K], any, C, S> }, C, S, O>,
   ): BoundAgent<C, S, O> {
@@ -115,15 +127,27 @@ export class Holdfast implements AsyncDisposable {
     return bind(this.#ground, this.#runs, defined(definition));
   }
 
-  /** Binds an agent that `agent` defined without a store. */
+  /**
+   * Bind an agent that `agent` has defined without a store.
+   *
+   * @example
+   * const clerk = agent({ name: "clerk", model });
+   * const done = await hold.bind(clerk).run("letter-1", "Answer this letter.");
+   */
   bind<C, S, O>(agent: Agent<C, S, O>): BoundAgent<C, S, O> {
     this.#ground.usable();
     return bind(this.#ground, this.#runs, definedOf(agent));
   }
 
   /**
-   * Opens a session for work, making it where there is none, and holds its lease until it is
-   * closed. Without an id it makes a new one, whose id is drawn: `session.id`.
+   * Open a session for work, and hold its lease until it is closed.
+   * A session that is not there is made. Without an id it is a new one, whose id is drawn:
+   * `session.id`.
+   *
+   * @example
+   * await using session = await hold.session("research-7", { agent: "researcher", waitMs: 5_000 });
+   * session.append({ role: "user", content: "What holds kelp to the rock?" });
+   * await session.checkpoint();
    */
   session<S extends object = Record<string, Json>>(
     id: string,
@@ -136,7 +160,14 @@ export class Holdfast implements AsyncDisposable {
     return openSession<S>(this.#ground, id, o);
   }
 
-  /** Takes turns that were submitted, and sessions whose holder died, and runs them. */
+  /**
+   * Make a worker, which runs submitted turns, and sessions whose holder died.
+   *
+   * @example
+   * const worker = hold.worker({ agents: [support], concurrency: 8 });
+   * await worker.start();
+   * await worker.stop({ graceMs: 5_000 });
+   */
   worker(o: WorkerOptions): Worker {
     this.#ground.usable();
     const worker = new Worker(this.#ground, this.#runs, o);
@@ -145,8 +176,12 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /**
-   * Tools by which an agent keeps and looks up its own memory, for `hold.agent({ tools })`, the AI
-   * SDK, or any other loop. `holdfast mcp` serves the same.
+   * Make tools by which an agent keeps and looks up its own memory.
+   * They are for `hold.agent({ tools })`, the AI SDK, or any other loop. `holdfast mcp` serves the
+   * same.
+   *
+   * @example
+   * const helper = hold.agent({ name: "helper", model, tools: hold.tools({ agent: "helper" }) });
    */
   tools<const O extends ToolsOptions = {}>(o?: O): ToolsFor<O> {
     this.#ground.usable();
@@ -169,7 +204,12 @@ export class Holdfast implements AsyncDisposable {
     return toolsFor(hold, o);
   }
 
-  /** The bytes of a file part, verified. */
+  /**
+   * Read and verify the bytes of a file part.
+   *
+   * @example
+   * const bytes = await hold.blob("A".repeat(43));
+   */
   async blob(digest: string): Promise<Uint8Array | undefined> {
     if (!isDigest(digest)) throw invalid("digest", "it is not the digest of a file part");
     return (await this.#ground.store.blob(digest)) === undefined
@@ -178,27 +218,39 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /**
-   * A session, an agent's sessions or all of them as one stream of text, a row of JSON at a time:
-   * verified on the way out, each session as it was at one moment, with all its lines and what it
-   * shares with others. Nothing is held up meanwhile.
+   * Export a session, an agent's sessions or all of them, as one stream of text.
+   * Each row is JSON, and verified on the way out. A session comes as it was at one moment, with
+   * all its branches and the parts that it shares with others. No process is held up meanwhile.
+   *
+   * @example
+   * for await (const row of hold.export({ session: "order-42" })) process.stdout.write(row);
    */
   export(what?: ExportFilter, o?: ExportOptions): AsyncIterable<string> {
     return exportRows(this.#ground, what, o);
   }
 
   /**
-   * Takes in what `export` gave, in any store. Run twice, or after it was interrupted, it goes on
-   * where it was; a session is seen once it is whole. Sessions keep their ids, checkpoints, forks
-   * and digests. One that cannot be taken in is named among the conflicts.
+   * Take in what `export` gave, in any store.
+   * Run twice, or after it was interrupted, it goes on where it was; a session is seen once it is
+   * whole. Sessions keep their ids, checkpoints, forks and digests. One that cannot be taken in is
+   * named among the conflicts.
+   *
+   * @example
+   * const other = await open("copy.db");
+   * const { conflicts } = await other.import(hold.export({ agent: "support" }));
    */
   import(rows: ExportedRows, o?: ImportOptions): Promise<ImportReport> {
     return importRows(this.#ground, rows, o);
   }
 
   /**
-   * Writes a copy of the whole store, of all tenants, to a file, as it is at one moment and while
-   * others go on. `restoreBackup` puts it in place; opened by itself it is a store of its own. Only
-   * for stores in one SQLite file, opened without a tenant: others say what to do instead.
+   * Write a copy of the whole store, of all tenants, to a file.
+   * It is the store at one moment, while other processes go on. `restoreBackup` puts it in place;
+   * opened by itself it is a store of its own. Only a store in one SQLite file, opened without a
+   * tenant, has backups: others say what to do instead.
+   *
+   * @example
+   * const { bytes, ms } = await hold.backup("backups/agent.db", { force: true });
    */
   async backup(path: string, given?: BackupOptions): Promise<BackupReport> {
     const o = options(given, "backup", ["onProgress", "signal", "force"]);
@@ -212,10 +264,14 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /**
-   * Says that this store is a copy that was put back, and that the original may have gone on: what
-   * was under way opens as in doubt. For copies that Holdfast did not make itself (pg_restore, a
-   * directory, a file system's snapshot), before anything is run, and while no other process has
-   * the store open. For all tenants: only a store that was opened without one does it.
+   * Mark this store as a copy that was put back, while the original may have gone on.
+   * Sessions that were under way open as in doubt. It is for copies that Holdfast did not make
+   * itself (pg_restore, a directory, a file system's snapshot), before anything is run, and while
+   * no other process has the store open. It concerns all tenants: only a store that was opened
+   * without one does it.
+   *
+   * @example
+   * await hold.markRestored();
    */
   async markRestored(): Promise<void> {
     const [held] = this.#ground.keeper.holders;
@@ -231,35 +287,56 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /**
-   * What the store is and stands on, who holds what, and what somebody should know of it, each with
-   * what to do.
+   * Tell what the store is, who holds which sessions, and what you should know of it.
+   * Each concern comes with the command or change that mends it.
+   *
+   * @example
+   * for (const { message, fix } of (await hold.info()).concerns) console.log(message, fix);
    */
   info(): Promise<StoreInfo> {
     return about(this.#ground, this.#indexed);
   }
 
-  /** Counted, not estimated. `sizeBytes` is what was stored; a file on disk is a little larger. */
+  /**
+   * Count agents, sessions, checkpoints, snapshots, messages and bytes.
+   * Nothing is estimated. `sizeBytes` is what was stored; a file on disk is a little larger.
+   *
+   * @example
+   * const { sessions, sizeBytes } = await hold.stats();
+   */
   stats(): Promise<Counts> {
     return this.#ground.store.counts();
   }
 
-  /** Reads everything and says what is damaged. */
+  /**
+   * Read everything, and tell what is damaged.
+   *
+   * @example
+   * const { ok, findings } = await hold.verify();
+   */
   verify(o?: VerifyOptions): Promise<VerifyReport> {
     return verifyStore(this.#ground, o);
   }
 
   /**
-   * Frees what nothing refers to any more: pasts of deleted sessions that no fork needs, blobs, and
-   * room in files. In small steps, so that others can write meanwhile.
+   * Free what nothing refers to any more.
+   * These are pasts of deleted sessions that no fork needs, blobs, and room in files. It works in
+   * small steps, so that other processes can write meanwhile.
+   *
+   * @example
+   * const { freedBytes } = await hold.gc({ dryRun: true });
    */
   gc(o?: GcOptions): Promise<GcReport> {
     return gc(this.#ground, o);
   }
 
   /**
-   * Lets go of every session that is still open here, and of the store. Staged work of theirs is
-   * discarded; saved work is safe. Followers of `events` come to their end. Every later call throws
-   * CLOSED.
+   * Let go of every session that is still open here, and of the store.
+   * Their staged work is discarded; saved work is safe. Followers of `events` come to their end.
+   * Every later call throws CLOSED.
+   *
+   * @example
+   * await hold.close();
    */
   async close(): Promise<void> {
     this.#ground.closes();

@@ -28,6 +28,7 @@ import { openSqlite } from "./store/sql/sqlite/sqlite.js";
 
 export type { RestoreBackupReport } from "./store/sql/sqlite/files/restore.js";
 
+/** How a store is opened. */
 export interface OpenOptions {
   /** The wall clock, for the times that people see. Order and leases never depend on it. */
   readonly clock?: Clock;
@@ -80,9 +81,14 @@ const LEASE_MS = 30_000;
 const BUSY_MS = 5_000;
 
 /**
- * Opens a store: a path (SQLite, one file), `dir:` and a path (a directory of readable files),
- * `postgres://…`, or `memory:`. Without an address, the one in HOLDFAST_STORE, else
+ * Open a store by its address.
+ * That is a path (SQLite, one file), `dir:` and a path (a directory of readable files),
+ * `postgres://…`, or `memory:`. Without an address, it is the one in HOLDFAST_STORE, else
  * `.holdfast/state.db`.
+ *
+ * @example
+ * await using hold = await open("agent.db", { busyMs: 10_000 });
+ * const session = await hold.session("order-42");
  */
 export async function open(address?: string, given?: OpenOptions): Promise<Holdfast> {
   const {
@@ -130,9 +136,12 @@ export interface RestoreBackupOptions {
 }
 
 /**
- * Puts a backup in the place of a store: where `to` is (or what `open` takes without an address).
- * What stood there is kept beside, with `force`; a store that some process has open is left alone.
- * Sessions that were under way open as in doubt.
+ * Put a backup in the place of a store: at `to`, or at the address that `open` takes by default.
+ * With `force`, a store that stands there is kept beside; one that a process has open is left
+ * alone. Sessions that were under way open as in doubt.
+ *
+ * @example
+ * const { sessions } = await restoreBackup("backups/agent.db", "agent.db", { force: true });
  */
 export async function restoreBackup(
   from: string,

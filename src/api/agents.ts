@@ -30,6 +30,7 @@ import { restoreSnapshot } from "../features/snapshots/restore-snapshot.js";
 import { saveAgent, setStateKey, unsetStateKey } from "../features/snapshots/save-agent.js";
 import { takeSnapshot } from "../features/snapshots/take-snapshot.js";
 
+/** The records of agents, snapshots of an agent with all its sessions, and going back to one. */
 export class Agents {
   readonly #ground: Ground;
   readonly #automatic = new Set<IntervalTask>();
@@ -41,43 +42,69 @@ export class Agents {
   // ---- records
 
   /**
-   * Makes an agent, or changes it. What is not given stays as it is; its version is one more with
-   * each save. A record that is damaged is made anew by a save that names no version, from what is
-   * given alone.
+   * Make an agent's record, or change it.
+   * Fields that are not given stay as they are, and its version rises by one with each save. A
+   * damaged record is made anew, from the given fields alone, by a save that names no version.
+   *
+   * @example
+   * await hold.agents.save({ id: "researcher", name: "Researcher", state: { topic: "kelp" } });
    */
   save(agent: AgentInput, o?: KeyOptions): Promise<AgentRecord> {
     return saveAgent(this.#ground, agent, o);
   }
 
   /**
-   * Sets one key of an agent's state. The other keys stay as they are, also those that another
-   * process saves at the same time. The agent must have a record.
+   * Set one key of an agent's state.
+   * The other keys stay as they are, also those that another process saves at the same time. The
+   * agent must have a record.
+   *
+   * @example
+   * await hold.agents.set("researcher", "topic", "kelp");
    */
   set(id: string, key: string, value: Json, o?: KeyOptions): Promise<AgentRecord> {
     return setStateKey(this.#ground, id, { key, value }, o);
   }
 
   /**
-   * Takes one key out of an agent's state, as `set` sets one. A key that is not there is none to
-   * take out, and the rest stays.
+   * Take one key out of an agent's state.
+   * A key that is not there is no error, and the rest stays.
+   *
+   * @example
+   * await hold.agents.unset("researcher", "topic");
    */
   unset(id: string, key: string, o?: KeyOptions): Promise<AgentRecord> {
     return unsetStateKey(this.#ground, id, key, o);
   }
 
+  /**
+   * Read an agent's record, and how many sessions it has.
+   *
+   * @example
+   * const record = await hold.agents.get("researcher");
+   * console.log(record?.state, record?.version);
+   */
   get(id: string): Promise<AgentWithSessions | undefined> {
     return getAgent(this.#ground, id);
   }
 
-  /** Newest first. */
+  /**
+   * List agents, newest first.
+   *
+   * @example
+   * const { items, next } = await hold.agents.list({ limit: 50 });
+   * for (const { id, name } of items) console.log(id, name);
+   */
   list(o?: PageOptions): Promise<AgentPage> {
     return listAgents(this.#ground, o);
   }
 
   /**
-   * Deletes an agent in one step: its record, its snapshots, its sessions, and those that their
-   * calls ran. What forks of other agents share with them is kept for those, and the answer names
-   * them.
+   * Delete an agent in one step, with its record, its snapshots and its sessions.
+   * Sessions that their calls ran go, too. Parts that forks of other agents share are kept for
+   * those, and the answer names them.
+   *
+   * @example
+   * const { keptFor } = await hold.agents.delete("researcher", { key: "request-7" });
    */
   delete(id: string, o?: KeyOptions): Promise<DeleteAgentReport> {
     return deleteAgent(this.#ground, id, o);
@@ -86,48 +113,81 @@ export class Agents {
   // ---- snapshots
 
   /**
-   * Notes an agent's record and where each of its sessions stands. Needs no lease, and holds nobody
-   * up.
+   * Note an agent's record, and where each of its sessions stands.
+   * It needs no lease, and holds up no session.
+   *
+   * @example
+   * const { id } = await hold.agents.snapshot("researcher", { name: "before the update" });
+   * await hold.agents.restore(id);
    */
   snapshot(id: string, o?: SnapshotOptions): Promise<Snapshot> {
     return takeSnapshot(this.#ground, id, o);
   }
 
-  /** Newest first. One that is damaged does not hide the others: it is named apart. */
+  /**
+   * List the snapshots of an agent, newest first.
+   * A damaged one does not hide the others: the answer names it apart.
+   *
+   * @example
+   * const { items } = await hold.agents.snapshots("researcher", { kind: "manual" });
+   */
   snapshots(id: string, filter?: SnapshotFilter): Promise<SnapshotPage> {
     return listSnapshots(this.#ground, id, filter);
   }
 
+  /**
+   * Read one snapshot.
+   *
+   * @example
+   * const snapshot = await hold.agents.getSnapshot("snap-7k3fa1b2c4d5e6f7");
+   */
   getSnapshot(snapshotId: string): Promise<Snapshot | undefined> {
     return getSnapshot(this.#ground, snapshotId);
   }
 
   /**
-   * Puts an agent and its sessions back to where a snapshot found them. What was there before is a
-   * snapshot too, of kind `recovery`.
+   * Put an agent and its sessions back to where a snapshot found them.
+   * Their state of before is a snapshot too, of kind `recovery`.
+   *
+   * @example
+   * const { recovery } = await hold.agents.restore("snap-7k3fa1b2c4d5e6f7", { dryRun: true });
    */
   restore(snapshotId: string, o?: RestoreOptions): Promise<RestoreReport> {
     return restoreSnapshot(this.#ground, snapshotId, o);
   }
 
-  /** Removes a snapshot. What only it kept is freed by `prune` and `gc`. */
+  /**
+   * Remove a snapshot.
+   * `prune` and `gc` free the parts of sessions that only this snapshot kept.
+   *
+   * @example
+   * await hold.agents.deleteSnapshot("snap-7k3fa1b2c4d5e6f7");
+   */
   deleteSnapshot(snapshotId: string, o?: KeyOptions): Promise<void> {
     return deleteSnapshot(this.#ground, snapshotId, o);
   }
 
   /**
-   * Removes the snapshots of an agent that no rule keeps: the rules that are given, else those of
-   * its policy, or the store's (`snapshots`). The newest stays, and so does one that a restore
-   * reads just now. What only they kept is freed by `prune` and `gc`.
+   * Remove the snapshots of an agent that no rule keeps.
+   * Without rules, those of the agent's policy count, or of the store's (`snapshots`). The newest
+   * stays, and so does one that a restore reads just now. `prune` and `gc` free the parts of
+   * sessions that only the removed ones kept.
+   *
+   * @example
+   * const { removed } = await hold.agents.pruneSnapshots("researcher", { keep: 10 });
    */
   pruneSnapshots(id: string, o?: PruneSnapshotsOptions): Promise<PruneSnapshotsReport> {
     return pruneSnapshots(this.#ground, id, o);
   }
 
   /**
-   * Takes a snapshot (`automatic`) every so often, where something has changed, and keeps the
-   * newest of them. It begins at once, goes on after errors, which it reports, and ends with `stop`
-   * or with the store.
+   * Take a snapshot of kind `automatic` every so often, if something has changed.
+   * The newest `keep` of them stay. It begins at once, reports errors and goes on after them, and
+   * ends with `stop` or with the store.
+   *
+   * @example
+   * const task = hold.agents.autoSnapshot("researcher", { everyMs: 3_600_000, keep: 24 });
+   * await task.stop();
    */
   autoSnapshot(id: string, o: AutoSnapshotOptions): IntervalTask {
     const automatic = autoSnapshot(this.#ground, id, o, () => this.#automatic.delete(automatic));
@@ -135,7 +195,7 @@ export class Agents {
     return automatic;
   }
 
-  /** With the store. */
+  /** @internal Stop automatic snapshots, when the store is closed. */
   async stop(): Promise<void> {
     for (const automatic of this.#automatic) await automatic.stop();
   }

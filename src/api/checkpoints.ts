@@ -46,6 +46,7 @@ export interface CheckpointState extends StateThere {
  */
 const MOST_ALIKE = 1_000;
 
+/** Checkpoints of all sessions: list, read, compare and remove them. No call needs a lease. */
 export class Checkpoints {
   readonly #ground: Ground;
 
@@ -59,14 +60,23 @@ export class Checkpoints {
     return checkpointPlace(id);
   }
 
+  /**
+   * Read one checkpoint, without its state.
+   *
+   * @example
+   * const checkpoint = await hold.checkpoints.get("7k3fa1b2c4d5e6f7-12");
+   */
   async get(id: string): Promise<Checkpoint | undefined> {
     const place = this.#place(id);
     return place && (await this.#ground.journal.checkpointAt(place))?.checkpoint;
   }
 
   /**
-   * Tell whether there is such a checkpoint, without loading its state. One that is damaged counts
-   * as there.
+   * Tell whether there is such a checkpoint, without loading its state.
+   * A damaged one counts as there.
+   *
+   * @example
+   * if (!(await hold.checkpoints.has("7k3fa1b2c4d5e6f7-12"))) console.log("It was pruned.");
    */
   async has(id: string): Promise<boolean> {
     const place = this.#place(id);
@@ -74,8 +84,10 @@ export class Checkpoints {
   }
 
   /**
-   * Checkpoints that an abbreviation of their id may stand for: the beginning of a line's, and a
-   * number, as in `7k3f-12`.
+   * Find checkpoints by an abbreviated id: the beginning of the branch's id, and the number.
+   *
+   * @example
+   * const [checkpoint] = await hold.checkpoints.find("7k3f-12");
    */
   async find(abbreviation: string): Promise<readonly Checkpoint[]> {
     this.#ground.usable();
@@ -102,26 +114,37 @@ export class Checkpoints {
   }
 
   /**
-   * The newest checkpoint of a session; undefined where the session has none, or does not exist.
+   * Read the newest checkpoint of a session.
+   * The answer is undefined if the session has none, or does not exist.
+   *
+   * @example
+   * const before = await hold.checkpoints.latest("order-42");
    */
   async latest(id: string): Promise<Checkpoint | undefined> {
     const present = await this.#ground.journal.present(sessionId(id));
     return present && this.#ground.journal.latest(present.tail, present.line, present.head.id);
   }
 
-  /** Places a checkpoint at the end of a session that nobody holds. */
+  /**
+   * Place a checkpoint at the end of a session that no process holds.
+   *
+   * @example
+   * await hold.checkpoints.create("order-42", { label: "before the refund", key: "request-7" });
+   */
   create(id: string, o?: CheckpointOptions & OutsideOptions): Promise<Checkpoint> {
     return checkpointFromOutside(this.#ground, id, o);
   }
 
   /**
-   * Lists checkpoints, newest first. With a session's id: along its past, and with `branches: "all"`
-   * also on branches it has left by rewinding. With a filter: those of an agent's sessions, or with
-   * `{}` those of all. The sessions come in the order of `sessions.list`, and each checkpoint comes
+   * List checkpoints, newest first.
+   * With a session's id: those of its past, and with `branches: "all"` also those on branches that
+   * it has left by rewinding. With a filter: those of an agent's sessions, or with `{}` of all
+   * sessions. The sessions then come in the order of `sessions.list`, and each checkpoint comes
    * once, with the session that owns it.
    *
    * @example
-   * const { items, next } = await hold.checkpoints.list({ agent: "researcher", limit: 50 });
+   * const { items, next } = await hold.checkpoints.list("order-42", { limit: 50 });
+   * const ofAgent = await hold.checkpoints.list({ agent: "researcher" });
    */
   list(session: string, o?: CheckpointListOptions): Promise<Page<Checkpoint>>;
   list(filter: CheckpointFilter): Promise<CheckpointPage>;
@@ -131,7 +154,12 @@ export class Checkpoints {
     return listOfSession(this.#ground, headOf(await requireSession(this.#ground, of)), o);
   }
 
-  /** The state at a checkpoint, verified. */
+  /**
+   * Load and verify the state at a checkpoint.
+   *
+   * @example
+   * const { messages, state } = await hold.checkpoints.state("7k3fa1b2c4d5e6f7-12");
+   */
   async state(id: string): Promise<CheckpointState> {
     const place = this.#place(id);
     const found = place && (await this.#ground.journal.checkpointAt(place));
@@ -155,22 +183,36 @@ export class Checkpoints {
     }
   }
 
+  /**
+   * Compare the states at two checkpoints.
+   *
+   * @example
+   * const { text } = await hold.checkpoints.diff("7k3fa1b2c4d5e6f7-12", "7k3fa1b2c4d5e6f7-20");
+   * console.log(text);
+   */
   async diff(from: string, to: string): Promise<Diff> {
     return diff(await this.state(from), await this.state(to));
   }
 
   /**
-   * Removes the checkpoints of the session's past that a policy does not keep, and what only they
-   * needed: of its agent's policy, or the store's, where none is given. The newest stays, and so do
-   * those at which forks begin. Others can work meanwhile.
+   * Remove the checkpoints of a session that no rule keeps, and what only they needed.
+   * Without rules, those of its agent's policy count, or of the store's. The newest stays, and so
+   * do those at which forks begin. Other processes can work meanwhile.
+   *
+   * @example
+   * const { removed } = await hold.checkpoints.prune("order-42", { keep: 20, dryRun: true });
    */
   prune(id: string, o?: PruneOptions): Promise<PruneReport> {
     return prune(this.#ground, id, o);
   }
 
   /**
-   * Removes one checkpoint. One at which a fork begins is a CONFLICT. That there is none is an
-   * answer, not an error.
+   * Remove one checkpoint.
+   * If a fork begins at it, that is a CONFLICT. If there is none, the answer says so; it is no
+   * error.
+   *
+   * @example
+   * const { deleted } = await hold.checkpoints.delete("7k3fa1b2c4d5e6f7-12");
    */
   async delete(id: string, o?: KeyOptions): Promise<DeleteCheckpointReport> {
     const { key } = options(o, "checkpoints.delete", ["key"]);

@@ -19,6 +19,7 @@ import {
   listEffects,
 } from "../engine/lifecycle/list-effects.js";
 
+/** Calls that wait for a decision: list, approve, deny and settle them. No call needs a lease. */
 export class Effects {
   readonly #ground: Ground;
 
@@ -27,31 +28,52 @@ export class Effects {
   }
 
   /**
-   * Calls that wait for somebody, or of which nobody knows what became; those of the newest
-   * sessions first.
+   * List calls that wait for a decision, or whose outcome is unknown.
+   * Those of the newest sessions come first.
+   *
+   * @example
+   * const { items } = await hold.effects.list({ status: "waiting", agent: "support" });
    */
   list(filter: EffectFilter): Promise<EffectPage> {
     return listEffects(this.#ground, filter);
   }
 
-  /** One call that is not over, or undefined. */
+  /**
+   * Read one call that is not over; undefined if it is.
+   *
+   * @example
+   * const pending = await hold.effects.get("7k3fa1b2c4d5e6f7-12.1");
+   */
   get(id: string): Promise<Pending | undefined> {
     return getEffect(this.#ground, id);
   }
 
-  /** Lets a call that waits be made, with another input if that is given. */
+  /**
+   * Let a waiting call be made.
+   *
+   * @example
+   * await hold.effects.approve("7k3fa1b2c4d5e6f7-12.1", { by: "ana", note: "small enough" });
+   */
   approve(id: string, o?: ApproveOptions): Promise<void> {
     return approveCall(this.#ground, id, o);
   }
 
-  /** A call that waits is not made; the model is told why. */
+  /**
+   * Refuse a waiting call; the model is told why.
+   *
+   * @example
+   * await hold.effects.deny("7k3fa1b2c4d5e6f7-12.1", { by: "ana", reason: "Ask Ana first." });
+   */
   deny(id: string, o: DenyOptions): Promise<void> {
     return denyCall(this.#ground, id, o);
   }
 
   /**
-   * Says what became of a call: its output, its error, or that it did not happen and is to be made
-   * again.
+   * Say what became of a call whose outcome is unknown.
+   * Give its output, its error, or `retry: true` if it did not happen and is to be made again.
+   *
+   * @example
+   * await hold.effects.settle("7k3fa1b2c4d5e6f7-12.1", { retry: true, by: "ana" });
    */
   settle(id: string, o: SettleOptions): Promise<void> {
     return settleCall(this.#ground, id, o);

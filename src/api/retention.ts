@@ -44,6 +44,7 @@ export interface ApplyOptions extends PolicyOptions {
 
 const SESSIONS = 100;
 
+/** Retention policies: set them, and apply them to all sessions. */
 export class Retention {
   readonly #ground: Ground;
   #sweep: IntervalTask | undefined;
@@ -53,8 +54,12 @@ export class Retention {
   }
 
   /**
-   * Says which checkpoints, and which snapshots, are kept: those of an agent, or of all agents that
-   * have no policy of their own. Nothing is removed by it yet.
+   * Set which checkpoints and snapshots are kept, for one agent or as the store's policy.
+   * The store's policy holds for agents that have none of their own. Setting it removes nothing
+   * yet.
+   *
+   * @example
+   * await hold.retention.set({ keep: 50, daily: 30 }, { agent: "support" });
    */
   async set(policy: RetentionPolicy, o?: PolicyOptions): Promise<void> {
     const agent = agentIn(o, "retention.set");
@@ -62,20 +67,33 @@ export class Retention {
     await storePolicy(this.#ground.store, agent, checkPolicy(policy, "retention.set"));
   }
 
-  /** The policy that was set for an agent, or for the store. */
+  /**
+   * Read the policy that was set for an agent, or for the store.
+   *
+   * @example
+   * const policy = await hold.retention.get({ agent: "support" });
+   */
   async get(o?: PolicyOptions): Promise<RetentionPolicy | undefined> {
     return storedPolicy(this.#ground.store, agentIn(o, "retention.get"));
   }
 
-  /** Takes a policy away. Answers whether there was one. */
+  /**
+   * Take a policy away, and answer whether there was one.
+   *
+   * @example
+   * await hold.retention.clear({ agent: "support" });
+   */
   async clear(o?: PolicyOptions): Promise<boolean> {
     return storePolicy(this.#ground.store, agentIn(o, "retention.clear"), undefined);
   }
 
   /**
-   * Prunes the snapshots of every agent, and then every session, by the policy that holds for it.
-   * One that is damaged or busy is named, and the others are pruned. A snapshot that a restore
-   * reads just now stays.
+   * Prune the snapshots of every agent, then every session, each by its policy.
+   * A damaged or busy session is named, and the others are pruned. A snapshot that a restore reads
+   * just now stays.
+   *
+   * @example
+   * const report = await hold.retention.apply({ dryRun: true });
    */
   async apply(given?: ApplyOptions): Promise<RetentionReport> {
     const o = options(given, "retention.apply", [
@@ -95,8 +113,12 @@ export class Retention {
   }
 
   /**
-   * Applies the policies, and frees what nothing needs any more, now and from time to time, until
-   * it is stopped or the store is closed. It keeps no process alive. One at a time.
+   * Apply the policies and run `gc` from time to time, until it is stopped.
+   * It also ends with the store, and keeps no process alive. A store has one sweep at a time.
+   *
+   * @example
+   * const task = hold.retention.sweep({ everyMs: 3_600_000, onSwept: console.log });
+   * await task.stop();
    */
   sweep(o: SweepOptions): IntervalTask {
     this.#ground.usable();
@@ -128,7 +150,7 @@ export class Retention {
     return sweep;
   }
 
-  /** With the store. */
+  /** @internal Stop the sweep, when the store is closed. */
   async stop(): Promise<void> {
     await this.#sweep?.stop();
   }

@@ -55,7 +55,7 @@ import { type RedactOptions, redactSession } from "../features/redaction/redact.
 import type { RedactReport } from "../features/redaction/report.js";
 import type { RedactWhat } from "../features/redaction/what.js";
 import type { SearchFilter, SearchPage } from "../features/search/find.js";
-import type { IndexOptions, Search } from "../features/search/search.js";
+import type { IndexOptions, IndexReport, Search } from "../features/search/search.js";
 import type { Format, Transcript } from "../formats/transcript.js";
 
 /** At which place a state is wanted. */
@@ -77,6 +77,9 @@ interface Parts {
   readonly closing: AbortSignal;
 }
 
+/**
+ * All sessions of a store: list, read, search, change, fork and rewind them. No call needs a lease.
+ */
 export class Sessions {
   readonly #ground: Ground;
   readonly #search: Search;
@@ -91,35 +94,57 @@ export class Sessions {
   }
 
   /**
-   * Messages and titles that hold all these words, the best first: `refund order`, `"these in a
-   * row"`, `-without`, `begin*`. Words are compared without case and accents, in any script.
+   * Find messages and titles that hold all the given words, the best first.
+   * `refund order`, `"these in a row"`, `-without`, `begin*`. Case and accents do not count, in any
+   * script.
+   *
+   * @example
+   * const { items } = await hold.sessions.search('refund "order 42" -test', { agent: "support" });
    */
   search(words: string, filter?: SearchFilter): Promise<SearchPage> {
     return this.#search.find(words, filter);
   }
 
   /**
-   * Brings the index for search up to date, to the end, or makes it anew. Where there is none,
-   * there is nothing to do.
+   * Bring the index for search up to date, or make it anew.
+   * A store without an index has nothing to do.
+   *
+   * @example
+   * await hold.sessions.index({ rebuild: true, onProgress: ({ behind }) => console.log(behind) });
    */
-  index(o?: IndexOptions): Promise<{ readonly taken: number }> {
+  index(o?: IndexOptions): Promise<IndexReport> {
     return this.#search.bring(o);
   }
 
+  /**
+   * Read a session's summary: its status, title, tags and metadata.
+   *
+   * @example
+   * const summary = await hold.sessions.get("order-42");
+   * console.log(summary?.status, summary?.title);
+   */
   get(id: string): Promise<SessionSummary | undefined> {
     return getSession(this.#ground, id);
   }
 
   /**
-   * Tell whether there is such a session, without loading anything of it. One that is damaged
-   * counts as there.
+   * Tell whether there is such a session, without loading it.
+   * A damaged one counts as there.
+   *
+   * @example
+   * if (!(await hold.sessions.has("order-42"))) console.log("No such order.");
    */
   async has(id: string): Promise<boolean> {
     const known = sessionId(id);
     return isThere(() => this.#ground.store.session(known));
   }
 
-  /** Ids that begin with a text, in the order of their bytes; 20 of them, or `limit`. */
+  /**
+   * List ids that begin with a text, in the order of their bytes: 20, or `limit`.
+   *
+   * @example
+   * const ids = await hold.sessions.ids("order-", { limit: 100 });
+   */
   async ids(beginning: string, o?: Pick<PageOptions, "limit">): Promise<readonly SessionId[]> {
     const { limit } = options(o, "sessions.ids", ["limit"]);
     if (beginning !== "") checkName(beginning, "the beginning of an id");
@@ -128,14 +153,22 @@ export class Sessions {
   }
 
   /**
-   * Sessions that begin at a place of this one, newest first: 20 of them, or `limit`. One that is
-   * damaged is named apart.
+   * List the sessions that were forked from this one, newest first: 20, or `limit`.
+   * A damaged one is named apart.
+   *
+   * @example
+   * const { items } = await hold.sessions.forks("order-42");
    */
   forks(id: string, o?: Pick<PageOptions, "limit">): Promise<Omit<SessionPage, "next">> {
     return forksOf(this.#ground, id, o);
   }
 
-  /** The state at its end, or at one of its checkpoints, verified. */
+  /**
+   * Load and verify a session's state, at its end or at one of its checkpoints.
+   *
+   * @example
+   * const { messages, state } = await hold.sessions.state("order-42");
+   */
   async state(id: string, o?: StateOptions): Promise<SessionState> {
     const { at } = options(o, "sessions.state", ["at"]);
     const { present, ...there } = await look(this.#ground, sessionId(id), at);
@@ -145,20 +178,35 @@ export class Sessions {
     };
   }
 
-  /** Newest first. A session that is damaged does not hide the others: it is named apart. */
+  /**
+   * List sessions, newest first.
+   * A damaged session does not hide the others: the answer names it apart.
+   *
+   * @example
+   * const { items, next } = await hold.sessions.list({ agent: "support", status: "waiting" });
+   */
   list(filter?: SessionFilter): Promise<SessionPage> {
     return listSessions(this.#ground, filter);
   }
 
-  /** Changes title, tags, archived or metadata; what is not given stays. */
+  /**
+   * Change a session's title, tags, metadata, or whether it is archived.
+   * Fields that are not given stay as they are.
+   *
+   * @example
+   * await hold.sessions.update("order-42", { title: "Broken teapot", tags: ["refund"] });
+   */
   update(id: string, update: SessionUpdate, given?: UpdateOptions): Promise<SessionSummary> {
     return updateSession(this.#ground, id, update, given);
   }
 
   /**
-   * The transcript in the format of a provider, verified: its end, or what it was at a checkpoint.
-   * `messages` can be handed to that provider; `remainder` holds what its format cannot say. `M` is what
-   * the provider's own library calls a message.
+   * Read the messages of a session in the format of a provider, verified.
+   * It gives the end of the session, or a checkpoint. You can hand `messages` to that provider.
+   * `remainder` holds what its format cannot say. `M` is the provider's own type for a message.
+   *
+   * @example
+   * const { messages, remainder } = await hold.sessions.transcript("chat-1", { format: "openai" });
    */
   transcript<M = JsonObject, const F extends Format = Format>(
     id: string,
@@ -168,36 +216,50 @@ export class Sessions {
   }
 
   /**
-   * Appends messages, or a transcript in a provider's format, from outside a run and without
-   * holding the session. They are one save, never come between a call and its answer, and begin no
-   * turn. Where somebody holds the session, it takes them in between its steps.
+   * Append messages, or a transcript in a provider's format, without holding the session.
+   * They are one save, never come between a call and its answer, and begin no turn. A process that
+   * holds the session takes them in between its steps.
+   *
+   * @example
+   * await hold.sessions.append("chat-1", [{ role: "user", content: "hi" }], { key: "message-17" });
    */
   append(id: string, messages: GivenMessages, o?: AppendOptions): Promise<AppendReport> {
     return appendTo(this.#ground, id, messages, o);
   }
 
   /**
-   * Puts messages in the place of others, from outside a run: of all, or of a range; none removes
-   * them. `version` says which transcript the caller has seen (`transcriptVersion`): where it is
-   * another by now, that is a CONFLICT. What was there stays in the history.
+   * Put messages in the place of all messages, or of a range.
+   * An empty list removes them. `version` says which transcript the caller has seen: if there is
+   * another by now, that is a CONFLICT. The history keeps the messages of before.
+   *
+   * @example
+   * const { messages } = await hold.sessions.state("chat-1");
+   * await hold.sessions.replace("chat-1", [], { version: transcriptVersion(messages) });
    */
   replace(id: string, messages: GivenMessages, o: ReplaceOptions): Promise<ReplaceReport> {
     return replaceIn(this.#ground, id, messages, o);
   }
 
   /**
-   * Deletes a session, and those that its calls ran. What forks of it share is kept for them, and
-   * what snapshots point at for these; the answer names both, and counts what went. That there is
-   * no such session is an answer, not an error.
+   * Delete a session, and those that its calls ran.
+   * Parts that forks share, and parts that snapshots point at, are kept for these: the answer names
+   * both, and counts what went. If there is no such session, the answer says so; it is no error.
+   *
+   * @example
+   * const { deleted, keptFor } = await hold.sessions.delete("order-42");
    */
   delete(id: string, o?: DeleteOptions): Promise<DeleteReport> {
     return deleteSession(this.#ground, id, o);
   }
 
   /**
-   * Removes a text from the session: from every record of its past, from what it refers to, and
-   * from the store's files. What it stood in keeps its place, and verifies. The answer says what
-   * could not be removed, and who else shares what was changed.
+   * Remove a text from a session, and from the store's files.
+   * It goes from every record of the past, and from all that these refer to. The records keep their
+   * places, and verify. The answer says what could not be removed, and who else shares what was
+   * changed.
+   *
+   * @example
+   * const report = await hold.sessions.redact("order-42", "ana@example.com");
    */
   redact(id: string, what: RedactWhat, o?: RedactOptions): Promise<RedactReport> {
     return redactSession(this.#ground, id, what, o);
@@ -206,8 +268,11 @@ export class Sessions {
   // ---- another place in its history
 
   /**
-   * Make a session that begins at a checkpoint. Nothing is copied, and the session is not open.
-   * Without an id, it gets a new one.
+   * Make a session that begins at a checkpoint.
+   * Nothing is copied, and the session is not open. Without an id, it gets a new one.
+   *
+   * @example
+   * const { id } = await hold.sessions.fork("7k3fa1b2c4d5e6f7-12", { id: "order-42-again" });
    */
   async fork(at: string, o?: ForkOptions & KeyOptions): Promise<SessionSummary> {
     this.#ground.usable();
@@ -229,16 +294,23 @@ export class Sessions {
   }
 
   /**
-   * Put a session that no process holds back to one of its checkpoints, on a new branch. The old
-   * branch keeps what came after. Answers what had been done by then, as `session.rewind` does.
+   * Put a session that no process holds back to one of its checkpoints, on a new branch.
+   * The old branch keeps what came after. The answer names the calls that had already been made.
+   *
+   * @example
+   * const { before, passed } = await hold.sessions.rewind("order-42", "7k3fa1b2c4d5e6f7-12");
+   * if (before !== undefined) await hold.sessions.switchBranch("order-42", before);
    */
   rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<RewindReport> {
     return rewindFromOutside(this.#ground, id, at, o);
   }
 
   /**
-   * Make the branch of one of a session's checkpoints, which the session has left, its current one
-   * again, at the branch's end.
+   * Switch a session back to a branch that it has left, at the branch's end.
+   * Name any checkpoint of that branch.
+   *
+   * @example
+   * await hold.sessions.switchBranch("order-42", "7k3fa1b2c4d5e6f7-20");
    */
   switchBranch(id: string, at: string, o?: Omit<OutsideOptions, "key">): Promise<void> {
     return switchFromOutside(this.#ground, id, at, o);
@@ -247,24 +319,33 @@ export class Sessions {
   // ---- while it runs
 
   /**
-   * Read what happened in a session, from the beginning or a cursor on, and then live, from any
-   * process. Ends when the session is deleted.
+   * Read what happened in a session, from the beginning or a cursor on, and then live.
+   * It follows other processes, too, and ends when the session is deleted.
+   *
+   * @example
+   * for await (const event of hold.sessions.events("order-42")) console.log(event.type);
    */
   events(id: string, o?: EventOptions): AsyncIterable<SessionEvent> {
     return follow(this.#ground, id, o, this.#closing);
   }
 
   /**
-   * Stop a session, also one that another process holds. A holder learns of it at its next save or
-   * heartbeat; where there is none, it is done here.
+   * Stop a session, also one that another process holds.
+   * The holder learns of it at its next save or heartbeat. If there is no holder, it is done here.
+   *
+   * @example
+   * await hold.sessions.cancel("order-42", "The customer changed their mind.");
    */
   async cancel(id: string, reason = "cancelled"): Promise<void> {
     await cancelSession(this.#ground, sessionId(id), checkText(reason, "reason", MAX_REASON));
   }
 
   /**
-   * Give a value to the tool of a session that waits for it by name (`ctx.wait`), or will. The same
-   * key is the same signal.
+   * Give a value to the tool of a session that waits for it by name (`ctx.wait`), or will.
+   * The same key is the same signal.
+   *
+   * @example
+   * await hold.sessions.signal("order-42", "shipped", { parcel: "X1" }, { key: "shipment-9" });
    */
   async signal(id: string, name: string, value: Json, o?: KeyOptions): Promise<void> {
     const { key } = options(o, "sessions.signal", ["key"]);

@@ -29,6 +29,7 @@ type Entry = JsonObject & {
   readonly content?: string | readonly Json[];
 };
 
+/** What a provider's format cannot say of a transcript, kept beside it. */
 export interface Remainder {
   readonly messages: readonly (number | JsonObject)[];
 }

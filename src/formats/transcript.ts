@@ -37,12 +37,13 @@ const codecs = {
   "ai-sdk-ui": aiSdkUi,
 } as const satisfies Record<string, Codec>;
 
+/** The formats of providers that Holdfast reads and writes. */
 export type Format = keyof typeof codecs;
 export const FORMATS = Object.keys(codecs) as readonly Format[];
 
 /**
- * A transcript in the format of a provider: plain JSON. `M` is what that provider's own library
- * calls a message.
+ * A transcript in the format of a provider, as plain JSON.
+ * `M` is what that provider's own library calls a message.
  */
 export interface Transcript<M = JsonObject, F extends Format = Format> {
   readonly format: F;
@@ -56,10 +57,7 @@ export interface Transcript<M = JsonObject, F extends Format = Format> {
   readonly remainder?: Remainder;
 }
 
-/**
- * A transcript as it is taken in: what `toFormat` gave, or messages as they were sent to a
- * provider.
- */
+/** A transcript to take in: what `toFormat` gave, or messages as they were sent to a provider. */
 export interface GivenTranscript {
   readonly format: Format;
   readonly messages: readonly object[];
@@ -71,8 +69,11 @@ export interface GivenTranscript {
 const MAX_TRANSCRIPT = 100_000;
 
 /**
- * Messages in the format of a provider. Bytes of files are written into them; a file that is only
- * named is kept in the remainder.
+ * Write messages in the format of a provider.
+ * The bytes of files are written into them; a file that is only named is kept in the remainder.
+ *
+ * @example
+ * const { system, messages } = toFormat("anthropic", session.messages);
  */
 export function toFormat<M = JsonObject, F extends Format = Format>(
   format: F,
@@ -98,7 +99,13 @@ export function toFormat<M = JsonObject, F extends Format = Format>(
   };
 }
 
-/** The messages of a transcript in a provider's format, with or without its remainder. */
+/**
+ * Read the messages of a transcript in a provider's format, with or without its remainder.
+ *
+ * @example
+ * const messages = fromFormat({ format: "openai", messages: [{ role: "user", content: "hi" }] });
+ * session.append(...messages);
+ */
 export function fromFormat(transcript: GivenTranscript): TranscriptMessage[] {
   const given = openedTranscript(transcript);
   const codec = codecOf(given.format, "transcript.format");

@@ -29,6 +29,7 @@ export type {
   Outcome,
 } from "./reading/report.js";
 
+/** How an import from another system is run. */
 export interface MigrateOptions {
   /** Changes nothing, makes no store, and says what would be done. */
   readonly dryRun?: boolean;
@@ -64,9 +65,13 @@ const READERS: Readonly<Record<MigrationKind, Known>> = {
 };
 
 /**
- * Imports all that is at a path into a store (an address as `open` takes it). Run again, it goes on
- * where it was killed, adds what has come since, and imports nothing twice. What cannot be read or
- * taken in is reported, and the rest imported.
+ * Import what another system wrote at a path into a store.
+ * `store` is an address as `open` takes it. Run again, it goes on where it was killed, adds what
+ * has come since, and imports nothing twice. The report names what could not be read or taken in,
+ * and the rest is imported.
+ *
+ * @example
+ * const report = await migrate("ares", "path/to/checkpoints", "agent.db", { dryRun: true });
  */
 export async function migrate(
   kind: MigrationKind,

@@ -14,6 +14,7 @@ import { checkName } from "../core/values/ids.js";
 import type { Operation, Result, Telemetry, TelemetryEvent } from "../engine/journal/telemetry.js";
 import { errorType, OTHER } from "./error-type.js";
 
+/** What OpenTelemetry is told. */
 export interface OtelOptions {
   /** Who answers model calls (`anthropic`, `openai`, …), where replies do not say so themselves. */
   readonly provider?: string;
@@ -39,6 +40,12 @@ function loadApi(): Api {
   }
 }
 
+/**
+ * Make telemetry that gives OpenTelemetry spans and metrics, by the GenAI conventions.
+ *
+ * @example
+ * const hold = await open("agent.db", { telemetry: otel({ provider: "anthropic" }) });
+ */
 export function otel(given?: OtelOptions): Telemetry {
   const o = options(given, "otel", ["provider", "content"]);
   const provider = o.provider === undefined ? undefined : checkName(o.provider, "provider");

@@ -11,6 +11,7 @@ import { thisMachine } from "../store/machine.js";
 import { MemoryStore } from "../store/memory.js";
 import type { Store } from "../store/port.js";
 
+/** The run to kill, and the record of what its tools really did. */
 export interface EveryCrashOptions {
   /**
    * One life of your process: define your agents on `hold` and run them, or go on with what is
@@ -28,6 +29,7 @@ export interface EveryCrashOptions {
   readonly lifeMs?: number;
 }
 
+/** What `everyCrash` found. */
 export interface CrashReport {
   /** How many points it was killed at. */
   readonly points: number;
@@ -75,6 +77,17 @@ function checkCrash(given: EveryCrashOptions): Required<EveryCrashOptions> {
   };
 }
 
+/**
+ * Kill your agent at every point, and count what its tools really did.
+ *
+ * @example
+ * const ledger: string[] = [];
+ * const pay = { mode: "once", run: () => ledger.push("paid") } as const;
+ * const report = await everyCrash({
+ *   make: (hold) => hold.agent({ name: "clerk", model, tools: { pay } }).run("job", "Pay Ana."),
+ *   ledger: () => ledger,
+ * });
+ */
 export async function everyCrash(given: EveryCrashOptions): Promise<CrashReport> {
   const { make, ledger: told, lifeMs } = checkCrash(given);
   const ledger = async () =>

@@ -2,14 +2,22 @@
 import { invalid } from "../core/values/given.js";
 import type { Clock } from "../engine/journal/ground.js";
 
+/** A clock that stands still until it is told to move. */
 export interface ManualClock extends Clock {
+  /** Set the time, in milliseconds since 1970. */
   set(ms: number): void;
+  /** Move the time on. */
   advance(ms: number): void;
 }
 
 /**
- * Pass it to `open(address, { clock })`. Only times that people see come from it: leases and
- * deadlines run by the store's own.
+ * Make a clock that stands still until it is told to move.
+ * Only times that people see come from it: leases and deadlines run by the store's own clock.
+ *
+ * @example
+ * const clock = manualClock(Date.UTC(2030, 0, 1));
+ * const hold = await open("memory:", { clock });
+ * clock.advance(60_000);
  */
 export function manualClock(startMs = Date.UTC(2030, 0, 1)): ManualClock {
   let now = timeOf(startMs, "startMs");

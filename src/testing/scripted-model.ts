@@ -2,11 +2,13 @@
 import type { ModelReply, ModelRequest } from "../core/messages/model.js";
 import { listOf } from "../core/values/given.js";
 
+/** A reply of a script: a text, a reply, or a function that makes one. */
 export type ScriptedReply =
   | string
   | ModelReply
   | ((request: ModelRequest) => ModelReply | string | Promise<ModelReply | string>);
 
+/** A model that gives the replies of a script. */
 export interface ScriptedModel {
   (request: ModelRequest): Promise<ModelReply>;
   /** What it was asked, in order. */
@@ -14,11 +16,16 @@ export interface ScriptedModel {
 }
 
 /**
- * Gives the replies in their order. Which one is next follows from the transcript, as it does for a
- * real model: a run that goes on after a crash is given the reply that it would have been given.
+ * Make a model that gives replies in their order: for tests and demos without a key.
+ * The transcript says which one is next, as it does for a real model: after a crash a run is given
+ * the reply that it would have been given.
+ *
+ * @example
+ * const clerk = hold.agent({ name: "clerk", model: scriptedModel(["Hello.", "Goodbye."]) });
+ * await clerk.run("chat-1", "hi");
  */
-export function scriptedModel(given: readonly ScriptedReply[]): ScriptedModel {
-  const replies = listOf(given, "replies", "a list of replies") as readonly ScriptedReply[];
+export function scriptedModel(script: readonly ScriptedReply[]): ScriptedModel {
+  const replies = listOf(script, "replies", "a list of replies") as readonly ScriptedReply[];
   const requests: ModelRequest[] = [];
   const model = async (request: ModelRequest): Promise<ModelReply> => {
     requests.push(request);

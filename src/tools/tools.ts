@@ -57,7 +57,9 @@ const all = [
   persistenceStats,
 ] as const;
 
+/** The name of a tool that `hold.tools()` can give. */
 export type ToolName = (typeof all)[number]["name"];
+/** The names of all tools that `hold.tools()` can give. */
 export const TOOL_NAMES: readonly ToolName[] = all.map(({ name }) => name);
 
 /** Those that change something. */
@@ -69,8 +71,8 @@ type Changing<S = (typeof all)[number]> = S extends {
   : never;
 
 /**
- * The tools that are there for these options; where these are not known to the compiler, any of
- * them may be.
+ * The tools that `hold.tools()` gives for these options.
+ * If the compiler does not know the options, any of the tools may be there.
  */
 export type ToolsFor<O extends ToolsOptions> =
   IsOpen<O> extends true
@@ -97,6 +99,7 @@ type IsOpen<O extends ToolsOptions> =
   ? false
   : true;
 
+/** Which tools `hold.tools()` gives, and for whom. */
 export interface ToolsOptions {
   /** Only these. */
   readonly only?: readonly ToolName[];
@@ -109,8 +112,8 @@ export interface ToolsOptions {
 }
 
 /**
- * A tool that our loop takes, and the AI SDK's, and whoever else asks for a description, schemas
- * and a function.
+ * A tool of `hold.tools()`, for our loop, the AI SDK's and others.
+ * It has a description, schemas and a function.
  */
 export type StoreTool<I = any, A = any> = StoreToolCommon<I, A> &
   (

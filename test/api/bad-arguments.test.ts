@@ -5,6 +5,7 @@
  */
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import * as formats from "../../src/formats/index.js";
 import * as main from "../../src/index.js";
 import { HoldfastError } from "../../src/index.js";
 import * as migrate from "../../src/migrate/index.js";
@@ -122,7 +123,7 @@ const LABELLED = ["session.checkpoint", "session.complete", "session.fail", "ses
 const keyless = ({ key: _key, ...fields }: Readonly<Record<string, unknown>>) => fields;
 
 /** Functions whose object is a value, and no options. */
-const VALUES = ["holdfast.fromFormat"];
+const VALUES = ["holdfast/formats.fromFormat"];
 const isBagRefused = ({ code, message: why }: HoldfastError): boolean =>
   code === "INVALID_OPTION" && why.includes("plain object");
 
@@ -242,11 +243,16 @@ const functions: Readonly<
       ],
       tool: [o({ description: "d", input: { type: "object" }, mode: "repeatable", run: () => 1 })],
       redactions: [o({ toolInputs: true })],
-      toFormat: ["openai", [message]],
-      fromFormat: [o({ format: "openai", messages: [] })],
       partsOf: [message],
       textOf: [message],
       transcriptVersion: [[message]],
+    },
+  ],
+  "holdfast/formats": [
+    formats,
+    {
+      toFormat: ["openai", [message]],
+      fromFormat: [o({ format: "openai", messages: [] })],
     },
   ],
   "holdfast/testing": [

@@ -70,7 +70,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   ],
   "holdfast.ts": ["core", ...PORT, "engine", "features", "api", "tools"],
   "open.ts": ["core", "store", "engine", "holdfast.ts"],
-  "index.ts": [...PURE, ...PORT, "engine", "features", "api", "tools", "holdfast.ts", "open.ts"],
+  "index.ts": ["core", "engine", "features", "api", "holdfast.ts", "open.ts"],
   testing: ["testing", "core", "store", "engine/journal/ground.ts", "holdfast.ts", "node:"],
   otel: ["core", "engine/journal/telemetry.ts", "@opentelemetry/api", "node:module", "node:os"],
   server: ["server", "core", "engine", "api", "tools", "@modelcontextprotocol/server", "node:"],

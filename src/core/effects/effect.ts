@@ -19,15 +19,25 @@ import { type Digest, digest } from "../values/digest.js";
 import { type Json, sortedText } from "../values/json.js";
 
 /**
- * repeatable: run again. keyed: run again under its key, while that is valid. once: at most once,
- * and perhaps never.
+ * What Holdfast may do with a call after a crash.
+ * `repeatable`: make it again. `keyed`: make it again under its key, while the key is valid.
+ * `once`: at most once, and perhaps never.
  */
 export type Mode = "repeatable" | "keyed" | "once";
 export const MODES: readonly Mode[] = ["repeatable", "keyed", "once"];
 
 /**
- * Thrown by a tool to say that nothing happened: the call failed, and may be made anew. Anything
- * else leaves open what became of it.
+ * An error by which a tool says that nothing happened.
+ * The call failed, and may be made anew. Any other error leaves open whether it happened.
+ *
+ * @example
+ * const refund = tool({
+ *   mode: "once",
+ *   input: { type: "object" },
+ *   run: async () => {
+ *     throw new NotDone("There is no such order.");
+ *   },
+ * });
  */
 export class NotDone extends Error {
   override readonly name = "NotDone";

@@ -23,6 +23,7 @@ import { isoTime } from "../values/time.js";
 import { isSalt } from "./record.js";
 import type { Save } from "./save.js";
 
+/** How a checkpoint or a snapshot came about. */
 export type CheckpointKind = "automatic" | "manual" | "pre-operation" | "recovery";
 export const KINDS: readonly CheckpointKind[] = [
   "automatic",
@@ -31,6 +32,7 @@ export const KINDS: readonly CheckpointKind[] = [
   "recovery",
 ];
 
+/** A place in a session's history to come back to. */
 export interface Checkpoint {
   readonly id: CheckpointId;
   readonly sessionId: SessionId;
@@ -51,6 +53,7 @@ export interface Checkpoint {
   readonly metadata: JsonObject;
 }
 
+/** What to say of a checkpoint. */
 export interface CheckpointOptions {
   readonly label?: string;
   readonly description?: string;

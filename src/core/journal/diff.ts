@@ -10,6 +10,7 @@ export interface Side {
   readonly state: JsonObject;
 }
 
+/** The difference between the states at two checkpoints. */
 export interface Diff {
   readonly from: Checkpoint;
   readonly to: Checkpoint;

@@ -20,13 +20,13 @@ export interface TranscriptChange<M> {
 }
 
 /**
- * Names what a transcript says: another text, another order or another id makes it another version.
- * It is computed from the messages alone, so a fork, an export and a rewind to the same messages
- * have the same version.
+ * Compute the version of a transcript from its messages.
+ * Another text, another order or another id makes it another version. A fork, an export and a
+ * rewind to the same messages have the same one.
  *
- * @example const { messages } = await hold.sessions.state("chat-1"); await
- * hold.sessions.replace("chat-1", [], { version: transcriptVersion(messages), from: messages[2].id
- * });
+ * @example
+ * const { messages } = await hold.sessions.state("chat-1");
+ * await hold.sessions.replace("chat-1", [], { version: transcriptVersion(messages) });
  */
 export function transcriptVersion(messages: readonly Message[]): Digest {
   const read = listOf(messages, "messages", "a list of messages").map(

@@ -33,6 +33,7 @@ export interface ToolEvent {
   readonly output?: Json;
 }
 
+/** Something that `agent.stream` shows while a run goes on. */
 export type AgentEvent =
   | { readonly type: "delta"; readonly step: number; readonly delta: Delta }
   /**

@@ -35,14 +35,17 @@ interface PartBase {
   readonly id?: string;
   readonly provider?: Provider;
 }
+/** A text in a message. */
 export interface TextPart extends PartBase {
   readonly type: "text";
   readonly text: string;
 }
+/** A thought of the model. */
 export interface ReasoningPart extends PartBase {
   readonly type: "reasoning";
   readonly text: string;
 }
+/** A file in a message: its bytes, or where they are. */
 export interface FilePart extends PartBase {
   readonly type: "file";
   readonly mediaType: string;
@@ -50,6 +53,7 @@ export interface FilePart extends PartBase {
   readonly name?: string;
   readonly reasoning?: true;
 }
+/** A call that the model asks for. */
 export interface ToolCallPart extends PartBase {
   readonly type: "tool-call";
   readonly callId: string;
@@ -58,6 +62,7 @@ export interface ToolCallPart extends PartBase {
   readonly raw?: string;
   readonly by?: "provider";
 }
+/** The result of a call, as the model sees it. */
 export interface ToolResultPart extends PartBase {
   readonly type: "tool-result";
   readonly callId: string;
@@ -70,14 +75,17 @@ export interface ToolResultPart extends PartBase {
   readonly output: Json | readonly Part[];
   readonly by?: "provider";
 }
+/** A part that only one provider's format has a word for, kept as it was. */
 export interface OpaquePart extends PartBase {
   readonly type: "opaque";
   readonly format: string;
   readonly value: Json;
   readonly text?: string;
 }
+/** One part of a message's content. */
 export type Part = TextPart | ReasoningPart | FilePart | ToolCallPart | ToolResultPart | OpaquePart;
 
+/** The tokens of a model call, as its provider counts them. */
 export interface Usage {
   readonly inputTokens?: number;
   readonly outputTokens?: number;
@@ -105,6 +113,7 @@ export interface Reply {
 
 export type Role = "system" | "user" | "assistant" | "tool";
 
+/** A message as you give it to a session. */
 export interface MessageInput<M = JsonObject> {
   readonly role: Role;
   readonly content: string | readonly Part[];
@@ -116,6 +125,7 @@ export interface MessageInput<M = JsonObject> {
   readonly reply?: Reply;
 }
 
+/** A message of a session. */
 export interface Message<M = JsonObject> extends MessageInput<M> {
   readonly id: string;
   readonly createdAt: string;
@@ -467,11 +477,11 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !isList(value);
 }
 
-/** The parts of a message. Content that is text is one part. */
+/** List the parts of a message; content that is text is one part. */
 export const partsOf = (message: MessageInput<never> | MessageInput): readonly Part[] =>
   readParts(message, (parts) => parts);
 
-/** The text of a message, without its other parts. */
+/** Read the text of a message, without its other parts. */
 export const textOf = (message: MessageInput<never> | MessageInput): string =>
   readParts(message, (parts) =>
     parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join(""),

@@ -35,8 +35,8 @@ export type RedactionPlace = (
 ) & { readonly field?: string };
 
 /**
- * Gives the text that is to stand in the place of another: the same, where nothing is to be
- * changed.
+ * A function that gives the text to store in the place of another.
+ * It answers the same text if nothing is to be changed.
  */
 export type Redact = (text: string, where: RedactionPlace) => string;
 

@@ -33,7 +33,7 @@ export interface RetentionRules {
   readonly kinds?: readonly CheckpointKind[];
 }
 
-/** Rules for the checkpoints of sessions, and for the snapshots of an agent. */
+/** Rules that say which checkpoints of sessions, and which snapshots of an agent, are kept. */
 export interface RetentionPolicy extends RetentionRules {
   /**
    * Rules for snapshots, for each agent by itself; without them no snapshot goes. A snapshot with a

@@ -7,6 +7,7 @@ import { readFields } from "../values/given.js";
 
 export type StrategyEvent = "tool" | "model" | "step";
 
+/** When a run places checkpoints. */
 export type Strategy =
   | "after-tool"
   | "after-model"

@@ -4,6 +4,7 @@
  */
 import { HoldfastError } from "../values/errors.js";
 
+/** Where a session's work stands. */
 export type SessionStatus =
   | "in-progress"
   | "waiting"

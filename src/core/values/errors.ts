@@ -13,6 +13,7 @@ interface ErrorKind {
   readonly says: string;
 }
 
+/** Each error code, with its meaning, and whether the call may be made again. */
 export const errorTable = {
   INVALID_ID: {
     http: 400,
@@ -139,6 +140,7 @@ export const errorTable = {
   },
 } as const satisfies Record<string, ErrorKind>;
 
+/** The codes of Holdfast's errors. */
 export type ErrorCode = keyof typeof errorTable;
 
 /** Facts behind a message. Which of them are present depends on the code. */
@@ -162,6 +164,17 @@ export interface ErrorDetails {
   readonly found?: string | number;
 }
 
+/**
+ * An error of Holdfast, with a code, and details to act on.
+ *
+ * @example
+ * try {
+ *   await hold.session("order-42", { waitMs: 0 });
+ * } catch (error) {
+ *   if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
+ *   console.log("Another process works on it.");
+ * }
+ */
 export class HoldfastError extends Error {
   override readonly name = "HoldfastError";
   readonly code: ErrorCode;

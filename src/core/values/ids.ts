@@ -12,8 +12,10 @@ import { fields, type Is, isCount } from "./shapes.js";
 declare const brand: unique symbol;
 type Branded<B extends string> = string & { readonly [brand]: B };
 
+/** The id of a session. */
 export type SessionId = Branded<"session">;
 export type LineId = Branded<"line">;
+/** The id of a checkpoint: the id of its branch, a hyphen and a number. */
 export type CheckpointId = Branded<"checkpoint">;
 
 export interface Place {

@@ -11,6 +11,7 @@
 import { HoldfastError, pathTo } from "./errors.js";
 import { typeName } from "./ids.js";
 
+/** Any JSON value. */
 export type Json =
   | null
   | boolean
@@ -18,11 +19,12 @@ export type Json =
   | string
   | readonly Json[]
   | { readonly [key: string]: Json };
+/** A JSON object. */
 export type JsonObject = { readonly [key: string]: Json };
 
 /**
- * T itself where JSON can hold it; `never` at the offending leaf. Interfaces and optional
- * properties pass.
+ * T itself if JSON can hold it; `never` at the leaf that it cannot hold.
+ * Interfaces and optional properties pass.
  */
 export type Storable<T> = T extends null | boolean | number | string | undefined
   ? T

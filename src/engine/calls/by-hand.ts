@@ -33,6 +33,7 @@ import { Repeats } from "./repeats.js";
 import { standstillOf } from "./restored.js";
 import { backoff, type CheckRequest, callOptions, type Retry, type Settled } from "./spec.js";
 
+/** What may be done with a call of `session.effect` after a crash. */
 export type EffectOptions<A, R> = (
   | { readonly mode: "repeatable"; readonly key?: string; readonly check?: never }
   | {

@@ -6,6 +6,7 @@ import type { Ground } from "../journal/ground.js";
 import type { Past } from "../journal/past.js";
 import { askedIn, inputOf } from "./bodies.js";
 
+/** A call that is not over: it waits for a decision, or its outcome is unknown. */
 export interface Pending {
   readonly effectId: string;
   /** As the reply names the call. Absent of a call by hand, and where the reply was pruned. */

@@ -15,8 +15,12 @@ import type { Redactor } from "./redactor.js";
 import type { Telemetry } from "./telemetry.js";
 import { Watchers } from "./watchers.js";
 
-/** The wall clock: only for the times shown to people. Order and leases never depend on it. */
+/**
+ * The wall clock, for the times that people see.
+ * Order and leases never depend on it.
+ */
 export interface Clock {
+  /** Answer the milliseconds since 1970. */
   now(): number;
 }
 

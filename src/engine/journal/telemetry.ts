@@ -37,7 +37,7 @@ export type Result =
   | { readonly output: unknown }
   | { readonly status: string; readonly turnId: string };
 
-/** Something that happened. */
+/** Something that telemetry is told: a call, a checkpoint, or a resume. */
 export type TelemetryEvent =
   | (About & { readonly type: "step"; readonly step: number; readonly reply: Message })
   | (About & {
@@ -59,6 +59,7 @@ export type TelemetryEvent =
       readonly checkpoint: Checkpoint;
     };
 
+/** A listener for runs, model calls and tool calls; `otel()` of `holdfast/otel` is one. */
 export interface Telemetry {
   /**
    * Called around everything that takes time. Calls `go` once, and gives what it gives; `go` is

@@ -29,8 +29,8 @@ interface DecidedBy {
 
 /** What a person says with an approval. */
 export interface ApproveOptions extends DecidedBy {
-  /** Other arguments than the model gave. */
-  readonly args?: Json;
+  /** Another input than the model gave. */
+  readonly input?: Json;
   readonly note?: string;
 }
 
@@ -40,7 +40,7 @@ export interface DenyOptions extends DecidedBy {
   readonly reason: string;
 }
 
-/** What became of a call: its result, its error, or that it did not happen and is made again. */
+/** What became of a call: its output, its error, or that it did not happen and is made again. */
 export type SettleOptions = Settlement & DecidedBy;
 
 export async function approveCall(

@@ -28,6 +28,7 @@ export interface RewindOptions {
   readonly effects?: EffectPolicy;
 }
 
+/** What a rewind left behind. */
 export interface RewindReport {
   /** The newest checkpoint of what was left, to go back to; absent where there is none. */
   readonly before?: CheckpointId;

@@ -8,6 +8,7 @@ import type { Ground } from "../journal/ground.js";
 import type { LabelDoc } from "../records/rows.js";
 import { listOf, options, wholeNumber } from "../util/options.js";
 
+/** How a session is opened, and what it is given if it is new. */
 export interface SessionOptions {
   /** The agent it belongs to. Opening it under another one is a CONFLICT. */
   readonly agent?: string;

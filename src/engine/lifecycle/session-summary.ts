@@ -9,6 +9,7 @@ import type { Ground } from "../journal/ground.js";
 import type { Standpoint } from "../journal/journal.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf } from "../records/rows.js";
 
+/** A session, as lists show it. */
 export interface SessionSummary {
   readonly id: SessionId;
   readonly agent?: string;

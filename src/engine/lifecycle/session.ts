@@ -51,6 +51,7 @@ export type ForkOpener = (
   from: Omit<Standing, "head"> | undefined,
 ) => Promise<Session>;
 
+/** How a fork is made. */
 export interface ForkOptions {
   /** The new session's id; one is drawn where it is left out. */
   readonly id?: string;
@@ -74,6 +75,17 @@ export interface CloseOptions {
 
 type Keys<S> = keyof S & string;
 
+/**
+ * An open session, for a loop of your own.
+ * You stage messages and state, see them at once, and make them durable with `checkpoint`. One
+ * process holds a session at a time.
+ *
+ * @example
+ * const session = await hold.session("research-7");
+ * session.append({ role: "user", content: "What holds kelp to the rock?" });
+ * await session.checkpoint("asked");
+ * await session.close();
+ */
 export class Session<S extends object = Record<string, Json>> implements AsyncDisposable {
   readonly id: SessionId;
   readonly #held: Holding;
@@ -88,7 +100,9 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     this.#byHand = new ByHand(held);
   }
 
-  /** Rises with every holder: what others may fence by, too. */
+  /**
+   * The number of this holder, which rises with every holder: a fencing token for other systems.
+   */
   get epoch(): number {
     return this.#held.lease.epoch;
   }
@@ -99,23 +113,27 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
 
   // ---- what it holds
 
+  /** The messages, staged ones included. */
   get messages(): readonly Message[] {
     return this.#work.fold.messages;
   }
 
+  /** The state, staged changes included. */
   get state(): Readonly<S> {
     return this.#work.fold.state as Readonly<S>;
   }
 
+  /** Where the session's work stands. */
   get status(): SessionStatus {
     return this.#work.fold.status;
   }
 
+  /** The reason that `fail` or `halt` was given. */
   get reason(): string | undefined {
     return this.#work.fold.reason;
   }
 
-  /** What `complete` was given. */
+  /** The output that `complete` was given. */
   get output(): Json | undefined {
     return this.#work.fold.output;
   }
@@ -125,21 +143,24 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     return this.#work.latest;
   }
 
+  /** The name of the agent that the session belongs to. */
   get agent(): string | undefined {
     return this.#work.head.agent;
   }
 
-  /** As they were when the session was opened. */
+  /** The tags, as they were when the session was opened. */
   get tags(): readonly string[] {
     return this.#held.label.tags;
   }
 
+  /** The metadata, as they were when the session was opened. */
   get metadata(): JsonObject {
     return this.#held.label.metadata;
   }
 
   /**
-   * Aborts when the lease is lost, the session cancelled or the store closed; the reason says
+   * The signal that aborts when this process may not go on with the session.
+   * That is when the lease is lost, the session cancelled or the store closed; the reason says
    * which.
    */
   get signal(): AbortSignal {
@@ -149,27 +170,45 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   // ---- staging
 
   /**
-   * Stages messages. One whose id is known already is passed over; the same id with other content
-   * is a CONFLICT.
+   * Stage messages at the end.
+   * One whose id is known already is passed over; the same id with other content is a CONFLICT.
+   *
+   * @example
+   * session.append({ role: "user", content: "Where is order 42?" });
    */
   append(...messages: readonly MessageInput[]): void {
     this.#held.usable();
     this.#work.append(messages);
   }
 
+  /**
+   * Stage a key of the state.
+   *
+   * @example
+   * session.set("phase", "search");
+   */
   set<K extends Keys<S>>(key: K, value: S[K] extends Json ? S[K] : S[K] & Storable<S[K]>): void {
     this.#held.usable();
     this.#work.set(key, value);
   }
 
+  /**
+   * Stage that a key of the state is gone.
+   *
+   * @example
+   * session.unset("phase");
+   */
   unset<K extends Keys<S>>(key: K): void {
     this.#held.usable();
     this.#work.unset(key);
   }
 
   /**
-   * Removes and puts in items of a list: the transcript under `messages`, or a list under a state
-   * key.
+   * Stage that items of a list go, and others come in their place.
+   * The list is the transcript, under `messages`, or a list under a key of the state.
+   *
+   * @example
+   * session.splice("messages", 0, 2, { role: "system", content: "Order 42 is late." });
    */
   splice(
     key: string,
@@ -182,8 +221,11 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   }
 
   /**
-   * Takes a whole state and stages what differs from the present one. Parts that are not given stay
-   * as they are.
+   * Stage the difference between a whole state and the present one.
+   * Parts that are not given stay as they are.
+   *
+   * @example
+   * session.save({ messages: [{ role: "user", content: "hi" }], state: { phase: "search" } });
    */
   save(whole: { readonly messages?: readonly MessageInput[]; readonly state?: Partial<S> }): void {
     this.#held.usable();
@@ -193,9 +235,14 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   // ---- calls
 
   /**
-   * Makes a call that survives: what it answered is in the journal before this resolves (with the
-   * next commit, where repeating it does no harm), and is not asked for again. One of which nobody
-   * knows what became is IN_DOUBT until somebody settles it.
+   * Make a call that survives a crash.
+   * Its result is in the journal before this resolves (with the next commit, if repeating it does
+   * no harm), and the call is not made again. If its outcome is unknown, this throws IN_DOUBT until
+   * you settle it.
+   *
+   * @example
+   * const find = async ({ q }: { q: string }) => ({ text: `Results for ${q}` });
+   * const page = await session.effect("search", { q: "kelp" }, { mode: "repeatable" }, find);
    */
   effect<A, R>(
     name: string,
@@ -215,10 +262,15 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   }
 
   /**
-   * Asks a model. The answer is durable when this resolves. After a crash a program that asks again
-   * at the same place is given that answer. The place is the line, the last message, the state, and
-   * how many answers this holder was given there. Once a later save has changed messages or state,
-   * the model is asked again. With a `key` the key alone decides.
+   * Ask a model; its reply is durable when this resolves.
+   * After a crash, a program that asks again at the same place is given that reply. The place is
+   * the branch, the last message, the state, and how many replies this holder was given there. Once
+   * a later save has changed messages or state, the model is asked again. With a `key`, the key
+   * alone decides.
+   *
+   * @example
+   * const reply = await session.model(async ({ messages }) => ({ text: `#${messages.length}` }));
+   * session.append({ role: "assistant", content: reply.text });
    */
   model<R>(
     run: (context: {
@@ -231,7 +283,13 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     return this.#byHand.model(run as never, o) as Promise<R>;
   }
 
-  /** Calls that are not over: under way when a process ended, waiting for somebody, or in doubt. */
+  /**
+   * List the calls that are not over.
+   * A process ended in the middle of them, they wait for a decision, or their outcome is unknown.
+   *
+   * @example
+   * for (const { effectId, tool } of await session.unfinished()) console.log(effectId, tool);
+   */
   async unfinished(): Promise<readonly Pending[]> {
     if (this.#held.ended?.code === "CLOSED") throw this.#held.ended;
     const { fold, past } = this.#work;
@@ -242,16 +300,22 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
 
   // ---- saving
 
-  /** Makes everything staged durable, with a checkpoint at its end. */
+  /**
+   * Make all that is staged durable, with a checkpoint at its end.
+   *
+   * @example
+   * const before = await session.checkpoint("before the refund");
+   * await session.rewind(before.id);
+   */
   async checkpoint(label?: string | CheckpointOptions): Promise<Checkpoint> {
     this.#held.usable();
     return this.#held.checkpoint(checkOptions(label));
   }
 
   /**
-   * Tells whether a strategy wants a checkpoint here, in a loop of your own. It answers from what
-   * came since the last checkpoint, staged work included, and so the same after a crash. Where
-   * nothing came since, it answers false.
+   * Tell whether a strategy wants a checkpoint here, in a loop of your own.
+   * It answers from what came since the last checkpoint, staged work included, and so the same
+   * after a crash. If nothing came since, it answers false.
    *
    * @example
    * if (session.shouldCheckpoint({ everyMessages: 10 })) await session.checkpoint();
@@ -264,7 +328,11 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   }
 
   /**
-   * Ends the session's work, with a checkpoint. `at` is a label for that checkpoint, or options.
+   * End the session's work as completed, with a checkpoint.
+   * `at` is a label for that checkpoint, or options.
+   *
+   * @example
+   * await session.complete({ answer: 42 });
    */
   async complete(output?: Json, at?: string | CheckpointOptions): Promise<void> {
     await this.#finish("complete", at, {
@@ -272,10 +340,22 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     });
   }
 
+  /**
+   * End the session's work as failed, with a checkpoint.
+   *
+   * @example
+   * await session.fail("The provider refused.");
+   */
   async fail(reason: string, at?: string | CheckpointOptions): Promise<void> {
     await this.#finish("fail", at, { reason: checkText(reason, "reason", MAX_REASON) });
   }
 
+  /**
+   * Set the session's work aside as halted, with a checkpoint.
+   *
+   * @example
+   * await session.halt("It makes no progress.");
+   */
   async halt(reason: string, at?: string | CheckpointOptions): Promise<void> {
     await this.#finish("halt", at, { reason: checkText(reason, "reason", MAX_REASON) });
   }
@@ -314,8 +394,11 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   // ---- history
 
   /**
-   * Every message ever appended on this session's past, newest first: also those that a splice has
-   * taken out.
+   * List every message ever appended to this session's past, newest first.
+   * It includes those that a splice has taken out.
+   *
+   * @example
+   * const { items, next } = await session.history({ limit: 100 });
    */
   async history(o?: HistoryOptions): Promise<Page<Message>> {
     const { before, limit, cursor } = options(o, "history", ["before", "limit", "cursor"]);
@@ -331,8 +414,12 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   // ---- lines
 
   /**
-   * A new session that begins at one of this session's checkpoints, or at any other. Nothing is
-   * copied.
+   * Make and open a session that begins at a checkpoint of this session, or of any other.
+   * Nothing is copied.
+   *
+   * @example
+   * const { id } = await session.checkpoint();
+   * await using whatIf = await session.fork(id, { id: "research-7b" });
    */
   async fork(at: string, o?: ForkOptions): Promise<Session<S>> {
     this.#held.usable();
@@ -350,15 +437,24 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   }
 
   /**
-   * Puts this session back to one of its checkpoints, on a new line. What came after is kept, on
-   * the old one. Answers what had been done by then: a call on the new line that equals one of
-   * these waits for somebody's word, unless `effects` says otherwise.
+   * Put this session back to one of its checkpoints, on a new branch.
+   * The old branch keeps what came after. The answer names the calls that had already been made:
+   * one on the new branch that equals one of these waits for a decision, unless `effects` says
+   * otherwise.
+   *
+   * @example
+   * const { before, passed } = await session.rewind("7k3fa1b2c4d5e6f7-12", { effects: "replay" });
    */
   async rewind(at: string, o?: RewindOptions): Promise<RewindReport> {
     return rewind(this.#held, at, checkPolicy(options(o, "rewind", ["effects"]).effects));
   }
 
-  /** Make the branch of one of this session's checkpoints the current one, at its end. */
+  /**
+   * Switch this session to the branch of one of its checkpoints, at the branch's end.
+   *
+   * @example
+   * await session.switchBranch("7k3fa1b2c4d5e6f7-20");
+   */
   async switchBranch(at: string): Promise<void> {
     await switchBranch(this.#held, at);
   }
@@ -366,7 +462,11 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   // ---- the end
 
   /**
-   * Lets go of the session. Staged work that was not saved throws, unless it is to be discarded.
+   * Let go of the session.
+   * If staged work was not saved, this throws, unless you discard it.
+   *
+   * @example
+   * await session.close({ discard: true });
    */
   async close(o?: CloseOptions): Promise<void> {
     const discard = flag(options(o, "close", ["discard"]).discard, "discard") ?? false;

@@ -10,7 +10,7 @@ import type { Store } from "../../store/port.js";
 import { invalid, listOf, options, wholeNumber } from "../util/options.js";
 import { sealed, unsealedOr } from "./rows.js";
 
-/** What `agents.save` takes. What is not given stays as it is; null takes it away. */
+/** What `agents.save` takes: fields that are not given stay, and null takes one away. */
 export interface AgentInput {
   readonly id: string;
   /**
@@ -36,6 +36,7 @@ export interface AgentInput {
   readonly metadata?: JsonObject;
 }
 
+/** What the store keeps of an agent. */
 export interface AgentRecord {
   readonly id: string;
   /** 1 when it is made, and one more with each save. */

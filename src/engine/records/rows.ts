@@ -275,7 +275,7 @@ export function mailOf(text: string, sessionId: string): MailDoc {
   return doc;
 }
 
-/** What is not given stays as it is. */
+/** What to change of a session; fields that are not given stay as they are. */
 export interface SessionUpdate {
   /** Null takes a title away that was given: the first words stand in for it then. */
   readonly title?: string | null;

@@ -32,6 +32,7 @@ export { MAX_DESCRIPTION };
 /** How many sessions of one agent are put aside, put back or deleted in one step. */
 export const MAX_SESSIONS = 50_000;
 
+/** What to say of a snapshot. */
 export interface SnapshotOptions extends KeyOptions {
   readonly name?: string;
   readonly description?: string;
@@ -46,6 +47,7 @@ export interface SnapshotOptions extends KeyOptions {
   readonly labels?: Readonly<Record<string, SessionUpdate>>;
 }
 
+/** An agent's record, and where each of its sessions stood at one moment. */
 export interface Snapshot {
   readonly id: string;
   readonly agent: string;

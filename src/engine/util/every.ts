@@ -13,7 +13,7 @@ export interface EveryOptions {
 
 /** Work that is repeated: a sweep, or automatic snapshots. */
 export interface IntervalTask extends AsyncDisposable {
-  /** Does no more. Resolves when what is under way has ended. */
+  /** Stop, and resolve when the work that is under way has ended. */
   stop(): Promise<void>;
 }
 

@@ -21,6 +21,7 @@ export {
   wholeNumber,
 } from "../../core/values/given.js";
 
+/** One page of a list. */
 export interface Page<T> {
   readonly items: readonly T[];
   /** Pass it as `cursor` to go on; absent at the end. */

@@ -36,8 +36,9 @@ import { flag, invalid, options, signalOf } from "../../engine/util/options.js";
 import { CallTeller, type SessionToolEvent } from "./tell-call.js";
 
 /**
- * What a record of the journal says, one event for each: whoever goes on after an event's cursor
- * misses none, and whoever applies them in order has the session's messages and state.
+ * One thing that happened in a session: what a record of its journal says.
+ * If you go on after an event's cursor, you miss none. If you apply them in order, you have the
+ * session's messages and state.
  */
 export type SessionEvent = Told & {
   readonly cursor: string;

@@ -20,6 +20,7 @@ import {
   type Page,
 } from "../../engine/util/options.js";
 
+/** Which sessions a list shows. */
 export interface SessionFilter {
   readonly agent?: string;
   readonly status?: SessionStatus;

@@ -31,6 +31,7 @@ export interface DeleteOptions extends KeyOptions {
   readonly dryRun?: boolean;
 }
 
+/** What deleting a session has removed, and what is kept for others. */
 export interface DeleteReport {
   /** False where there is no such session. */
   readonly deleted: boolean;

@@ -14,6 +14,7 @@ export interface HeldLease {
   readonly remainingMs: number;
 }
 
+/** What an open store is, who holds which sessions, and what you should know of it. */
 export interface StoreInfo extends About {
   /** How the index for search stands; absent where there is none yet. */
   readonly index?: { readonly behind: number };

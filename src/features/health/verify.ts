@@ -34,6 +34,7 @@ export interface Finding {
   readonly message: string;
 }
 
+/** What `verify` has read, and the damage that it found. */
 export interface VerifyReport {
   readonly ok: boolean;
   /** Saves that were read and verified. */

@@ -7,6 +7,7 @@ import {
 } from "../../core/redaction/redactions.js";
 import { flag, invalid, options } from "../../engine/util/options.js";
 
+/** Which redactions are made, and the words that stand in the place of a text. */
 export interface RedactionOptions extends RedactionChoices {
   /**
    * Whether inputs of calls are gone over as well: false by default. A tool is run with the
@@ -17,9 +18,12 @@ export interface RedactionOptions extends RedactionChoices {
 }
 
 /**
- * Redactions for keys and tokens of well-known shapes, card numbers and e-mail addresses; each can
- * be turned off, or given other words to stand in its place. For `open(…, { redact })`, and for
- * `sessions.redact`.
+ * Make a set of redactions for keys, tokens, card numbers and e-mail addresses.
+ * You can turn each off, or give other words to stand in its place. It is for `open(…, { redact })`
+ * and for `sessions.redact`.
+ *
+ * @example
+ * const hold = await open("agent.db", { redact: redactions({ emails: false }) });
  */
 export function redactions(given?: RedactionOptions): Redactions {
   const { toolInputs, ...choices } = options(given, "redactions", [

@@ -3,6 +3,7 @@ import { quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
 import type { Name, Seen } from "./rewriting.js";
 
+/** What a redaction has changed, and where the text could not be removed. */
 export interface RedactReport {
   /** Records that were changed, and the saves they stand in. */
   readonly records: number;

@@ -25,8 +25,9 @@ export interface ResultOptions {
 export interface Turn<O = unknown> {
   readonly sessionId: string;
   readonly turnId: string;
-  /** Resolves when the turn has ended, or waits for somebody. */
+  /** Resolve when the turn has ended, or waits for a decision. */
   result(o?: ResultOptions): Promise<RunResult<O>>;
+  /** Stop the turn. */
   cancel(reason?: string): Promise<void>;
 }
 
@@ -34,18 +35,21 @@ export interface Turn<O = unknown> {
 export interface RunStream<O = unknown>
   extends AsyncIterable<AgentEvent>,
     Pick<Turn<O>, "sessionId"> {
-  /** Resolves when the run has ended; events that were not read are dropped. */
+  /** Resolve when the run has ended; events that were not read are dropped. */
   result(): Promise<RunResult<O>>;
+  /** Stop the run and its session. */
   cancel(reason?: string): Promise<void>;
 }
 
 /** An input with its options, in one object. A session that is left out is a new one. */
 export type Ask<O> = O & { readonly input: Input; readonly session?: string };
 
+/** An agent that runs on a store. */
 export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {
   /**
-   * Goes on with the latest turn if it has this input (or key), else begins one; answers when it
-   * has ended or waits for somebody.
+   * Run a turn, and resolve when it has ended or waits for a decision.
+   * It goes on with the latest turn if that has this input (or key), and else begins one. Without
+   * `session` the turn has a new session; under the same key it is the same one.
    */
   run(id: string, input: Input, o?: RunOptions<C>): Promise<RunResult<O>>;
   /**
@@ -53,12 +57,13 @@ export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {
    * is the same session.
    */
   run(ask: Ask<RunOptions<C>>): Promise<RunResult<O>>;
+  /** Run a turn, and read its events while it goes on. */
   stream(id: string, input: Input, o?: RunOptions<C>): RunStream<O>;
   stream(ask: Ask<RunOptions<C>>): RunStream<O>;
-  /** Records a turn; some worker takes it. */
+  /** Record a turn, and leave it to a worker. */
   submit(id: string, input: Input, o?: SubmitOptions): Promise<Turn<O>>;
   submit(ask: Ask<SubmitOptions>): Promise<Turn<O>>;
-  /** Goes on with the latest turn, whatever it is. */
+  /** Go on with the latest turn, whichever it is. */
   resume(id: string, o?: RunOptions<C>): Promise<RunResult<O>>;
 }
 

@@ -26,6 +26,11 @@ export interface IndexOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface IndexReport {
+  /** How many saves were taken in. */
+  readonly taken: number;
+}
+
 /** How long a search takes in what is missing, before it looks with what there is. */
 const CATCH_UP_MS = 100;
 const MOST_DAMAGED = 100;
@@ -95,7 +100,7 @@ export class Search {
   }
 
   /** Brings the index up to date, to the end. A store without one has nothing to bring. */
-  async bring(given?: IndexOptions): Promise<{ readonly taken: number }> {
+  async bring(given?: IndexOptions): Promise<IndexReport> {
     this.#ground.usable();
     const { rebuild, onProgress, signal } = options(given, "sessions.index", [
       "rebuild",

@@ -54,6 +54,7 @@ export interface ImportOptions {
   readonly moved?: boolean;
 }
 
+/** What an import has taken in, and what it could not. */
 export interface ImportReport {
   /**
    * In the order in which they came. A known one was there already, the same or further on, and

@@ -11,7 +11,7 @@ import { Report } from "./report.js";
 const SAMPLE = 50;
 const SQLITE = "SQLite format 3\0";
 
-/** Undefined where it looks like none of them. */
+/** Guess which system wrote what is at a path; undefined if it looks like none of them. */
 export async function guessKind(path: string): Promise<MigrationKind | undefined> {
   const { root, isDirectory } = await rootOf(path);
   if (!isDirectory) return (await beginsWith(root, SQLITE)) ? "smooth" : undefined;

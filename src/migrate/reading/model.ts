@@ -12,7 +12,9 @@ import type {
 } from "../../index.js";
 import type { Report } from "./report.js";
 
+/** The systems whose files can be imported. */
 export const KINDS = ["ares", "ccswarm", "smooth", "aethershell"] as const;
+/** A system whose files can be imported. */
 export type MigrationKind = (typeof KINDS)[number];
 
 /** All of a session at one moment. */

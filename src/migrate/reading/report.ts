@@ -2,6 +2,7 @@
 import { quote } from "../../core/values/errors.js";
 import type { MigrationKind } from "./model.js";
 
+/** What became of one item of an import. */
 export type Outcome =
   /** New here. */
   | "imported"
@@ -14,6 +15,7 @@ export type Outcome =
   /** None of it could be taken in; `skipped` and the notes say why. */
   | "refused";
 
+/** What an import did with one session. */
 export interface MigratedSession {
   readonly id: string;
   readonly outcome: Outcome;
@@ -22,12 +24,14 @@ export interface MigratedSession {
   readonly message?: string;
 }
 
+/** What an import did with one agent. */
 export interface MigratedAgent {
   readonly id: string;
   readonly outcome: Outcome;
   readonly message?: string;
 }
 
+/** What an import did with one snapshot. */
 export interface MigratedSnapshot {
   /** The id of the checkpoint that it was. */
   readonly id: string;
@@ -36,6 +40,7 @@ export interface MigratedSnapshot {
   readonly message?: string;
 }
 
+/** What an import has read, taken in and left out. */
 export interface MigrationReport {
   readonly kind: MigrationKind;
   readonly path: string;
@@ -57,6 +62,7 @@ export interface MigrationReport {
   readonly storedBytes: number;
 }
 
+/** How far an import is. */
 export interface MigrationProgress {
   /** Files (or rows) read, of how many. */
   readonly files: number;

@@ -6,15 +6,17 @@ import type { Traits } from "../../store/port/info.js";
 import type { KnownNeeds } from "../../store/port/reclaim.js";
 import type { Store } from "../../store/port.js";
 
+/** A way to open the store that is tested. */
 export interface StoreHarness {
   readonly traits: Traits;
   /**
-   * Opens the store for a tenant. The first call finds it empty; a later one finds what a durable
-   * store was given before.
+   * Open the store for a tenant.
+   * The first call finds it empty; a later one finds what a durable store was given before.
    */
   open(tenant?: string): Promise<Store>;
 }
 
+/** One test of the contract that a store keeps. */
 export interface ContractCase {
   readonly name: string;
   /** `make` gives a harness on a place of its own at every call. */

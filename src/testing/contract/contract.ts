@@ -17,6 +17,7 @@ import { rewording } from "./rewording.js";
 import { saves } from "./saves.js";
 import { sessions } from "./sessions.js";
 
+/** The tests that every store passes: run each of them with your test runner. */
 export const storeContract: readonly ContractCase[] = [
   ...saves,
   ...sessions,

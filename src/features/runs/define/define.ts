@@ -120,7 +120,13 @@ class DefinedAgent implements Omit<Agent, Types> {
   }
 }
 
-/** Define an agent, without a store. `hold.bind` binds it to one. */
+/**
+ * Define an agent, without a store; `hold.bind` binds it to one.
+ *
+ * @example
+ * const clerk = agent({ name: "clerk", model, system: "You answer letters." });
+ * await hold.bind(clerk).run("letter-1", "Answer this letter.");
+ */
 export function agent<
   C = undefined,
   S = Record<string, Json>,
@@ -137,9 +143,12 @@ export function defined(given: unknown): DefinedAgent {
   return new DefinedAgent(define(given));
 }
 
-/** The agent that is given: defined already, bound to a store, or as its author says it. */
+/** The agent that is given, defined already or bound to a store. */
 export function definedOf(given: unknown): DefinedAgent {
-  return alreadyDefined(given) ?? new DefinedAgent(define(given));
+  const found = alreadyDefined(given);
+  if (found === undefined)
+    throw invalid("agent", "it is not defined; define it with `agent`, or with `hold.agent`");
+  return found;
 }
 
 const alreadyDefined = (given: unknown): DefinedAgent | undefined =>
@@ -217,7 +226,17 @@ function toolsOf(
   );
 }
 
-/** Infers the input of a tool that is defined on its own, and checks it. */
+/**
+ * Define a tool on its own, with the type of its input.
+ *
+ * @example
+ * const refund = tool({
+ *   mode: "keyed",
+ *   input: { jsonSchema: { type: "object" }, parse: (value) => ({ order: Number(value) }) },
+ *   key: ({ order }) => `refund:${order}`,
+ *   run: async ({ order }, { key }) => ({ refunded: order, under: key }),
+ * });
+ */
 export function tool<A, R, C = unknown, S = any>(
   definition: Tool<A, R, C, S> & { readonly input: InputSchema<A> },
 ): Tool<A, R, C, S> {

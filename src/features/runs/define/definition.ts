@@ -17,9 +17,10 @@ import type { CheckRequest, Retry, Settled } from "../../../engine/calls/spec.js
 import type { RunResult } from "./result.js";
 
 /**
+ * A schema for the input of a tool.
  * zod, valibot, arktype and others that can tell their JSON Schema; a plain JSON Schema; or one
- * with a `parse` of your own, by which inputs are inferred. It may be async, and the model is
- * told what it throws.
+ * with a `parse` of your own, by which inputs are inferred. `parse` may be async, and the model
+ * is told what it throws.
  */
 export type InputSchema<T> =
   | (StandardSchemaV1<never, T> & StandardJSONSchemaV1<never, T>)
@@ -31,6 +32,7 @@ export type InputSchema<T> =
       readonly [keyword: string]: Json | undefined;
     };
 
+/** A session, as tools and functions of an agent see it. */
 export interface SessionView<S> {
   readonly id: string;
   readonly messages: readonly Message[];
@@ -62,21 +64,19 @@ export interface ToolContext<C = any, S = any> {
   readonly signal: AbortSignal;
   readonly context: C;
   readonly session: SessionView<S>;
-  /** Sets a key of the session's state, together with the outcome of this call. */
+  /** Set a key of the session's state, together with the outcome of this call. */
   set<K extends keyof S & string>(
     this: void,
     key: K,
     value: S[K] extends Json ? S[K] : S[K] & Storable<S[K]>,
   ): void;
-  /** Shows something to whoever follows the run's stream. Not kept. */
+  /** Show something to those who follow the run's stream; it is not kept. */
   emit(this: void, data: Json): void;
   /**
-   * Runs another agent in a session of its own, which is found again after a crash. While that
-   * waits for somebody, so does this call, and the tool is then run again from its beginning: not
-   * in a tool that may run only once.
-   *
-   * `as` names the child: the same name in the same call is the same session. Children without a
-   * name are counted, apart from those.
+   * Run another agent in a session of its own, which is found again after a crash.
+   * While that waits for a decision, so does this call, and the tool is then run again from its
+   * beginning: not in a tool that may run only once. Children without a name (`as`) are counted,
+   * apart from those that have one.
    */
   run<O>(
     this: void,
@@ -85,9 +85,9 @@ export interface ToolContext<C = any, S = any> {
     o?: ChildOptions,
   ): Promise<RunResult<O>>;
   /**
-   * Waits for `hold.sessions.signal(sessionId, name, value)`, however long that takes: the session is left
-   * as waiting, and the tool is run again from its beginning when the signal has come. undefined
-   * once the time is up. Not in a tool that may run only once.
+   * Wait for `hold.sessions.signal(sessionId, name, value)`, however long that takes.
+   * The session is left as waiting, and the tool is run again from its beginning when the signal
+   * has come. It answers undefined once the time is up. Not in a tool that may run only once.
    */
   wait<T = Json>(this: void, name: string, o?: WaitOptions<T>): Promise<T | undefined>;
 }
@@ -119,8 +119,10 @@ interface ApprovalContext<C, S> {
   readonly session: SessionView<S>;
 }
 
+/** A function that finds out whether a call happened, when Holdfast cannot tell. */
 export type Check<A, R, C> = (request: CheckRequest<A, C>) => Promise<Settled<R>> | Settled<R>;
 
+/** A tool of an agent; its `mode` says what may be done after a crash. */
 export type Tool<A = any, R = any, C = any, S = any> = ToolCommon<A, R, C, S> &
   (
     | { readonly mode: "repeatable"; readonly check?: never }
@@ -160,6 +162,7 @@ export interface StateShape<S> {
   readonly upgrade?: (old: JsonObject, from: number) => NoInfer<S>;
 }
 
+/** The definition of an agent: its model, its tools, and how its runs go. */
 export interface AgentDef<T, C, S, O> {
   readonly name: string;
   /** Where it is a function, it stands behind `context`: that is how its type is inferred. */
@@ -189,7 +192,7 @@ export interface AgentDef<T, C, S, O> {
 declare const types: unique symbol;
 export type Types = typeof types;
 
-/** An agent without a store. `hold.agent` binds it to one. */
+/** An agent without a store; `hold.bind` binds it to one. */
 export interface Agent<C = any, S = any, O = any> {
   readonly name: string;
   /** For the compiler only: without it, anything that has a name would be taken for an agent. */
@@ -208,11 +211,12 @@ export interface InputMessage extends Omit<MessageInput, "role" | "content" | "r
 }
 
 /**
- * What the user says: a text, parts, or a message of the user. Other roles are refused, because a
- * client may have made the message.
+ * What the user says: a text, parts, or a message of the user.
+ * Other roles are refused, because a client may have made the message.
  */
 export type Input = string | readonly InputPart[] | InputMessage;
 
+/** How a turn is run. */
 export interface RunOptions<C = any> {
   /** Names the turn: the same key is the same turn. Code for chats always passes one. */
   readonly key?: string;
@@ -227,6 +231,7 @@ export interface RunOptions<C = any> {
   readonly metadata?: JsonObject;
 }
 
+/** How a turn is left to a worker. */
 export interface SubmitOptions
   extends Omit<RunOptions<never>, "context" | "signal" | "ifBusy" | "limits"> {
   /** Not before this time, in milliseconds since 1970. */

@@ -2,6 +2,7 @@
 import type { Message, Usage } from "../../../core/messages/message.js";
 import type { Pending } from "../../../engine/calls/pending.js";
 
+/** How a turn has ended, or what it waits for. */
 export type RunResult<O = unknown> = {
   readonly sessionId: string;
   readonly turnId: string;

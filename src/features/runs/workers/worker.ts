@@ -23,6 +23,7 @@ import type { Runs } from "../runs.js";
 import { failTurn } from "../turns.js";
 import { SessionClaims } from "./claim-sessions.js";
 
+/** Which agents a worker runs, and how. */
 export interface WorkerOptions {
   readonly agents: readonly BoundAgent[];
   /** How many sessions it runs at once; 8 by default. */
@@ -72,6 +73,7 @@ const LEAST_MS = 20;
 const BACKOFF_MS = 5_000;
 const REST_MS = 1_000;
 
+/** A worker: it takes submitted turns, and sessions whose holder died, and runs them. */
 export class Worker {
   readonly #ground: Ground;
   readonly #runs: Runs;
@@ -116,11 +118,12 @@ export class Worker {
     this.#onSigterm = flag(o.onSigterm, "onSigterm") ?? true;
   }
 
+  /** Count what the worker does, and has done. */
   stats(): WorkerStats {
     return { running: this.#running.size, ...this.#counts };
   }
 
-  /** Begins to take sessions up. Resolves once it has looked for the first time. */
+  /** Begin to take up sessions, and resolve after the first look for work. */
   async start(): Promise<void> {
     this.#ground.usable();
     if (this.#looking !== undefined) return;
@@ -145,8 +148,8 @@ export class Worker {
   }
 
   /**
-   * Takes nothing more up, and lets what it runs come to an end; what has not after the grace is
-   * handed back.
+   * Take up nothing more, and let running turns come to an end.
+   * The worker hands back those that have not ended after the grace.
    */
   async stop(o?: StopOptions): Promise<void> {
     const { graceMs } = options(o, "stop", ["graceMs"]);
@@ -165,7 +168,7 @@ export class Worker {
     abort.abort(handBack());
   }
 
-  /** Runs what there is to do, and no longer than it may: for cron and serverless. */
+  /** Run what there is to do, and no longer than it may: for cron and serverless. */
   async drain(o?: DrainOptions): Promise<DrainReport> {
     this.#ground.usable();
     const { maxMs } = options(o, "drain", ["maxMs"]);
