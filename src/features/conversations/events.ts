@@ -42,7 +42,7 @@ import { CallTeller, type SessionToolEvent } from "./tell-call.js";
  */
 export type SessionEvent = Told & {
   readonly cursor: string;
-  /** When it was saved; absent where the session went to another line. */
+  /** When it was saved; absent where the session went to another branch. */
   readonly at?: string;
 };
 
@@ -69,7 +69,7 @@ type Told =
   | { readonly type: "checkpoint"; readonly checkpoint: Checkpoint }
   | { readonly type: "turn"; readonly turnId: string }
   | SessionToolEvent
-  /** The session went to another line: what this follower saw after `to` is no longer its past. */
+  /** The session went to another branch: what this follower saw after `to` is no longer its past. */
   | { readonly type: "rewind"; readonly to: CheckpointId };
 
 export interface EventOptions {

@@ -8,7 +8,7 @@ import { headOf, leaseOf } from "../../engine/records/rows.js";
 import type { About } from "../../store/port/info.js";
 import type { SessionRow } from "../../store/port/rows.js";
 
-export interface HeldLease {
+interface HeldLease {
   readonly sessionId: string;
   readonly holder: string;
   readonly remainingMs: number;

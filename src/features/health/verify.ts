@@ -26,7 +26,7 @@ import { noWitnesses, type Witnesses } from "../../store/port/copies.js";
 import { AGENT, type DocRow, RECEIPT, REDACTED, SNAPSHOT } from "../../store/port/documents.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 
-export interface Finding {
+interface Finding {
   readonly code: "CORRUPT" | "LOST_TAIL" | "BROKEN_CHAIN" | "STATUS_DIFFERS" | "STORE";
   readonly sessionId?: string;
   readonly line?: string;

@@ -29,7 +29,7 @@ export interface PruneOptions extends RetentionRules {
   readonly signal?: AbortSignal;
 }
 
-export interface PruneProgress {
+interface PruneProgress {
   readonly removed: number;
   readonly of: number;
 }

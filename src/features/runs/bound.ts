@@ -16,7 +16,7 @@ import type { Runs } from "./runs.js";
 import { endOfTurn } from "./turn-end.js";
 
 /** How long to wait for the end of a turn. */
-export interface ResultOptions {
+interface ResultOptions {
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
 }
@@ -42,7 +42,7 @@ export interface RunStream<O = unknown>
 }
 
 /** An input with its options, in one object. A session that is left out is a new one. */
-export type Ask<O> = O & { readonly input: Input; readonly session?: string };
+type Ask<O> = O & { readonly input: Input; readonly session?: string };
 
 /** An agent that runs on a store. */
 export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {

@@ -42,7 +42,7 @@ export interface SearchFilter {
   /** Of the session in which it is found. */
   readonly agent?: string;
   readonly tag?: string;
-  /** Only this session: what is on its lines, and what it shares of others. */
+  /** Only this session: what is on its branches, and what it shares of others. */
   readonly sessionId?: string;
   /** Only messages of this role; then no titles. */
   readonly role?: Role;
@@ -64,7 +64,7 @@ interface FoundText {
   readonly score: number;
 }
 
-export interface FoundMessage extends FoundText {
+interface FoundMessage extends FoundText {
   readonly kind: "message";
   readonly messageId: string;
   readonly seq: number;
@@ -72,7 +72,7 @@ export interface FoundMessage extends FoundText {
 }
 
 /** A title that somebody gave to a session. */
-export interface FoundTitle extends FoundText {
+interface FoundTitle extends FoundText {
   readonly kind: "title";
 }
 

@@ -53,7 +53,7 @@ export interface ExportFilter {
   readonly agent?: string;
   /**
    * The session that owns this checkpoint, as it was there: without what came after, its other
-   * lines, and its forks.
+   * branches, and its forks.
    */
   readonly checkpoint?: string;
 }

@@ -41,12 +41,12 @@ export interface SessionView<S> {
   readonly tags: readonly string[];
 }
 
-export interface ChildOptions {
+interface ChildOptions {
   /** Names the child: the same name in the same call is the same session. */
   readonly as?: string;
 }
 
-export interface WaitOptions<T> {
+interface WaitOptions<T> {
   /** Checks the value of the signal, and gives it its type. */
   readonly schema?: StandardSchemaV1<any, T>;
   readonly timeoutMs?: number;
@@ -203,9 +203,9 @@ export interface Agent<C = any, S = any, O = any> {
  * What an input may consist of: calls are the model's to ask for, and their results come from
  * tools.
  */
-export type InputPart = Exclude<Part, ToolCallPart | ToolResultPart>;
+type InputPart = Exclude<Part, ToolCallPart | ToolResultPart>;
 
-export interface InputMessage extends Omit<MessageInput, "role" | "content" | "reply"> {
+interface InputMessage extends Omit<MessageInput, "role" | "content" | "reply"> {
   readonly role: "user";
   readonly content: string | readonly InputPart[];
 }
