@@ -39,7 +39,7 @@ export function editMail(doc: MailDoc, edit: TextEdit, leavesInput: boolean): Ma
     // Messages that are appended from outside have passed a hook before they were put into letters;
     // redaction has a way of its own for them.
     case "append":
-    case "append-part":
+    case "append-text":
     case "append-key":
     case "wake":
       return doc;

@@ -3,8 +3,8 @@
  * worker takes a session up for one, and what they hold is read when it can be taken in, not at
  * every look.
  *
- * B1  a letter is there once its bell is, and is seen from then on: `append` is posted behind all
- *     `append-part`s, and names them.
+ * B1  a letter is there once its bell is, and is seen from then on: `append` is posted behind the
+ *     `append-text` that it names.
  * B2  `append-key` is posted before the bell. Alone it binds nobody: whoever posted it may have
  *     failed. With a bell, that says what was sent under the key; once it was taken in, what is
  *     kept of it tells the same messages from others, long after.
@@ -16,9 +16,7 @@ import type { MessageInput } from "../../core/messages/message.js";
 import { digest } from "../../core/values/digest.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { fromPlain, type PlainMessage } from "../../formats/plain.js";
-import { MAX_IDS } from "../../store/port/inbox.js";
 import type { Store } from "../../store/port.js";
-import { unlessDamaged } from "./damage.js";
 import { type MailDoc, mailOf, mailText } from "./rows.js";
 
 /**
@@ -29,10 +27,8 @@ export const BESIDE = 8.64e15 + 1;
 /** Mail that is due then is looked at by those who know what they are looking for. */
 export const HIDDEN = Number.MAX_SAFE_INTEGER;
 
-/** How much text one part has. Variable for tests. */
-export const partTuning = { chars: 4 * 1024 * 1024 };
-
-export type Bell = Extract<MailDoc, { readonly kind: "append" }>;
+type Bell = Extract<MailDoc, { readonly kind: "append" }>;
+type Texts = Extract<MailDoc, { readonly kind: "append-text" }>;
 
 /**
  * What ids of letters hold of a key that a caller gave. Stores keep the ids of letters that were
@@ -47,44 +43,19 @@ export const keyOfBell = (id: string): string => id.slice(bellLetter("").length)
  * its age.
  */
 export const newTag = (wallMs: number): string => `${wallMs}-${randomUUID()}`;
-const TAG = /^part:(\d{1,16})-/;
+const TAG = /^text:(\d{1,16})-/;
 const LEFT_MS = 3_600_000;
 /**
- * Whether a part that no bell speaks of will have none: its sender was killed, or failed, long ago.
+ * Whether a text that no bell speaks of will have none: its sender was killed, or failed, long ago.
  */
 export const isLeftBehind = (id: string, wallMs: number): boolean =>
   wallMs - Number(TAG.exec(id)?.[1] ?? wallMs) > LEFT_MS;
-export const partLetters = (
-  key: string,
-  { tag, parts }: Pick<Bell, "tag" | "parts">,
-): readonly string[] => Array.from({ length: parts }, (_, no) => `part:${tag}:${no}:${key}`);
+export const textLetter = (key: string, tag: string): string => `text:${tag}:${key}`;
 
-/** The text of a letter in parts, in their order. Never inside a character. */
-export function partsOfText(text: string): readonly MailDoc[] {
-  const parts: MailDoc[] = [];
-  for (let from = 0; from < text.length || parts.length === 0; ) {
-    let to = Math.min(from + partTuning.chars, text.length);
-    if (to < text.length && isHighSurrogate(text.charCodeAt(to - 1))) to -= 1;
-    parts.push({ kind: "append-part", no: parts.length, text: text.slice(from, to) });
-    from = to;
-  }
-  return parts;
-}
-
-const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xdbff;
-
-/** Messages as the text of a letter, with the bytes of their files. */
-export const letterText = (messages: readonly PlainMessage[]): string => JSON.stringify(messages);
-
-function messagesIn(text: string): readonly MessageInput[] | undefined {
-  try {
-    return (JSON.parse(text) as readonly PlainMessage[]).map((message, i) =>
-      fromPlain(message, `messages[${i}]`),
-    );
-  } catch {
-    return undefined;
-  }
-}
+export const messagesOf = ({ messages }: Texts): readonly MessageInput[] =>
+  (messages as unknown as readonly PlainMessage[]).map((message, i) =>
+    fromPlain(message, `messages[${i}]`),
+  );
 
 /** What is taken in with a letter of messages. */
 export interface Appended {
@@ -117,50 +88,41 @@ async function openLetter(
   store: Store,
   session: SessionId,
   key: string,
-  bell: Bell,
+  { check, tag }: Bell,
 ): Promise<Appended | undefined> {
-  const own = keyLetter(key);
-  const [waits] = await store.inbox(session, { ids: [own] });
-  const former = bell.former === undefined ? [] : partLetters(key, bell.former);
-  const drained = [bellLetter(key), own, ...partLetters(key, bell), ...former];
-  if (bell.check !== undefined && waits === undefined) return { messages: [], drained };
-  const text = await textOf(store, session, key, bell);
-  // One that cannot be read is left where it is: it must not keep its session from being opened.
-  const messages = text === undefined ? undefined : messagesIn(text);
+  const [own, told] = [keyLetter(key), textLetter(key, tag)];
+  const drained = [bellLetter(key), own, told];
+  const mail = await store.inbox(session, { ids: [own, told] });
+  const waits = mail.find(({ id }) => id === own)?.text;
+  if (waits === undefined) return { messages: [], drained };
+  // One that cannot be read is left where it is, and `verify` tells: it must not keep its session
+  // from being opened.
+  const messages = messagesIn(mail.find(({ id }) => id === told)?.text, session);
   if (messages === undefined) return undefined;
   // A key that says nothing was redacted: what was sent before that is not to be told by its digest
   // either.
-  const kept =
-    bell.check === undefined || waits?.text === keyText("") ? undefined : keyText(bell.check);
-  return {
-    messages,
-    drained,
-    ...(kept !== undefined && kept !== waits?.text && { reworded: { id: own, text: kept } }),
-  };
+  const kept = keyText(check);
+  const isSame = waits === kept || waits === keyText("");
+  return { messages, drained, ...(!isSame && { reworded: { id: own, text: kept } }) };
+}
+
+function messagesIn(
+  text: string | undefined,
+  session: SessionId,
+): readonly MessageInput[] | undefined {
+  try {
+    const doc = text === undefined ? undefined : mailOf(text, session);
+    return doc?.kind === "append-text" ? messagesOf(doc) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 export const keyText = (check: string): string => mailText({ kind: "append-key", check });
 
-/** What a letter says; undefined where a part of it is missing or damaged, which `verify` tells. */
-async function textOf(
-  store: Store,
-  session: SessionId,
-  key: string,
-  bell: Bell,
-): Promise<string | undefined> {
-  const ids = partLetters(key, bell);
-  const texts: string[] = [];
-  for (let at = 0; at < ids.length; at += MAX_IDS)
-    for (const { text } of await store.inbox(session, { ids: ids.slice(at, at + MAX_IDS) })) {
-      const doc = await unlessDamaged(() => mailOf(text, session));
-      if (doc?.kind === "append-part") texts[doc.no] = doc.text;
-    }
-  return Object.keys(texts).length === bell.parts ? texts.join("") : undefined;
-}
-
 /**
- * What waits under a key: a letter, with the check of its messages unless they were redacted, or
- * only the key, which binds nobody. Undefined where neither does.
+ * What waits under a key: a letter, with the check of its messages, or only the key, which binds
+ * nobody. Undefined where neither does.
  */
 export async function waitsUnder(
   store: Store,
@@ -170,7 +132,7 @@ export async function waitsUnder(
   const mail = await store.inbox(session, { ids: [keyLetter(key), bellLetter(key)] });
   const found = mail.find(({ id }) => id === bellLetter(key));
   const doc = found && mailOf(found.text, session);
-  const bell = doc?.kind === "append" ? doc : undefined;
-  const hasKey = mail.some(({ id }) => id === keyLetter(key));
-  return hasKey || (bell !== undefined && bell.check === undefined) ? { bell } : undefined;
+  return mail.some(({ id }) => id === keyLetter(key))
+    ? { bell: doc?.kind === "append" ? doc : undefined }
+    : undefined;
 }

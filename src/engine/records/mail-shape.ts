@@ -11,14 +11,10 @@ import {
   maybe,
   oneOf,
 } from "../../core/values/shapes.js";
-import type { MailDoc, PartsOfLetter, Settlement } from "./rows.js";
-
-/** More than a letter of the largest size has. What names its parts is made in memory. */
-const MAX_PARTS = 1_000_000;
+import type { MailDoc, Settlement } from "./rows.js";
 
 const any: Is = () => true;
 const said: Is = (value) => value !== undefined;
-const isPart: Is = (value) => isCount(value) && value <= MAX_PARTS;
 
 type Said<K extends string> = Extract<Settlement, { readonly [Name in K]: unknown }>;
 const settlements: readonly Is[] = [
@@ -29,7 +25,6 @@ const settlements: readonly Is[] = [
 const isSettlement: Is = (value) => settlements.some((is) => is(value));
 
 const about = { effectId: isString, asked: isCount, by: maybe(isString) };
-const parts = { tag: isString, parts: isPart };
 
 type Says<K extends MailDoc["kind"]> = Omit<Extract<MailDoc, { readonly kind: K }>, "kind">;
 const letters: { readonly [K in MailDoc["kind"]]: Is } = {
@@ -41,13 +36,8 @@ const letters: { readonly [K in MailDoc["kind"]]: Is } = {
   signal: fields<Says<"signal">>({ name: isString, value: said }),
   wake: fields<Says<"wake">>({ child: isString }),
   turn: fields<Says<"turn">>({ turn: isString, key: maybe(isString), input: said }),
-  append: fields<Says<"append">>({
-    ...parts,
-    check: maybe(isString),
-    bytes: isCount,
-    former: maybe(fields<PartsOfLetter>(parts)),
-  }),
-  "append-part": fields<Says<"append-part">>({ no: isPart, text: isString }),
+  append: fields<Says<"append">>({ check: isString, tag: isString, bytes: isCount }),
+  "append-text": fields<Says<"append-text">>({ messages: Array.isArray }),
   "append-key": fields<Says<"append-key">>({ check: isString }),
 };
 

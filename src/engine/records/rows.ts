@@ -233,20 +233,17 @@ export type MailDoc =
   /** Something changed for a child session that a call waits for. */
   | { readonly kind: "wake"; readonly child: string }
   | { readonly kind: "turn"; readonly turn: string; readonly key?: string; readonly input: Json }
-  /** Messages from outside a run. Their text comes in parts. */
-  | ({
+  /** Messages from outside a run: what they say stands in an `append-text` of this tag. */
+  | {
       readonly kind: "append";
-      /**
-       * Of what they say. Gone where they were redacted: then the letter stands for itself, and
-       * nobody can tell the same from others.
-       */
-      readonly check?: string;
+      /** Of what they say. */
+      readonly check: string;
+      /** Random: nothing can be guessed from it. */
+      readonly tag: string;
       /** How much text waits with it. */
       readonly bytes: number;
-      /** Parts that others were put in the place of. */
-      readonly former?: PartsOfLetter;
-    } & PartsOfLetter)
-  | { readonly kind: "append-part"; readonly no: number; readonly text: string }
+    }
+  | { readonly kind: "append-text"; readonly messages: Json }
   /** Under which key messages are appended, or were. */
   | { readonly kind: "append-key"; readonly check: string };
 
@@ -254,12 +251,6 @@ interface AboutCall {
   readonly effectId: string;
   readonly asked: number;
   readonly by?: string;
-}
-
-/** Which parts a letter has. The tag is random: nothing can be guessed from it. */
-export interface PartsOfLetter {
-  readonly tag: string;
-  readonly parts: number;
 }
 
 /** `happened`: the call was made, and only its output could not be kept. */

@@ -38,7 +38,7 @@ function stage(work: Workspace, { doc, appended }: Letter, { isAtWork, appends }
   const { course } = work.fold;
   switch (doc.kind) {
     case "turn":
-    case "append-part":
+    case "append-text":
     case "append-key":
       return false;
     case "append":

@@ -14,7 +14,7 @@ import { blobsOf, type EncodedMessage, type MessageInput } from "../../core/mess
 import { digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName, type SessionId, sessionId } from "../../core/values/ids.js";
-import type { JsonObject } from "../../core/values/json.js";
+import { type Json, type JsonObject, textBytes } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import type { Standpoint } from "../../engine/journal/journal.js";
 import { tryPost } from "../../engine/journal/post-inbox.js";
@@ -31,10 +31,8 @@ import {
   keyLetter,
   keyOf,
   keyText,
-  letterText,
   newTag,
-  partLetters,
-  partsOfText,
+  textLetter,
   waitsUnder,
 } from "../../engine/records/letters.js";
 import {
@@ -165,7 +163,7 @@ async function standing(ground: Ground, sending: Sending): Promise<Standing> {
   if ((await postKey(ground, sending)) === "posted") return "open";
   const waits = await waitsUnder(ground.store, session, key);
   if (waits !== undefined) {
-    if (waits.bell?.check !== undefined && waits.bell.check !== check) throw conflict(sending);
+    if (waits.bell !== undefined && waits.bell.check !== check) throw conflict(sending);
     return waits.bell === undefined ? "open" : "sent";
   }
   // It is taken in by now: what is kept of it tells whether it was the same.
@@ -199,7 +197,7 @@ async function appendHere(ground: Ground, sending: Sending): Promise<Standing> {
         const isOther = (await postKey(ground, sending)) === "conflict";
         return {
           id: bellLetter(key),
-          doc: { kind: "append", tag: "", parts: 0, bytes: 0 },
+          doc: { kind: "append", check, tag: "", bytes: 0 },
           // Not the bell: one that comes in this moment is another's, who is to hear that it was
           // not taken in.
           appended: {
@@ -229,34 +227,26 @@ async function postAll(ground: Ground, sending: Sending): Promise<void> {
   const present = await ground.journal.present(session);
   if (present === undefined) throw noSession(session);
   await tryThere(ground, present, encoded);
-  const text = letterText(
-    await Promise.all(messages.map((message) => selfContained(ground, message))),
-  );
-  if (text.length > 2 * MAX_BYTES) throw tooLarge(text.length);
-  const bytes = Buffer.byteLength(text);
+  const plain = await Promise.all(messages.map((message) => selfContained(ground, message)));
+  const bytes = textBytes(JSON.stringify(plain));
+  if (bytes > 2 * MAX_BYTES) throw tooLarge(bytes);
   await refuseTooMuchWaiting(ground, session, bytes);
-  const parts = partsOfText(text);
-  const bell = {
-    kind: "append",
-    check,
-    tag: newTag(ground.wallMs()),
-    parts: parts.length,
-    bytes,
-  } as const;
-  const ids = partLetters(key, bell);
+  const tag = newTag(ground.wallMs());
+  const id = textLetter(key, tag);
   await postKey(ground, sending);
   let isRung = false;
   try {
-    for (const [i, doc] of parts.entries())
-      await tryPost(ground.store, session, doc, { id: ids[i] as string, due: HIDDEN });
+    const doc = { kind: "append-text", messages: plain as unknown as Json } as const;
+    await tryPost(ground.store, session, doc, { id, due: HIDDEN });
     isRung = true;
+    const bell = { kind: "append", check, tag, bytes } as const;
     await ground.post(session, bell, { id: bellLetter(key), due: BESIDE });
   } catch (error) {
     const code = error instanceof HoldfastError ? error.code : undefined;
-    // Parts that no bell speaks of are of no use to anybody. Where it is not known whether one
-    // does, redaction removes them when they are old.
+    // A text that no bell speaks of is of no use to anybody. Where it is not known whether one
+    // does, redaction removes it when it is old.
     if (!isRung || code === "CONFLICT" || code === "BUSY")
-      await ground.store.apply([{ session, when: {}, drained: ids }]).catch(() => {});
+      await ground.store.apply([{ session, when: {}, drained: [id] }]).catch(() => {});
     // Another was first, with the same or with something else.
     if (code !== "CONFLICT") throw error;
   }

@@ -19,7 +19,7 @@ import { superseded } from "../../engine/journal/lease-keeper.js";
 import { forgetArguments } from "../../engine/journal/receipts.js";
 import { rememberHead, rememberLabel } from "../../engine/journal/remembered.js";
 import { scrub } from "../../engine/journal/scrub.js";
-import { childrenOf } from "../../engine/lifecycle/outside.js";
+import { childrenOf, takeIn } from "../../engine/lifecycle/outside.js";
 import { headOf, headRow, labelOf, labelRow } from "../../engine/records/rows.js";
 import type { Entry } from "../../engine/records/snapshot-record.js";
 import { noSession } from "../../engine/util/not-found.js";
@@ -205,12 +205,7 @@ class Redacting {
     )
       return true;
     const { sound } = await waitingMail(this.#ground, session);
-    // A message in a letter is JSON in a text.
-    return [...sound.values()].some(
-      (doc) =>
-        this.#holdsIn(doc as unknown as Json) ||
-        (doc.kind === "append-part" && this.#holdsIn(jsonOr(doc.text))),
-    );
+    return [...sound.values()].some((doc) => this.#holdsIn(doc as unknown as Json));
   }
 
   /**
@@ -225,8 +220,7 @@ class Redacting {
       const seen = await rewriting.survey(stretches);
       await this.#nameHead(seen);
       const { message } = this.#what;
-      if (message !== undefined && !seen.isMessageThere && !(await this.#mail.hasMessage()))
-        throw noMessage(this.#session, message);
+      if (message !== undefined && !seen.isMessageThere) throw noMessage(this.#session, message);
       const shared = await sharedBy(this.#ground, this.#session, stretches, seen.first);
       // Whoever shares it may have calls that are not over: those are exempt as well.
       const others = shared.sharers.filter((sharer) => !sessions.includes(sharer));
@@ -270,6 +264,8 @@ class Redacting {
     const leases = new Leases(this.#ground, waitMs, this.#hearers.signal);
     this.#leases = leases;
     try {
+      // What waits and can be taken in is gone over with the journal.
+      await takeIn(this.#ground, this.#session);
       await leases.take([this.#session]);
       await this.#freeForks();
       let found = await this.#survey([]);
@@ -447,18 +443,10 @@ class Redacting {
   }
 }
 
-function jsonOr(text: string): Json {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return text;
-  }
-}
-
 function noMessage(session: string, message: string): HoldfastError {
   return new HoldfastError(
     "NOT_FOUND",
-    `There is no message ${quote(message)} in session ${quote(session)}, or it was pruned.`,
+    `There is no message ${quote(message)} in session ${quote(session)}, it was pruned, or it waits to be appended.`,
     {
       sessionId: session,
     },

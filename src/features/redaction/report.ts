@@ -90,7 +90,7 @@ export function besideJournal(
   const left: string[] = [];
   if (isMailLeft)
     left.push(
-      "messages that are being sent, or wait and cannot be read: run it again once they are taken in.",
+      "messages that wait to be appended, or are being sent: redact again once they are taken in.",
     );
   const also = "then run gc with scrub.";
   if (inAgent?.isInRecord)

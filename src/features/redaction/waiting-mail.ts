@@ -1,18 +1,33 @@
-/** Changing the mail that waits for a session. */
+/**
+ * Changing the mail that waits for a session. What could be taken in is in the journal by now. Of
+ * the rest, messages that wait to be appended stay as they are, and the report names them: their
+ * sender may send them again, and is to be told that they are the same.
+ */
+import { encodeMessage } from "../../core/messages/message.js";
+import { editMessage } from "../../core/redaction/redact-text.js";
 import type { SessionId } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { superseded } from "../../engine/journal/lease-keeper.js";
-import { tryPost } from "../../engine/journal/post-inbox.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { editMail } from "../../engine/records/edit-mail.js";
-import { HIDDEN } from "../../engine/records/letters.js";
+import {
+  bellLetter,
+  HIDDEN,
+  isLeftBehind,
+  keyLetter,
+  keyText,
+  messagesOf,
+  textLetter,
+} from "../../engine/records/letters.js";
 import { type MailDoc, mailOf, mailText } from "../../engine/records/rows.js";
-import { LetterEdits } from "./letters.js";
 import { OpenCalls } from "./reach.js";
 import type { Name, Seen } from "./rewriting.js";
 import type { What } from "./what.js";
 
-type Edits = Pick<LetterEdits, "posted" | "reworded" | "drained">;
+interface Edits {
+  readonly reworded: readonly { readonly id: string; readonly text: string }[];
+  readonly drained: readonly string[];
+}
 
 /** The mail that waits for a session. `isDamaged`: some of it cannot be read. */
 export async function waitingMail({ store }: Ground, session: SessionId) {
@@ -45,46 +60,46 @@ export class WaitingMail {
     this.#name = name;
   }
 
-  /** Whether messages wait to be appended that cannot be read, or not yet. */
+  /** Whether messages that wait to be appended hold the text, or cannot be read. */
   get isLeft(): boolean {
     return this.#isLeft;
   }
 
-  /** Whether there is anything to change. */
+  /** Whether the text is in it. */
   async isHolding(seen: Seen): Promise<boolean> {
     const { reworded, drained } = await this.#edits(seen);
-    return reworded.length + drained.length > 0;
+    return this.#isLeft || reworded.length + drained.length > 0;
   }
 
   /** Changes what waits for the session. Answers whether there was anything. */
   async change(seen: Seen, epoch: number): Promise<boolean> {
-    const { posted, reworded, drained } = await this.#edits(seen);
-    const { store } = this.#ground;
-    const anew: { id: string; text: string }[] = [];
-    for (const { id, doc } of posted)
-      if ((await tryPost(store, this.#session, doc, { id, due: HIDDEN })) === "conflict")
-        anew.push({ id, text: mailText(doc) });
-    if (reworded.length + drained.length === 0) return false;
-    // In this order: a bell speaks of parts that are there.
-    const changed = { reworded: [...anew, ...reworded], drained };
-    const change = { session: this.#session, when: { epoch }, ...changed };
-    const applied = await store.apply([change], [], "frees");
+    const edits = await this.#edits(seen);
+    if (edits.reworded.length + edits.drained.length === 0) return false;
+    const change = { session: this.#session, when: { epoch }, ...edits };
+    const applied = await this.#ground.store.apply([change], [], "frees");
     if (!applied.ok) throw superseded(this.#session);
     return true;
   }
 
-  /** A message that waits to be appended has the id that its sender gave it, or none yet. */
-  async hasMessage(): Promise<boolean> {
-    return this.#letters(await this.#read(), () => {}).isMessageThere;
-  }
-
   async #edits(seen: Seen): Promise<Edits> {
     const open = await OpenCalls.of(this.#ground, [this.#session]);
-    const mail = await this.#read();
-    const letters = this.#letters(mail, (name, what) => this.#name(seen, name, what));
-    this.#isLeft ||= letters.isLeft;
+    const { sound, isDamaged } = await waitingMail(this.#ground, this.#session);
+    this.#isLeft = isDamaged;
     const edit = { text: this.#what.text, numbers: true };
-    const others = [...mail].flatMap(([letter, doc]) => {
+    const reworded: { id: string; text: string }[] = [];
+    const spokenOf = this.#spokenOf(sound);
+    const drained: string[] = [];
+    for (const [id, doc] of sound) {
+      if (
+        doc.kind === "append-text" &&
+        !spokenOf.has(id) &&
+        isLeftBehind(id, this.#ground.wallMs())
+      )
+        drained.push(id);
+      else if (doc.kind === "append-text") this.#isLeft ||= this.#isIn(doc);
+      // Of a call that failed: whom it binds is not known from it, and it may be a digest of the text.
+      else if (doc.kind === "append-key" && !spokenOf.has(id) && doc.check !== "")
+        reworded.push({ id, text: keyText("") });
       if (doc.kind === "turn")
         for (const key of [doc.turn, doc.key])
           if (key !== undefined) this.#name(seen, key, "turn-key");
@@ -93,25 +108,35 @@ export class WaitingMail {
       if (isOpen && editMail(doc, edit, false) !== editMail(doc, edit, true))
         seen.exempt.add(doc.effectId);
       const edited = editMail(doc, edit, isOpen);
-      return edited === doc ? [] : [{ id: letter, text: mailText(edited) }];
-    });
-    return {
-      posted: letters.posted,
-      reworded: [...others, ...letters.reworded],
-      drained: letters.drained,
-    };
+      if (edited !== doc) reworded.push({ id, text: mailText(edited) });
+    }
+    return { reworded, drained };
   }
 
-  async #read(): Promise<ReadonlyMap<string, MailDoc>> {
-    const { sound, isDamaged } = await waitingMail(this.#ground, this.#session);
-    this.#isLeft = isDamaged;
-    return sound;
+  /** The texts and keys of letters that wait to be appended. */
+  #spokenOf(sound: ReadonlyMap<string, MailDoc>): ReadonlySet<string> {
+    const ids = new Set<string>();
+    for (const [id, doc] of sound)
+      if (doc.kind === "append") {
+        const key = id.slice(bellLetter("").length);
+        ids.add(keyLetter(key)).add(textLetter(key, doc.tag));
+      }
+    return ids;
   }
 
-  #letters(
-    mail: ReadonlyMap<string, MailDoc>,
-    name: (name: string, what: Name["what"]) => void,
-  ): LetterEdits {
-    return new LetterEdits(mail, this.#what, this.#ground.wallMs(), name);
+  /** Whether messages hold the text, in their files as well. */
+  #isIn(doc: Extract<MailDoc, { readonly kind: "append-text" }>): boolean {
+    try {
+      return messagesOf(doc).some((message, i) => {
+        const { value, blobs } = encodeMessage(message, `messages[${i}]`);
+        const edit = { text: this.#what.text, numbers: true };
+        return (
+          editMessage(value, edit) !== value ||
+          blobs.some(({ bytes }) => this.#what.file(bytes) !== undefined)
+        );
+      });
+    } catch {
+      return true;
+    }
   }
 }

@@ -2,13 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { MAX_SEQ } from "../../../src/core/values/ids.js";
-import {
-  HIDDEN,
-  keyLetter,
-  keyOf,
-  openLetters,
-  partTuning,
-} from "../../../src/engine/records/letters.js";
+import { HIDDEN, keyLetter, keyOf, openLetters } from "../../../src/engine/records/letters.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, HoldfastError, type MessageInput } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
@@ -25,9 +19,7 @@ const some: readonly MessageInput[] = [
     content: [{ type: "file", mediaType: "a/b", data: { bytes: Uint8Array.from([1, 2]) } }],
   },
 ];
-test("parts that no bell speaks of do not stay where their sender knows it", async () => {
-  const { chars } = partTuning;
-  partTuning.chars = 20;
+test("a text that no bell speaks of does not stay where its sender knows it", async () => {
   const store = await openStore("memory:");
   let fails = "";
   const post: Store["post"] = async (session, mail) => {
@@ -37,32 +29,28 @@ test("parts that no bell speaks of do not stay where their sender knows it", asy
   const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
   const [holder, hold] = [made(store), made(wrapped(store, { post }))];
   const session = await holder.session("a");
-  const parts = async () =>
+  const texts = async () =>
     (await store.inbox("a", { dueBy: HIDDEN, limit: 100 })).filter(({ id }) =>
-      id.startsWith("part:"),
+      id.startsWith("text:"),
     );
-  try {
-    for (fails of ["bell:", "part:"])
-      await expect(hold.sessions.append("a", some, { key: "k" })).rejects.toMatchObject({
-        code: "BUSY",
-      });
-    expect(await parts()).toEqual([]);
-    fails = "";
-    expect(await hold.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
-    expect((await parts()).length).toBeGreaterThan(3);
-  } finally {
-    partTuning.chars = chars;
-  }
+  for (fails of ["bell:", "text:"])
+    await expect(hold.sessions.append("a", some, { key: "k" })).rejects.toMatchObject({
+      code: "BUSY",
+    });
+  expect(await texts()).toEqual([]);
+  fails = "";
+  expect(await hold.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
+  expect(await texts()).toHaveLength(1);
   await session.close();
-  expect(await parts()).toEqual([]);
+  expect(await texts()).toEqual([]);
   await hold.close();
 });
 
-test("a part of a letter that is damaged keeps nobody from its session", async () => {
+test("a text of a letter that is damaged keeps nobody from its session", async () => {
   const store = await openStore("memory:");
   const inbox: Store["inbox"] = async (session, query) =>
     (await store.inbox(session, query)).map((mail) =>
-      mail.id.startsWith("part:") ? { ...mail, text: `${mail.text.slice(0, -9)}~` } : mail,
+      mail.id.startsWith("text:") ? { ...mail, text: `${mail.text.slice(0, -9)}~` } : mail,
     );
   const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
   const hold = made(wrapped(store, { inbox }));
@@ -337,7 +325,7 @@ describe.each(stores)("append under kills on $name", ({ address }) => {
     await hold.sessions.append("a", some, { key: "k" });
     const letter = {
       id: "bell:k",
-      doc: { kind: "append", check: "", tag: "t", parts: 1, bytes: 9 },
+      doc: { kind: "append", check: "", tag: "t", bytes: 9 },
     } as const;
     const store = (inbox: readonly string[]) =>
       ({
