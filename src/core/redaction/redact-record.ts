@@ -8,10 +8,6 @@
  *     holds such texts was seen (`forgotten`), so a journal is gone over twice.
  * Z2  the input of a call that is not over stays, wherever it stands: whoever makes the call must
  *     find it as it was.
- * Z3  a base copies values that records before it hold, also records of the session that was
- *     forked. In the base of another session, what comes from the shared past is edited, and what
- *     that session said itself stays. Where both may be (a list, a past that was pruned), a copy is
- *     known by its digest.
  */
 import type { CourseBase, Turn } from "../effects/course.js";
 import {
@@ -62,8 +58,6 @@ export interface RecordEdit {
    * are edited then or later.
    */
   readonly forgotten: Set<string>;
-  /** Z3: digests of values that were edited, as they were. */
-  readonly values: Set<string>;
   readonly whole?: Whole;
 }
 
@@ -81,27 +75,6 @@ interface Whole {
 /** A record with its texts edited; the same where nothing was. `seq` is its number. */
 export function editRecord(record: JournalRecord, seq: number, edit: RecordEdit): JournalRecord {
   return new Editing(edit).record(record, seq);
-}
-
-/**
- * Whose a value in the base of another session is. `known`: it may be of both, and is a copy if its
- * digest is known.
- */
-export type Whose = "shared" | "own" | "known";
-
-/** What the other session said itself before its base (Z3). */
-export interface OwnWords {
-  readonly key: (key: string) => Whose;
-  readonly effect: (id: string) => Whose;
-  readonly status: () => Whose;
-  readonly turn: (from: number) => Whose;
-  /** Told of own words that hold the text, and stay. */
-  readonly holds: () => void;
-}
-
-/** A record of a session that shares what is edited, without the copies in it (Z3). */
-export function editCopies(record: JournalRecord, edit: RecordEdit, own: OwnWords): JournalRecord {
-  return new Editing(edit, own).copies(record);
 }
 
 /** A checkpoint with its texts edited; the same where nothing was. */
@@ -149,42 +122,9 @@ function changed<T extends object>(object: T, changes: Fields): T {
 
 class Editing {
   readonly #edit: RecordEdit;
-  /** Z3. Undefined where all is edited. */
-  readonly #own: OwnWords | undefined;
-  #whose: Whose = "shared";
 
-  constructor(edit: RecordEdit, own?: OwnWords) {
+  constructor(edit: RecordEdit) {
     this.#edit = edit;
-    this.#own = own;
-  }
-
-  /**
-   * Z3. What stands beside bases are words of the session that owns them. A call that a shared
-   * reply asks for is told by the digest of its input alone: that is forgotten with it.
-   */
-  copies(record: JournalRecord): JournalRecord {
-    const { base, effect, body, blob } = record;
-    if (base !== undefined) return changed(record, { base: this.#base(base) });
-    if (
-      effect?.is !== "intent" ||
-      body !== undefined ||
-      blob !== undefined ||
-      this.#edit.isOpen(effect.id)
-    )
-      return record;
-    return changed(record, {
-      effect: changed(effect, { inputDigest: this.#inputDigest(effect.inputDigest) }),
-    });
-  }
-
-  /** Edits a part of a base by the rule for whose it is. */
-  #as<T>(whose: Whose | undefined, edit: () => T): T {
-    this.#whose = whose ?? "shared";
-    try {
-      return edit();
-    } finally {
-      this.#whose = "shared";
-    }
   }
 
   record(record: JournalRecord, seq: number): JournalRecord {
@@ -216,38 +156,8 @@ class Editing {
 
   #json(value: Json, where: RedactionPlace): Json {
     const { whole, texts } = this.#edit;
-    const isWhole =
-      whole !== undefined && whole.values.size > 0 && whole.values.has(valueDigest(value));
-    const after = editJson(value, isWhole ? whole.edit : texts, where);
-    return after === value ? value : this.#copied(value, after);
-  }
-
-  #text(text: string, where: RedactionPlace): string {
-    const after = this.#edit.texts.text(text, where);
-    return after === text ? text : this.#copied(text, after);
-  }
-
-  /** Z3. The items of a list are values of their own: a fork may have put others between them. */
-  #copied<T extends Json>(before: T, after: T): T {
-    const { values } = this.#edit;
-    const items =
-      Array.isArray(before) && Array.isArray(after) ? (after as readonly Json[]) : undefined;
-    if (this.#whose === "shared") {
-      values.add(valueDigest(before));
-      if (items)
-        for (const [i, item] of (before as readonly Json[]).entries())
-          if (item !== items[i]) values.add(valueDigest(item));
-      return after;
-    }
-    if (this.#whose === "known" && values.has(valueDigest(before))) return after;
-    const isOwn = (item: Json, i: number): boolean =>
-      item !== items?.[i] && (this.#whose === "own" || !values.has(valueDigest(item)));
-    if (items === undefined || (before as readonly Json[]).some(isOwn)) this.#own?.holds();
-    return items === undefined
-      ? before
-      : (each(before as readonly Json[], (item, i) =>
-          isOwn(item, i) ? item : (items[i] as Json),
-        ) as T);
+    const isWhole = whole !== undefined && whole.values.size > 0 && whole.values.has(valueDigest(value));
+    return editJson(value, isWhole ? whole.edit : texts, where);
   }
 
   #bodyText(name: Digest): string {
@@ -345,8 +255,6 @@ class Editing {
   /** Z1 */
   #forget(before: MessageInput, after: MessageInput): void {
     this.#edit.forgotten.add(messageDigest(before));
-    for (const value of valuesIn(before))
-      if (isTelling(value)) this.#edit.values.add(valueDigest(value));
     const calls = callsIn(after);
     for (const [i, { input }] of callsIn(before).entries())
       if (calls[i]?.input !== input) this.#edit.forgotten.add(valueDigest(input));
@@ -361,7 +269,7 @@ class Editing {
   }
 
   #reason(reason: string): string {
-    return cutTo(this.#text(reason, { in: "reason" }), MAX_REASON);
+    return cutTo(this.#edit.texts.text(reason, { in: "reason" }), MAX_REASON);
   }
 
   // ---- calls and turns
@@ -420,7 +328,7 @@ class Editing {
     effect: Extract<EffectEvent, { is: "approved" | "retry" | "done" }>,
   ): JournalRecord {
     return changed(record, {
-      effect: editDecision(effect, { text: (text, where) => this.#text(text, where) }),
+      effect: editDecision(effect, this.#edit.texts),
     });
   }
 
@@ -448,14 +356,11 @@ class Editing {
 
   #base(base: Base): Base {
     const { reason, output, course, state } = base;
-    const own = this.#own;
     return changed(base, {
-      ...this.#as(own?.status(), () => ({
-        ...(reason !== undefined && { reason: this.#reason(reason) }),
-        ...(output !== undefined && { output: this.#json(output, { in: "output" }) }),
-      })),
+      ...(reason !== undefined && { reason: this.#reason(reason) }),
+      ...(output !== undefined && { output: this.#json(output, { in: "output" }) }),
       ...(course !== undefined && { course: this.#course(course) }),
-      state: each(state, (entry) => this.#as(own?.key(entry[0]), () => this.#stateEntry(entry))),
+      state: each(state, (entry) => this.#stateEntry(entry)),
     });
   }
 
@@ -476,25 +381,18 @@ class Editing {
 
   #course(course: CourseBase): CourseBase {
     const { effects, turn, prefix, signals } = course;
-    const own = this.#own;
-    const shared = own && "known";
-    const isOwnTurn = turn !== undefined && own?.turn(turn.from) === "own";
     return changed(course, {
-      ...(effects && {
-        effects: each(effects, (effect) =>
-          this.#as(own?.effect(effect.id), () => this.#effect(effect)),
-        ),
-      }),
-      ...(turn && !isOwnTurn && { turn: this.#turn(turn) }),
-      ...(prefix !== undefined && { prefix: this.#as(shared, () => this.#prefix(prefix)) }),
-      ...(signals && {
-        signals: each(signals, (signal) =>
-          this.#as(shared, () =>
-            changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) }),
-          ),
-        ),
-      }),
+      ...(effects && { effects: each(effects, (effect) => this.#effect(effect)) }),
+      ...(turn && { turn: this.#turn(turn) }),
+      ...(prefix !== undefined && { prefix: this.#prefix(prefix) }),
+      ...(signals && { signals: this.#signals(signals) }),
     });
+  }
+
+  #signals<S extends { readonly name: string; readonly body: Body }>(signals: readonly S[]) {
+    return each(signals, (signal) =>
+      changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) }),
+    );
   }
 
   #effect(effect: Effect): Effect {
@@ -502,15 +400,11 @@ class Editing {
     const { id, name, input, output, signals, inputDigest } = effect;
     const isOpen = this.#edit.isOpen(id);
     const edited = input && this.#input(input, id, { in: "tool-input", name });
-    return changed(editDecision(effect, { text: (text, where) => this.#text(text, where) }), {
+    return changed(editDecision(effect, this.#edit.texts), {
       ...(edited && { input: edited }),
       ...(output && { output: this.#body(output, { in: "tool-output", name }) }),
-      ...(signals && {
-        signals: each(signals, (signal) =>
-          changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) }),
-        ),
-      }),
-      inputDigest: isOpen || this.#whose === "own" ? inputDigest : this.#inputDigest(inputDigest),
+      ...(signals && { signals: this.#signals(signals) }),
+      inputDigest: isOpen ? inputDigest : this.#inputDigest(inputDigest),
     });
   }
 

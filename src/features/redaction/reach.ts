@@ -15,11 +15,8 @@ export interface Stretch {
   readonly to: number;
   /** The number of the newest line that begins on it. */
   readonly forks: number;
-  /**
-   * Whose words these are, if another session's: only copies are edited then, if it goes back to
-   * something that is changed.
-   */
-  readonly others?: "copies" | "looked at";
+  /** Of another session, which does not go back to what is changed: nothing is edited here. */
+  readonly isLookedAt?: boolean;
 }
 
 /** Lines that begin on others come before those: what is copied from a record stands behind it. */
@@ -76,7 +73,7 @@ export async function sharedBy(
     if (to < MAX_SEQ && (shares || isFork))
       others.push({
         ...(await stretch(ground, row, to, MAX_SEQ)),
-        others: shares ? "copies" : "looked at",
+        isLookedAt: !shares,
       });
   }
   return {

@@ -108,10 +108,11 @@ class Redacting {
   readonly #session: SessionId;
   readonly #what: What;
   readonly #hearers: Hearers;
-  readonly #mail: WaitingMail;
   #leases: Leases | undefined;
   #looked = 0;
   #outsideChanged = false;
+  /** Whether messages wait to be appended, and hold it. */
+  #isMailLeft = false;
   /** The agent, and where what is kept of it holds the text. */
   #inAgentOf: InAgent | undefined;
   /** Snapshots that could not be gone over. */
@@ -124,9 +125,6 @@ class Redacting {
     this.#session = session;
     this.#what = what;
     this.#hearers = hearers;
-    this.#mail = new WaitingMail(ground, session, what, (seen, name, as) =>
-      this.#name(seen, name, as),
-    );
   }
 
   #tick = (): void => {
@@ -140,10 +138,7 @@ class Redacting {
 
   async look(scrubs: boolean): Promise<RedactReport> {
     const { seen, shared } = await this.#survey([]);
-    const isChanged =
-      (await this.#mail.isHolding(seen)) ||
-      (await this.#outside(this.#session, seen, true)) !== undefined;
-    const outside = (await this.#snapshots(shared, seen, true)) || isChanged;
+    const outside = await this.#isOutside(shared, seen);
     await this.#lookAtOthers(shared, seen);
     return this.#report(seen, shared, { outside, keptBlobs: [], left: scrubs ? [] : UNSCRUBBED });
   }
@@ -167,9 +162,10 @@ class Redacting {
       if (known.has(session)) continue;
       known.add(session);
       this.#tick();
-      // A fork was gone over with what it shares, but for what stands beside its journal.
+      // One that shares what is changed was gone over, and so were the lines of any other.
       if (isFork.has(session)) {
-        if (await this.#isBeside(session, seen)) found.add(session);
+        if (!shared.sharers.includes(session) && (await this.#isBeside(session, seen)))
+          found.add(session);
       } else {
         const probe = new Redacting(this.#ground, session, this.#what, this.#hearers);
         const theirs = await probe.#survey([]);
@@ -185,11 +181,25 @@ class Redacting {
   /** Whether the session, without those around it, holds the text. */
   async #isHolding(seen: Seen, shared: Shared): Promise<boolean> {
     // First: it may name more.
-    const isWaiting = await this.#mail.isHolding(seen);
-    if (isWaiting || seen.records + seen.names.length + seen.exempt.size > 0) return true;
-    return (
-      (await this.#outside(this.#session, seen, true)) !== undefined ||
-      this.#snapshots(shared, seen, true)
+    const isOutside = await this.#isOutside(shared, seen);
+    return isOutside || seen.records + seen.names.length + seen.exempt.size > 0;
+  }
+
+  /** Whether what stands outside of the journals is to be changed. */
+  async #isOutside(shared: Shared, seen: Seen): Promise<boolean> {
+    let isFound = await this.#snapshots(shared, seen, true);
+    for (const id of [this.#session, ...shared.sharers]) {
+      const mail = this.#mailOf(id);
+      isFound = (await mail.isHolding(seen)) || isFound;
+      this.#isMailLeft ||= mail.isLeft;
+      isFound ||= (await this.#outside(id, seen)) !== undefined;
+    }
+    return isFound;
+  }
+
+  #mailOf(id: SessionId): WaitingMail {
+    return new WaitingMail(this.#ground, id, this.#what, (seen, name, as) =>
+      this.#name(seen, name, as),
     );
   }
 
@@ -197,11 +207,10 @@ class Redacting {
   async #isBeside(session: SessionId, seen: Seen): Promise<boolean> {
     const row = await this.#ground.store.session(session);
     if (row === undefined) return false;
-    // As it will be: what was taken from the shared past goes.
-    const { title, reason } = editHead(headOf(row), this.#what, seen, false);
+    const head = headOf(row);
     if (
-      editLabel(labelOf(row), this.#what) !== undefined ||
-      this.#holdsIn([title ?? "", reason ?? ""])
+      editHead(head, this.#what, seen) !== head ||
+      editLabel(labelOf(row), this.#what) !== undefined
     )
       return true;
     const { sound } = await waitingMail(this.#ground, session);
@@ -281,7 +290,8 @@ class Redacting {
         const isFound = outside || seen.records > 0;
         if (!isFound || (await found.rewriting.rewrite([...shared.others, ...found.stretches]))) {
           const keptBlobs = await this.#sweep(seen);
-          if (isFound) await forgetArguments(this.#ground, this.#session);
+          for (const id of isFound ? [this.#session, ...shared.sharers] : [])
+            await forgetArguments(this.#ground, id);
           const left = scrubs ? await scrub(this.#ground, this.#what.inFile) : UNSCRUBBED;
           await this.#lookAtOthers(shared, seen);
           this.#hearers.onProgress?.(this.#looked);
@@ -314,7 +324,7 @@ class Redacting {
   ): RedactReport {
     const { records, saves, blobs, exempt, names } = seen;
     const others = this.#others;
-    const beside = besideJournal(this.#inAgentOf, this.#damaged, this.#mail.isLeft);
+    const beside = besideJournal(this.#inAgentOf, this.#damaged, this.#isMailLeft);
     const left = [...inReport(seen, others, rest.keptBlobs), ...beside, ...rest.left];
     return Object.freeze({
       records,
@@ -330,11 +340,15 @@ class Redacting {
   }
 
   async #changeAll(shared: Shared, seen: Seen): Promise<boolean> {
-    // First: of what it takes in nothing is to be kept either.
-    const epoch = (this.#leases as Leases).epoch(this.#session);
-    this.#outsideChanged = (await this.#mail.change(seen, epoch)) || this.#outsideChanged;
-    this.#outsideChanged = (await this.#change(this.#session, seen)) || this.#outsideChanged;
-    for (const sharer of shared.sharers) await this.#change(sharer, seen);
+    this.#isMailLeft = false;
+    for (const id of [this.#session, ...shared.sharers]) {
+      const mail = this.#mailOf(id);
+      // First: of what it takes in nothing is to be kept either.
+      const epoch = (this.#leases as Leases).epoch(id);
+      this.#outsideChanged = (await mail.change(seen, epoch)) || this.#outsideChanged;
+      this.#isMailLeft ||= mail.isLeft;
+      this.#outsideChanged = (await this.#change(id, seen)) || this.#outsideChanged;
+    }
     this.#outsideChanged = (await this.#snapshots(shared, seen, false)) || this.#outsideChanged;
     return this.#outsideChanged;
   }
@@ -346,18 +360,16 @@ class Redacting {
   async #snapshots({ sharers, by, others }: Shared, seen: Seen, dryRun: boolean): Promise<boolean> {
     const agent = (await this.#ground.store.session(this.#session))?.head.agent ?? undefined;
     if (agent === undefined) return false;
-    const sessions = new Set<string>([
-      this.#session,
-      ...sharers,
-      ...others.flatMap(({ row }) => row.session ?? []),
-    ]);
-    const isOfFamily = (entry: Entry): boolean =>
+    const sessions = new Set<string>([this.#session, ...sharers]);
+    const isEdited = (entry: Entry): boolean =>
       sessions.has(entry.id) || (entry.place !== null && by(entry.place));
     const edit = (entry: Entry): Entry =>
-      isOfFamily(entry) ? editEntry(entry, this.#what, seen, entry.id === this.#session) : entry;
+      isEdited(entry) ? editEntry(entry, this.#what, seen) : entry;
     const holds = (value: Json): boolean => this.#holdsIn(value);
     const isOthers = (entry: Entry): boolean =>
-      isOfFamily(entry) && holds(entry as unknown as Json);
+      !isEdited(entry) &&
+      others.some(({ row }) => row.session === entry.id) &&
+      holds(entry as unknown as Json);
     const edited = await editSnapshots(this.#ground, agent, { edit, holds, isOthers, dryRun });
     this.#inAgentOf = { agent, isInRecord: edited.isInRecord, snapshots: edited.holding };
     this.#damaged = edited.damaged;
@@ -380,21 +392,19 @@ class Redacting {
 
   /** Changes what stands outside of a session's journal. Answers whether there was anything. */
   async #change(id: SessionId, seen: Seen): Promise<boolean> {
-    const isOwn = id === this.#session;
     for (;;) {
-      const change = await this.#outside(id, seen, isOwn);
+      const change = await this.#outside(id, seen);
       // What mail said that was taken in is forgotten with anything else: a digest does not tell
       // what it stands for.
-      if (change === undefined && (!isOwn || (seen.records === 0 && !this.#outsideChanged)))
-        return false;
+      if (change === undefined && seen.records === 0 && !this.#outsideChanged) return false;
       const epoch = (this.#leases as Leases).epoch(id);
       const when = { epoch, ...change?.when };
-      if (change?.label !== undefined) await this.#rememberLabel(change.label.version);
+      if (change?.label !== undefined) await this.#rememberLabel(id, change.label.version);
       // Where a message says the same, its save is remembered.
-      if (change?.head !== undefined && isOwn && seen.records === 0)
+      if (change?.head !== undefined && seen.records === 0)
         await this.#rememberHead(id, change.head);
       const applied = await this.#ground.store.apply(
-        [{ session: id, ...change, when, ...(isOwn && { forgets: true }) }],
+        [{ session: id, ...change, when, forgets: true }],
         [],
         "frees",
       );
@@ -411,8 +421,8 @@ class Redacting {
     await rememberHead(this.#ground, line, { seq, title: title ?? null });
   }
 
-  async #rememberLabel(version: number): Promise<void> {
-    const lines = await this.#ground.store.lines({ session: this.#session });
+  async #rememberLabel(id: SessionId, version: number): Promise<void> {
+    const lines = await this.#ground.store.lines({ session: id });
     await rememberLabel(
       this.#ground,
       lines.map(({ id }) => id),
@@ -420,20 +430,13 @@ class Redacting {
     );
   }
 
-  /**
-   * What is to be changed outside of a session's journal; of one that only shares it, what was
-   * taken from there.
-   */
-  async #outside(
-    id: SessionId,
-    seen: Seen,
-    isOwn: boolean,
-  ): Promise<Omit<Change, "session"> | undefined> {
+  /** What is to be changed outside of a session's journal. */
+  async #outside(id: SessionId, seen: Seen): Promise<Omit<Change, "session"> | undefined> {
     const row = await this.#ground.store.session(id);
     if (row === undefined) throw noSession(id);
     const before = headOf(row);
-    const head = editHead(before, this.#what, seen, isOwn);
-    const label = isOwn ? editLabel(labelOf(row), this.#what) : undefined;
+    const head = editHead(before, this.#what, seen);
+    const label = editLabel(labelOf(row), this.#what);
     if (head === before && label === undefined) return undefined;
     return {
       when: label === undefined ? {} : { version: label.version - 1 },

@@ -15,11 +15,11 @@ export interface RedactReport {
    * that wait.
    */
   readonly outside: boolean;
-  /** Other sessions that share what was changed. */
+  /** Other sessions that share what was changed. They were gone over whole. */
   readonly sharedWith: readonly string[];
   /**
-   * Forks, and sessions that calls ran, that hold it in words of their own. These were not changed:
-   * redact them, too.
+   * Other forks, and sessions that calls ran, that hold it. These were not changed: redact them,
+   * too.
    */
   readonly others: readonly string[];
   /**

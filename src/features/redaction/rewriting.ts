@@ -14,12 +14,7 @@ import { firstSeq, type Save } from "../../core/journal/save.js";
 import { recordTexts } from "../../core/journal/save-section.js";
 import type { Blob, MessageInput } from "../../core/messages/message.js";
 import { titleOf } from "../../core/messages/title.js";
-import {
-  editCopies,
-  editMark,
-  editRecord,
-  type RecordEdit,
-} from "../../core/redaction/redact-record.js";
+import { editMark, editRecord, type RecordEdit } from "../../core/redaction/redact-record.js";
 import type { NameKind } from "../../core/redaction/redact-text.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { type LineId, placeId, type SessionId } from "../../core/values/ids.js";
@@ -29,7 +24,6 @@ import { Absent, rememberAbsent, rememberSaves } from "../../engine/journal/reme
 import type { Walked } from "../../engine/journal/walk.js";
 import type { Replacement } from "../../store/port/reclaim.js";
 import { Bodies } from "./bodies.js";
-import { OwnWordsOf } from "./own-words.js";
 import type { OpenCalls, Stretch } from "./reach.js";
 import type { What } from "./what.js";
 
@@ -92,13 +86,11 @@ export class Rewriting {
    */
   readonly #forgotten = new Set<string>();
   readonly #messageValues = new Set<string>();
-  readonly #values = new Set<string>();
   /**
    * Whether a message that goes whole is left for the last: what it says elsewhere is known from
    * it.
    */
   #leavesMessage = false;
-  readonly #ownWords = new OwnWordsOf();
   readonly #absent = new Map<LineId, Absent>();
   #isSurvey = true;
   seen = nothingSeen();
@@ -114,10 +106,6 @@ export class Rewriting {
 
   /** Looks at everything, and changes nothing. */
   async survey(stretches: readonly Stretch[]): Promise<Seen> {
-    for (const stretch of stretches)
-      if (stretch.others === "copies")
-        for await (const { save, items, state } of this.#saves(stretch))
-          this.#ownWords.note(stretch, save, [...items, ...state]);
     for (const stretch of stretches) for await (const _ of this.#edits(stretch));
     return this.seen;
   }
@@ -184,7 +172,7 @@ export class Rewriting {
     let group: Opened[] = [];
     let size = 0;
     for await (const { save, digest, items, state } of this.#saves(stretch)) {
-      if (this.#isSurvey && stretch.others === undefined) this.#absentOn(stretch.line).note(save);
+      if (this.#isSurvey && !stretch.isLookedAt) this.#absentOn(stretch.line).note(save);
       // A gap holds nothing to edit.
       if (digest === undefined) continue;
       const refs = [...items, ...state].flatMap(refsOf);
@@ -223,23 +211,19 @@ export class Rewriting {
 
   /** What is to stand in the place of a save; undefined where it stays. */
   #edited({ save, items, state, refs }: Opened, stretch: Stretch): Edited | undefined {
-    const { others } = stretch;
+    if (stretch.isLookedAt) {
+      if (this.#isSurvey) this.#lookAt(save, stretch, [...items, ...state]);
+      return undefined;
+    }
     const first = firstSeq(save);
     const edit = this.#edit(save);
-    if (others !== undefined && this.#isSurvey) this.#lookAt(save, stretch, [...items, ...state]);
-    const own =
-      others === "copies" ? this.#ownWords.before(save, () => this.#isOthers(stretch)) : undefined;
-    const after = (record: JournalRecord, seq: number): JournalRecord => {
-      if (others === undefined) return editRecord(record, seq, edit(seq));
-      return own === undefined ? record : editCopies(record, edit(seq), own);
-    };
     let changed = 0;
     const texts = (
       records: readonly JournalRecord[],
       section: string | null,
       from: number,
     ): readonly string[] | undefined => {
-      const edited = records.map((record, i) => after(record, from + i));
+      const edited = records.map((record, i) => editRecord(record, from + i, edit(from + i)));
       const count = edited.filter((record, i) => record !== records[i]).length;
       if (count === 0) return undefined;
       changed += count;
@@ -251,7 +235,7 @@ export class Rewriting {
     // What is said elsewhere of a message is known from the items.
     const newItems = texts(items, save.items, first);
     const newState = texts(state, save.state, first + save.nItems);
-    const mark = save.mark === null || others !== undefined ? undefined : this.#mark(save.mark);
+    const mark = save.mark === null ? undefined : this.#mark(save.mark);
     if (newItems === undefined && newState === undefined && mark === undefined) {
       this.#bodies.take([]);
       return undefined;
@@ -269,27 +253,21 @@ export class Rewriting {
     return { replacement: this.#replacement(made, save, refs), records: changed };
   }
 
-  /**
-   * Whether others hold it in words of their own. Their bases are asked for copies, where these are
-   * edited.
-   */
-  #lookAt(save: Save, stretch: Stretch, records: readonly JournalRecord[]): void {
-    if (this.#what.message !== undefined || this.seen.others.has(ownerOf(stretch))) return;
-    const edit = this.#looking(() => this.#isOthers(stretch));
-    const holds = (record: JournalRecord): boolean =>
-      (record.base === undefined || stretch.others === "looked at") &&
-      editRecord(record, 0, edit) !== record;
+  /** Whether another session, which does not share what is changed, holds it. */
+  #lookAt(save: Save, { row }: Stretch, records: readonly JournalRecord[]): void {
+    const owner = row.session as SessionId | null;
+    if (this.#what.message !== undefined || this.seen.others.has(owner)) return;
+    const edit = this.#looking(() => this.seen.others.add(owner));
     const mark = save.mark === null ? undefined : markOf(save.mark);
-    if (records.some(holds) || (mark !== undefined && editMark(mark, edit) !== mark))
-      this.#isOthers(stretch);
-  }
-
-  #isOthers(stretch: Stretch): void {
-    this.seen.others.add(ownerOf(stretch));
+    if (
+      records.some((record) => editRecord(record, 0, edit) !== record) ||
+      (mark !== undefined && editMark(mark, edit) !== mark)
+    )
+      this.seen.others.add(owner);
   }
 
   /** Edits as any other does, and leaves no trace. `named` is told of names that hold the text. */
-  #looking(named: () => void): RecordEdit {
+  #looking(named: () => unknown): RecordEdit {
     const name = (given: string): void => void (this.#what.holds(given) && named());
     return {
       texts: { text: this.#what.text, numbers: true, name },
@@ -301,7 +279,6 @@ export class Rewriting {
       exempt: () => {},
       edited: () => {},
       forgotten: new Set(),
-      values: new Set(),
     };
   }
 
@@ -341,7 +318,6 @@ export class Rewriting {
       exempt: (id) => void this.seen.exempt.add(id),
       edited: (before, after) => this.#title(before, after),
       forgotten: this.#forgotten,
-      values: this.#values,
       ...(whole && {
         whole: {
           ...whole,
@@ -367,8 +343,6 @@ export class Rewriting {
     if (!names.some((known) => known.at === at && known.what === what)) names.push({ what, at });
   }
 }
-
-const ownerOf = ({ row }: Stretch): SessionId | null => row.session as SessionId | null;
 
 /** What is to stand in the place of a save, and how many records that changes. */
 interface Edited {

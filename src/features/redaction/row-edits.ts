@@ -4,7 +4,7 @@
  */
 import { MAX_REASON } from "../../core/journal/checkpoint.js";
 import { cutTo } from "../../core/redaction/redact-record.js";
-import { editJson, type RedactionPlace } from "../../core/redaction/redact-text.js";
+import { editJson } from "../../core/redaction/redact-text.js";
 import { checkName, type LineId, type SessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import { checkTags, MAX_TITLE_CHARS } from "../../engine/lifecycle/session-options.js";
@@ -13,20 +13,14 @@ import type { Entry } from "../../engine/records/snapshot-record.js";
 import type { Seen } from "./rewriting.js";
 import type { What } from "./what.js";
 
-/**
- * `isOwn`: false for a session that only shares what is redacted. Of it, only the title that was
- * taken from there is changed.
- */
-export function editHead(head: HeadDoc, { text }: What, { titles }: Seen, isOwn: boolean): HeadDoc {
+export function editHead(head: HeadDoc, { text }: What, { titles }: Seen): HeadDoc {
   const { title, reason } = head;
-  const own = (given: string, where: RedactionPlace): string =>
-    isOwn ? text(given, where) : given;
   // It is the beginning of a message, and may hold the beginning of what is to go.
   const newTitle =
     title === undefined
       ? undefined
-      : (titles.get(title) ?? own(title, { in: "session", field: "title" }));
-  const newReason = reason === undefined ? undefined : own(reason, { in: "reason" });
+      : (titles.get(title) ?? text(title, { in: "session", field: "title" }));
+  const newReason = reason === undefined ? undefined : text(reason, { in: "reason" });
   if (newTitle === title && newReason === reason) return head;
   return {
     ...head,
@@ -35,16 +29,12 @@ export function editHead(head: HeadDoc, { text }: What, { titles }: Seen, isOwn:
   };
 }
 
-/** What a snapshot says of a session. `isOwn` as for a head. */
-export function editEntry(entry: Entry, what: What, seen: Seen, isOwn: boolean): Entry {
+/** What a snapshot says of a session. */
+export function editEntry(entry: Entry, what: What, seen: Seen): Entry {
   const id = entry.id as SessionId;
-  const { title } = editHead(
-    { ...entry.head, id, line: "" as LineId, status: "in-progress" },
-    what,
-    seen,
-    isOwn,
-  );
-  const label = isOwn ? editLabel({ ...entry.label, id, version: 0 }, what) : undefined;
+  const head = { ...entry.head, id, line: "" as LineId, status: "in-progress" } as const;
+  const { title } = editHead(head, what, seen);
+  const label = editLabel({ ...entry.label, id, version: 0 }, what);
   if (title === entry.head.title && label === undefined) return entry;
   const { id: _id, version: _version, ...words } = label ?? { ...entry.label, id, version: 0 };
   return { ...entry, head: { ...entry.head, ...(title !== undefined && { title }) }, label: words };
