@@ -302,7 +302,7 @@ const sound: Record<string, Forge> = {
     mark: digest("before"),
     marked: digest(text as string),
   })),
-  "a note": note(({ items }) => ({ items: digest(items as string), was: ["AAAAAAAAAAAAAAAA"] })),
+  "a note": note(({ items }) => ({ items: digest(items as string) })),
 };
 
 /** A call of session `a`, as an export of a checkpoint would tell its outcome. */

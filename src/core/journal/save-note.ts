@@ -1,11 +1,9 @@
 /** The note of a save: what was dropped or rewritten of it, and a digest over that. */
 import { type Digest, digest, isDigest } from "../values/digest.js";
 import { parseStored } from "../values/json.js";
-import { fields, isCount, listOf, maybe } from "../values/shapes.js";
+import { fields, isCount, maybe } from "../values/shapes.js";
 import { isWordless } from "./checkpoint.js";
 import { corrupt, type Save } from "./save.js";
-
-const CHECK = /^[A-Za-z0-9_-]{16}$/;
 
 export interface Note {
   /** What the chain holds of a checkpoint that was dropped or rewritten. */
@@ -20,11 +18,6 @@ export interface Note {
   readonly items?: Digest;
   readonly state?: Digest;
   readonly marked?: Digest;
-  /**
-   * The beginnings of such digests that were here before: a section that was rewritten again is
-   * still known by them.
-   */
-  readonly was?: readonly string[];
 }
 
 export function readNote(save: Save): Note | undefined {
@@ -55,12 +48,11 @@ const isNote = fields<Note>({
   items: maybe(isDigest),
   state: maybe(isDigest),
   marked: maybe(isDigest),
-  was: maybe(listOf((begin) => typeof begin === "string" && CHECK.test(begin))),
 });
 
 /** Always in the same order: what says the same is the same text. */
-const noteText = ({ mark, gap, prior, items, state, marked, was }: Note): string =>
-  JSON.stringify({ mark, gap, prior, items, state, marked, was });
+const noteText = ({ mark, gap, prior, items, state, marked }: Note): string =>
+  JSON.stringify({ mark, gap, prior, items, state, marked });
 
 export function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "check">, note: Note): string {
   const text = noteText(note);

@@ -26,7 +26,16 @@ import {
   type SessionId,
   sessionId,
 } from "../values/ids.js";
-import { fields, type Is, isCount, isObject, isText, isTime, oneOf } from "../values/shapes.js";
+import {
+  fields,
+  type Is,
+  isCount,
+  isObject,
+  isText,
+  isTime,
+  listOf,
+  oneOf,
+} from "../values/shapes.js";
 
 /** 2: agents come along, and sections that were rewritten. */
 const FORMAT = 2;
@@ -54,7 +63,21 @@ export interface LineText {
   readonly origin: Place | null;
   readonly after: number;
   readonly text: string;
+  /** Absent where nothing of it was ever redacted. */
+  readonly redacted?: Redactions;
 }
+
+/** The redactions of a line: an id of each, and the first record that it may have changed. */
+export type Redactions = readonly (readonly [id: string, from: number])[];
+
+export const isRedactions: Is = listOf(
+  (one) =>
+    Array.isArray(one) &&
+    one.length === 2 &&
+    typeof one[0] === "string" &&
+    /^[0-9a-f-]{36}$/.test(one[0]) &&
+    isSeq(one[1]),
+);
 
 /**
  * A piece of what the next blob or save says: its bytes, or the text of one of its sections, begin
@@ -325,12 +348,13 @@ const SHAPES: Readonly<Record<string, (row: Fields) => boolean>> = {
     isCount(version) &&
     version > 0 &&
     (version > FORMAT || isCount(sessions)),
-  line: ({ line, of, origin, after, text }) =>
+  line: ({ line, of, origin, after, text, redacted = [] }) =>
     isLineId(line) &&
     (of === null || isSession(of)) &&
     (origin === null || isPlace(origin)) &&
     isSeq(after) &&
-    isText(text),
+    isText(text) &&
+    isRedactions(redacted),
   part: ({ part, text }) =>
     (part === "blob" || part === "items" || part === "state") && isText(text),
   blob: ({ blob, base64: text }) =>

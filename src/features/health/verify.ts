@@ -13,7 +13,7 @@ import type { Ground } from "../../engine/journal/ground.js";
 import type { Past } from "../../engine/journal/past.js";
 import { readMail } from "../../engine/journal/read-inbox.js";
 import { verifyReceipt } from "../../engine/journal/receipts.js";
-import { verifyRedacted } from "../../engine/journal/remembered.js";
+import { redactionsIn } from "../../engine/journal/remembered.js";
 import { hole } from "../../engine/journal/walk.js";
 import { agentOf } from "../../engine/records/agent-record.js";
 import { documents } from "../../engine/records/documents.js";
@@ -239,7 +239,7 @@ class Verification {
     for await (const row of documents(this.#ground.store, { kind: ACTED }))
       await this.#guard({}, async () => void actedOf(row));
     for await (const row of documents(this.#ground.store, { kind: REDACTED }))
-      await this.#guard({}, async () => verifyRedacted(row));
+      await this.#guard({}, async () => void redactionsIn(row));
     for await (const { id } of documents(this.#ground.store, { kind: RECEIPT }))
       await this.#guard({}, () => verifyReceipt(this.#ground, id));
     for await (const { id } of documents(this.#ground.store, { kind: SNAPSHOT })) {

@@ -17,7 +17,7 @@ import { descendants } from "../../engine/journal/family.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { superseded } from "../../engine/journal/lease-keeper.js";
 import { forgetArguments } from "../../engine/journal/receipts.js";
-import { rememberHead, rememberLabel } from "../../engine/journal/remembered.js";
+import { remembering } from "../../engine/journal/remembered.js";
 import { scrub } from "../../engine/journal/scrub.js";
 import { childrenOf, takeIn } from "../../engine/lifecycle/outside.js";
 import { headOf, headRow, labelOf, labelRow } from "../../engine/records/rows.js";
@@ -32,7 +32,6 @@ import {
   wholeNumber,
 } from "../../engine/util/options.js";
 import type { Change } from "../../store/port/changes.js";
-import type { Head } from "../../store/port/rows.js";
 import { Leases } from "./leases.js";
 import { OpenCalls, type Shared, sharedBy, stretchesOf } from "./reach.js";
 import { besideJournal, type InAgent, inReport, type RedactReport } from "./report.js";
@@ -399,35 +398,17 @@ class Redacting {
       if (change === undefined && seen.records === 0 && !this.#outsideChanged) return false;
       const epoch = (this.#leases as Leases).epoch(id);
       const when = { epoch, ...change?.when };
-      if (change?.label !== undefined) await this.#rememberLabel(id, change.label.version);
-      // Where a message says the same, its save is remembered.
-      if (change?.head !== undefined && seen.records === 0)
-        await this.#rememberHead(id, change.head);
-      const applied = await this.#ground.store.apply(
-        [{ session: id, ...change, when, forgets: true }],
-        [],
-        "frees",
+      const lines = change === undefined ? [] : await this.#ground.store.lines({ session: id });
+      const applied = await remembering(
+        this.#ground,
+        new Map(lines.map((line) => [line.id, 0])),
+        () =>
+          this.#ground.store.apply([{ session: id, ...change, when, forgets: true }], [], "frees"),
       );
       if (applied.ok) return change !== undefined;
       // The label is anybody's, and was changed in between.
       if (applied.why !== "version") throw superseded(id);
     }
-  }
-
-  async #rememberHead(id: SessionId, head: Head): Promise<void> {
-    const { line } = head;
-    const { title } = headOf({ id, head });
-    const seq = (await this.#ground.journal.tail(line))?.save.seq ?? 0;
-    await rememberHead(this.#ground, line, { seq, title: title ?? null });
-  }
-
-  async #rememberLabel(id: SessionId, version: number): Promise<void> {
-    const lines = await this.#ground.store.lines({ session: id });
-    await rememberLabel(
-      this.#ground,
-      lines.map(({ id }) => id),
-      version,
-    );
   }
 
   /** What is to be changed outside of a session's journal. */

@@ -11,6 +11,7 @@ import type { JournalRecord } from "../../core/journal/record.js";
 import { refsIn, refsOf } from "../../core/journal/refs.js";
 import { rewrite } from "../../core/journal/rewrite-save.js";
 import { firstSeq, type Save } from "../../core/journal/save.js";
+import { isGap } from "../../core/journal/save-note.js";
 import { recordTexts } from "../../core/journal/save-section.js";
 import type { Blob, MessageInput } from "../../core/messages/message.js";
 import { titleOf } from "../../core/messages/title.js";
@@ -20,7 +21,7 @@ import { type Digest, digest } from "../../core/values/digest.js";
 import { type LineId, placeId, type SessionId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import { Absent, rememberAbsent, rememberSaves } from "../../engine/journal/remembered.js";
+import { remembering } from "../../engine/journal/remembered.js";
 import type { Walked } from "../../engine/journal/walk.js";
 import type { Replacement } from "../../store/port/reclaim.js";
 import { Bodies } from "./bodies.js";
@@ -54,6 +55,8 @@ export interface Seen {
   readonly names: Name[];
   /** The lowest number that is changed on each line. */
   readonly first: Map<string, number>;
+  /** The same, or what was pruned and may have been (REDACTED-2). */
+  readonly stale: Map<LineId, number>;
   /** Whether the message that was asked for is there. */
   isMessageThere: boolean;
   /** Titles that were taken from messages which are changed, and what they become. */
@@ -69,6 +72,7 @@ const nothingSeen = (): Seen => ({
   exempt: new Set(),
   names: [],
   first: new Map(),
+  stale: new Map(),
   isMessageThere: false,
   titles: new Map(),
   others: new Set(),
@@ -91,7 +95,6 @@ export class Rewriting {
    * it.
    */
   #leavesMessage = false;
-  readonly #absent = new Map<LineId, Absent>();
   #isSurvey = true;
   seen = nothingSeen();
 
@@ -116,12 +119,13 @@ export class Rewriting {
    */
   async rewrite(stretches: readonly Stretch[]): Promise<boolean> {
     this.#isSurvey = false;
-    for (const [line, absent] of this.#absent) await rememberAbsent(this.#ground, line, absent);
-    for (const leavesMessage of this.#what.message === undefined ? [false] : [true, false]) {
-      this.#leavesMessage = leavesMessage;
-      for (const stretch of stretches) if (!(await this.#rewrite(stretch))) return false;
-    }
-    return true;
+    return remembering(this.#ground, this.seen.stale, async () => {
+      for (const leavesMessage of this.#what.message === undefined ? [false] : [true, false]) {
+        this.#leavesMessage = leavesMessage;
+        for (const stretch of stretches) if (!(await this.#rewrite(stretch))) return false;
+      }
+      return true;
+    });
   }
 
   async #rewrite(stretch: Stretch): Promise<boolean> {
@@ -130,11 +134,6 @@ export class Rewriting {
     // What is pinned stays where it is, and loads: only words change.
     const known = { line: stretch.forks, doc: Number.MAX_SAFE_INTEGER };
     const flush = async (): Promise<boolean> => {
-      await rememberSaves(
-        this.#ground,
-        stretch.line,
-        batch.map(({ save }) => save),
-      );
       const replaced =
         batch.length === 0 || (await this.#ground.store.replace(stretch.line, batch, known));
       batch = [];
@@ -172,7 +171,7 @@ export class Rewriting {
     let group: Opened[] = [];
     let size = 0;
     for await (const { save, digest, items, state } of this.#saves(stretch)) {
-      if (this.#isSurvey && !stretch.isLookedAt) this.#absentOn(stretch.line).note(save);
+      if (this.#isSurvey && !stretch.isLookedAt && isPruned(save)) this.#stale(save);
       // A gap holds nothing to edit.
       if (digest === undefined) continue;
       const refs = [...items, ...state].flatMap(refsOf);
@@ -186,10 +185,9 @@ export class Rewriting {
     yield* await this.#editTogether(group, size, stretch);
   }
 
-  #absentOn(line: LineId): Absent {
-    const absent = this.#absent.get(line) ?? new Absent();
-    this.#absent.set(line, absent);
-    return absent;
+  #stale(save: Save): void {
+    const first = firstSeq(save);
+    this.seen.stale.set(save.line, Math.min(this.seen.stale.get(save.line) ?? first, first));
   }
 
   async #editTogether(
@@ -243,6 +241,7 @@ export class Rewriting {
     if (mark !== undefined) changed += 1;
     const lowest = newItems !== undefined || newState !== undefined ? first : save.seq;
     this.seen.first.set(save.line, Math.min(this.seen.first.get(save.line) ?? lowest, lowest));
+    this.#stale(save);
     const salt = () => this.#ground.salts.next();
     const made = rewrite(save, {
       ...(newItems && { items: newItems }),
@@ -356,6 +355,12 @@ interface Opened {
   readonly state: readonly JournalRecord[];
   readonly refs: readonly Digest[];
 }
+
+const isPruned = (save: Save): boolean =>
+  isGap(save) ||
+  (save.items === null && save.nItems > 0) ||
+  (save.state === null && save.nState > 0) ||
+  (save.mark === null && save.nMark > 0);
 
 const sizeOf = ({ save, blobs = [] }: Pick<Replacement, "save" | "blobs">): number =>
   textBytes(save.items) +

@@ -6,11 +6,11 @@
  */
 import { open } from "../../core/journal/open-save.js";
 import { refsIn } from "../../core/journal/refs.js";
-import { isUnredacted, rewrittenSections } from "../../core/journal/rewrite-save.js";
 import { firstSeq, type Save } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import type { Blob } from "../../core/messages/message.js";
 import { freeLease } from "../../core/sessions/lease.js";
+import type { Redactions } from "../../core/transfer/transfer.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { type ErrorCode, HoldfastError, quote } from "../../core/values/errors.js";
 import {
@@ -23,13 +23,8 @@ import {
 import { textBytes } from "../../core/values/json.js";
 import { freeLines } from "../../engine/journal/cut-lines.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import {
-  isStale,
-  type Remembered,
-  rememberedOf,
-  rememberSaves,
-} from "../../engine/journal/remembered.js";
-import { headOf, type LineDoc, leaseRow } from "../../engine/records/rows.js";
+import { redactionsOf, remember } from "../../engine/journal/remembered.js";
+import { type LineDoc, leaseRow } from "../../engine/records/rows.js";
 import type { Change, NewSave } from "../../store/port/changes.js";
 import type { Head, Label, NewLine } from "../../store/port/rows.js";
 
@@ -43,6 +38,7 @@ export type Brought =
       readonly doc: LineDoc;
       readonly of: SessionId | null;
       readonly after: number;
+      readonly redacted: Redactions;
     }
   | NewSave
   | { readonly session: SessionId; readonly head: Head; readonly label: Label };
@@ -99,10 +95,10 @@ interface TargetLine {
   lacks: boolean;
   /** What the target has of it, read a few saves ahead of what comes. */
   ahead: Save[];
-  /** What the target has redacted on it, be it that the line is gone. */
-  readonly redacted: Remembered | undefined;
-  /** What was redacted where it comes from, without texts. */
-  readonly rewritten: Save[];
+  /** What was redacted on it here, be it that the line is gone, and not where it comes from. */
+  readonly here: Redactions;
+  /** What was redacted where it comes from, and not here. */
+  readonly there: Redactions;
 }
 
 const SAVES_AT_ONCE = 200;
@@ -146,7 +142,13 @@ export class BringIn {
 
   // ---- lines
 
-  async #line({ line, doc, of, after }: Extract<Brought, { line: NewLine }>): Promise<void> {
+  async #line({
+    line,
+    doc,
+    of,
+    after,
+    redacted,
+  }: Extract<Brought, { line: NewLine }>): Promise<void> {
     const { store } = this.#target.ground;
     const known = this.#lines.get(line.id);
     if (known === undefined) {
@@ -163,16 +165,17 @@ export class BringIn {
       const tail =
         row === undefined ? undefined : await this.#target.ground.journal.saves.last(line.id);
       const home = of !== null && (await store.session(of)) === undefined ? of : nobodys(line.id);
-      const redacted = await this.#orRefused(() => rememberedOf(this.#target.ground, line.id));
+      const known = await this.#orRefused(() => redactionsOf(this.#target.ground, line.id));
+      const here = without(known, redacted);
+      const there = without(redacted, known);
       const nothing = {
         end: after,
         last: undefined,
         differs: false,
         lacks: false,
         ahead: [],
-        rewritten: [],
       };
-      this.#lines.set(line.id, { line, of, home, owner, tail, redacted, ...nothing });
+      this.#lines.set(line.id, { line, of, home, owner, tail, here, there, ...nothing });
       if (owner === undefined) this.#target.pinned.add(line.id);
     } else if (of !== null) this.#lines.set(line.id, { ...known, of });
     this.#current = this.#lines.get(line.id) as TargetLine;
@@ -293,11 +296,9 @@ export class BringIn {
     const current = this.#current as TargetLine;
     const { save } = fresh;
     const { owner, tail } = current;
-    if (rewrittenSections(save) !== undefined)
-      current.rewritten.push({ ...save, items: null, state: null, mark: null });
     current.last = fresh;
     current.end = save.seq;
-    if (current.redacted !== undefined && isStale(current.redacted, save))
+    if (!isGap(save) && current.here.some(([, from]) => from > 0 && from <= save.seq))
       await this.#noteStale(save);
     // A line that a session owns here is not added to; but others that begin on it may be.
     if (owner !== undefined) return;
@@ -340,7 +341,7 @@ export class BringIn {
       of !== null &&
       !this.#target.dryRun &&
       (sections.some((section) => there[section] !== null && save[section] === null) ||
-        isUnredacted(there, rewrittenSections(save) ?? {}))
+        current.there.length > 0)
     ) {
       // What was dropped or redacted where it comes from is not brought back, unless a fork here
       // needs it.
@@ -461,18 +462,9 @@ export class BringIn {
         "CONFLICT",
         `Branch ${taken.line.id} of session ${quote(id)} belongs to session ${quote(taken.owner ?? "?")} here.`,
       );
-    // Its title, tags and metadata come as they were.
-    const { title = null } = headOf({ id, head });
-    for (const { line, redacted, end } of own) {
-      const was =
-        line.id === head.line && redacted?.head !== undefined && end <= redacted.head.seq
-          ? redacted.head
-          : undefined;
-      if (
-        (redacted?.label ?? 0) > label.version ||
-        (was !== undefined && title !== null && title !== was.title)
-      )
-        this.#target.stale.set(line.id, 0);
+    for (const { line, here } of own) {
+      // Its title, tags and metadata come as they were.
+      if (here.some(([, from]) => from === 0)) this.#target.stale.set(line.id, 0);
       this.#refuseStale(line.id);
     }
     if (dryRun) await this.#flush();
@@ -494,8 +486,12 @@ export class BringIn {
       if (end !== undefined && !isPending) ends.push(end);
     }
     // It is known by now that the session will be here.
-    for (const { line, rewritten } of this.#lines.values())
-      await rememberSaves(this.#target.ground, line.id, rewritten);
+    for (const { line, owner, there } of this.#lines.values())
+      if (owner === undefined && there.length > 0)
+        await remember(this.#target.ground, line.id, (known) => [
+          ...known,
+          ...without(there, known),
+        ]);
     const claims = own.map(({ line }) => line.id);
     const buried = await store.buriedEpoch(id);
     const lease = leaseRow(id, { ...freeLease, epoch: buried + 1 });
@@ -516,6 +512,9 @@ export class BringIn {
     return { save, refs: refsIn(save), blobs: [] };
   }
 }
+
+const without = (some: Redactions, others: Redactions): Redactions =>
+  some.filter(([id]) => !others.some(([other]) => other === id));
 
 /** A name that no session can have: only lines come with it. */
 const nobodys = (line: LineId): string => `\u0001import ${line}`;

@@ -161,7 +161,7 @@ export class RowCheck {
     since.own ??= row.of ?? undefined;
     since.current = row.line;
     since.lines.set(row.line, { line, of: row.of, end, outline });
-    return { line, doc, of: row.of, after: row.after };
+    return { line, doc, of: row.of, after: row.after, redacted: row.redacted ?? [] };
   }
 
   /** Where a line begins. It must have come before: so no line can be in its own past. */

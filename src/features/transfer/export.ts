@@ -32,6 +32,7 @@ import {
 import { textBytes } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { lost } from "../../engine/journal/past.js";
+import { redactionsOf } from "../../engine/journal/remembered.js";
 import { hole } from "../../engine/journal/walk.js";
 import { takeInWhatIsLeft } from "../../engine/lifecycle/outside.js";
 import { agentOf } from "../../engine/records/agent-record.js";
@@ -40,7 +41,7 @@ import { headOf, headRow, labelOf, lineOf, rootDigest } from "../../engine/recor
 import { breathe } from "../../engine/util/breathe.js";
 import { noSession, notFound } from "../../engine/util/not-found.js";
 import { callback, invalid, options, scopeOf, signalOf } from "../../engine/util/options.js";
-import { AGENT, type DocRow } from "../../store/port/documents.js";
+import { AGENT, type DocRow, REDACTED } from "../../store/port/documents.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import { type Moment, momentAt } from "./export-checkpoint.js";
 
@@ -193,6 +194,8 @@ class Export {
   #sessions = 0;
   #saves = 0;
   #pageRows = 16;
+  /** Whether something was ever redacted in this store. */
+  #isRedacted = false;
 
   constructor(ground: Ground, ids: readonly SessionId[], hearers: Hearers, at?: Place) {
     this.#at = at;
@@ -202,6 +205,8 @@ class Export {
   }
 
   async *rows(agents: readonly AgentText[]): AsyncGenerator<string> {
+    const [redacted] = await this.#ground.store.docs({ kind: REDACTED, limit: 1 });
+    this.#isRedacted = redacted !== undefined;
     yield this.#writer.write(firstRow(this.#ids.length));
     for (const agent of agents) yield this.#writer.write(agent);
     for (const id of this.#ids) {
@@ -360,7 +365,15 @@ class Export {
     // begun on by another of the same name.
     if (sent !== undefined && (sent.of !== null || sent.end.seq > to)) throw changed(row, to);
     let end = sent?.end ?? (await this.#beginning(row));
-    yield { line: row.id, of, origin: row.origin, after: end.seq, text: row.text };
+    const redacted = this.#isRedacted ? await redactionsOf(this.#ground, row.id) : [];
+    yield {
+      line: row.id,
+      of,
+      origin: row.origin,
+      after: end.seq,
+      text: row.text,
+      ...(redacted.length > 0 && { redacted }),
+    };
     const missing = { line: row.id, from: end.seq + 1, to };
     // `follow` checks more than a walk does, and tells what was pruned meanwhile from damage.
     for await (const saves of this.#ground.journal.saves.pages(missing, {
