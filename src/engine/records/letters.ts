@@ -37,7 +37,7 @@ type Texts = Extract<MailDoc, { readonly kind: "append-text" }>;
 export const keyOf = (key: string): string => digest(`key ${key}`);
 export const keyLetter = (key: string): string => `append:${key}`;
 export const bellLetter = (key: string): string => `bell:${key}`;
-export const keyOfBell = (id: string): string => id.slice(bellLetter("").length);
+const keyOfBell = (id: string): string => id.slice(bellLetter("").length);
 /**
  * Another one for each try. It says when that was: what is left of one that was killed is known by
  * its age.

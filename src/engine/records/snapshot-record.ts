@@ -4,7 +4,6 @@
  */
 import { type CheckpointKind, MAX_DESCRIPTION } from "../../core/journal/checkpoint.js";
 import { open } from "../../core/journal/open-save.js";
-import type { Lease } from "../../core/sessions/lease.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { Place } from "../../core/values/ids.js";
@@ -77,11 +76,6 @@ export interface Snapshot {
 
 interface SnapshotDoc extends Omit<Snapshot, "createdAt"> {
   readonly createdAt: number;
-  /**
-   * Restores that are reading it, each with how long it may be expected to; absent where there are
-   * none.
-   */
-  readonly restoring?: readonly Lease[];
 }
 
 /** A session in a snapshot: where it stood, and what stood beside its journal. */
@@ -187,28 +181,7 @@ export function withContents(row: DocRow, contents: Contents): DocChange {
   return { kind: SNAPSHOT, id: row.id, when: { version: row.version }, put };
 }
 
-/** The same snapshot with other restores noted in it. */
-export function withRestoring(
-  row: DocRow & { readonly body: string | null },
-  restoring: readonly Lease[],
-): DocChange {
-  // Verified first: a body that was read wrongly must not be written back.
-  contentsOf(row);
-  const { restoring: _before, ...doc } = docOf(row);
-  const next: SnapshotDoc = { ...doc, ...(restoring.length > 0 && { restoring }) };
-  const put = {
-    of: row.of,
-    version: row.version + 1,
-    text: sealed(next),
-    body: row.body,
-    pins: [],
-  };
-  return { kind: SNAPSHOT, id: row.id, when: { version: row.version }, put };
-}
-
-export const restoringIn = (row: DocRow): readonly Lease[] => docOf(row).restoring ?? [];
-
-const shown = ({ createdAt, restoring: _restoring, ...rest }: SnapshotDoc): Snapshot =>
+const shown = ({ createdAt, ...rest }: SnapshotDoc): Snapshot =>
   Object.freeze({ ...rest, createdAt: isoTime(createdAt) });
 
 const damagedSnapshot = (id: string): HoldfastError =>

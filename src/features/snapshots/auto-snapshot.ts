@@ -1,16 +1,10 @@
 /** Take automatic snapshots of an agent from time to time, and keep the newest. */
 import { checkName } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import {
-  restoringIn,
-  type Snapshot,
-  snapshotOf,
-  snapshotsOf,
-} from "../../engine/records/snapshot-record.js";
+import { type Snapshot, snapshotOf, snapshotsOf } from "../../engine/records/snapshot-record.js";
 import { type EveryOptions, every, type IntervalTask } from "../../engine/util/every.js";
 import { callback, options, wholeNumber } from "../../engine/util/options.js";
-import type { DocRow } from "../../store/port/documents.js";
-import { removeUnlessInUse } from "./snapshot-in-use.js";
+import { type DocRow, SNAPSHOT } from "../../store/port/documents.js";
 import { snapshotNow } from "./take-snapshot.js";
 
 export interface AutoSnapshotOptions extends EveryOptions {
@@ -52,7 +46,7 @@ async function takeIfChanged(ground: Ground, agent: string): Promise<Snapshot | 
 
 async function removeOlder(ground: Ground, agent: string, keep: number): Promise<void> {
   for (const row of (await automatics(ground, agent)).slice(keep))
-    await removeUnlessInUse(ground, { ...row, restoring: restoringIn(row) });
+    await ground.store.apply([], [{ kind: SNAPSHOT, id: row.id, when: {}, remove: true }]);
 }
 
 /** Newest first; one that is damaged is passed over, and stays. */

@@ -8,13 +8,12 @@ import {
   type RetentionPolicy,
   type RetentionRules,
 } from "../../core/retention/policy.js";
-import type { Lease } from "../../core/sessions/lease.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { checkRules, RULES } from "../../engine/records/check-policy.js";
 import { documents } from "../../engine/records/documents.js";
-import { restoringIn, snapshotOf } from "../../engine/records/snapshot-record.js";
+import { snapshotOf } from "../../engine/records/snapshot-record.js";
 import {
   policyFor,
   policyOf,
@@ -26,7 +25,6 @@ import { concernsOne, type ToldOfSnapshots } from "../../engine/util/concerns-on
 import { flag, options, signalOf } from "../../engine/util/options.js";
 import { type DocRow, SNAPSHOT } from "../../store/port/documents.js";
 import type { Store } from "../../store/port.js";
-import { isInUse, removeUnlessInUse } from "./snapshot-in-use.js";
 
 export interface PruneSnapshotsOptions extends RetentionRules {
   /** Only answers what would go. */
@@ -44,8 +42,6 @@ export interface PruneSnapshotsReport {
 /** A snapshot, as far as rules look at it. */
 interface Aged extends Dated {
   readonly id: string;
-  readonly version: number;
-  readonly restoring: readonly Lease[];
 }
 
 interface SnapshotRun {
@@ -84,13 +80,11 @@ async function pruneBy(
   run: SnapshotRun,
 ): Promise<PruneSnapshotsReport> {
   const gone: string[] = [];
-  for (const snapshot of expired(newestFirst, rules, ground.wallMs())) {
+  for (const { id } of expired(newestFirst, rules, ground.wallMs())) {
     await breathe();
     run.signal?.throwIfAborted();
-    const goes = run.dryRun
-      ? !(await isInUse(ground, snapshot.restoring))
-      : await removeUnlessInUse(ground, snapshot);
-    if (goes) gone.push(snapshot.id);
+    const removal = { kind: SNAPSHOT, id, when: {}, remove: true } as const;
+    if (run.dryRun || (await ground.store.apply([], [removal])).ok) gone.push(id);
   }
   return {
     removed: gone.length,
@@ -113,8 +107,6 @@ function agedOf(row: DocRow): readonly Aged[] {
     return [
       {
         id,
-        version: row.version,
-        restoring: restoringIn(row),
         at: Date.parse(createdAt),
         kind,
         labelled,

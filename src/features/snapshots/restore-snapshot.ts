@@ -12,7 +12,6 @@ import { SNAPSHOT } from "../../store/port/documents.js";
 import { getSnapshot } from "./list-snapshots.js";
 import type { RestoredKept, RestoreOptions, RestoreReport, Restoring } from "./restore-report.js";
 import { Restore } from "./restoring.js";
-import { whileInUse } from "./snapshot-in-use.js";
 import { newSnapshotId } from "./take-snapshot.js";
 
 export async function restoreSnapshot(
@@ -38,19 +37,24 @@ export async function restoreSnapshot(
     ...(stop && { signal: stop }),
     ...(told && { onProgress: told }),
   };
-  if (isDry) {
+  const restore = async (): Promise<Restore> => {
     const row = await ground.store.doc(SNAPSHOT, id);
     if (row === undefined) throw noSnapshot(id);
-    return new Restore(ground, row, given).look();
-  }
+    return new Restore(ground, row, given);
+  };
+  if (isDry) return (await restore()).look();
   return once<RestoredKept, RestoreReport>(
     ground,
     { key, name: "agents.restore", to: id, args: { takeOver: isTaken } },
     async (receipt) => {
       await ground.takeInPosted();
-      return whileInUse(ground, id, (row, renew) =>
-        new Restore(ground, row, { ...given, renew }).run(() => newSnapshotId(ground), receipt),
-      );
+      try {
+        return await (await restore()).run(() => newSnapshotId(ground), receipt);
+      } catch (error) {
+        // A rule may have removed it meanwhile, and what it pointed at may have gone with it.
+        if ((await ground.store.doc(SNAPSHOT, id)) === undefined) throw noSnapshot(id);
+        throw error;
+      }
     },
     (kept) => reportAgain(ground, id, kept),
   );

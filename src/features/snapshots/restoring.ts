@@ -56,10 +56,7 @@ import {
 /** For how long sessions are kept from others while they are looked at before they are moved. */
 const SEIZED_MS = 120_000;
 
-type Options = { readonly takeOver: boolean; readonly renew?: () => Promise<void> } & Pick<
-  RestoreOptions,
-  "signal" | "onProgress"
->;
+type Options = { readonly takeOver: boolean } & Pick<RestoreOptions, "signal" | "onProgress">;
 
 export class Restore {
   readonly #ground: Ground;
@@ -115,7 +112,6 @@ export class Restore {
     for (const entry of sessions) {
       this.#o.signal?.throwIfAborted();
       await breathe();
-      await this.#o.renew?.();
       const { place, digest } = entry;
       if (place === null)
         verified.set(entry.id, { entry, status: "in-progress", reason: undefined });

@@ -1,9 +1,6 @@
-/**
- * Retention policies for snapshots, and that a running restore keeps its snapshot (USE-1, USE-2).
- */
+/** Retention policies for snapshots, also while one is restored. */
 import { afterEach, describe, expect, test } from "vitest";
 import { type RetentionRules } from "../../../src/core/retention/policy.js";
-import { withRestoring } from "../../../src/engine/records/snapshot-record.js";
 import { type RetentionReport } from "../../../src/features/retention/tally.js";
 import { Holdfast as Hold } from "../../../src/holdfast.js";
 import { type CheckpointKind, type Holdfast, open } from "../../../src/index.js";
@@ -250,15 +247,12 @@ test("a sweep tells how many snapshots went", async () => {
   });
 });
 
-describe("a restore that is under way", () => {
+describe("a restore whose snapshot goes while it is read", () => {
   const places = stores.filter(({ traits }) => traits.durable);
 
-  /**
-   * `restore` restores a snapshot, and does something after it was read and before anything is
-   * changed.
-   */
-  async function restoring(address: string) {
-    let middle: (() => Promise<void>) | undefined;
+  /** Restores a snapshot, and does something after it was read and before anything is changed. */
+  async function restoring(address: string, act: (hold: Holdfast, id: string) => Promise<unknown>) {
+    let middle: (() => Promise<unknown>) | undefined;
     const { hold } = await world(address, (under) => ({
       capture: async (...given) => {
         const now = middle;
@@ -267,82 +261,29 @@ describe("a restore that is under way", () => {
         return under.capture(...given);
       },
     }));
-    const [first, second, third] = (await snapshots(hold, "ann", 3)) as [string, string, string];
-    const restore = async (id: string, act: () => Promise<void>): Promise<void> => {
-      middle = act;
-      await hold.agents.restore(id);
-      expect(middle).toBeUndefined();
-    };
-    return { hold, first, second, third, restore };
+    const [first] = (await snapshots(hold, "ann", 3)) as [string];
+    middle = () => act(hold, first);
+    const error = await errorOf(() => hold.agents.restore(first));
+    expect(middle).toBeUndefined();
+    expect(error).toMatchObject({ code: "NOT_FOUND", details: { found: first } });
+    expect((await hold.sessions.state("of ann")).messages).toHaveLength(3);
+    expect(await hold.verify()).toMatchObject({ ok: true });
+    return hold;
   }
 
-  test.each(places)("keeps its snapshot from a policy, on $name", async ({ address }) => {
-    const { hold, first, third, restore } = await restoring(address());
-    const reports: RetentionReport[] = [];
-    await restore(first, async () => {
-      await hold.retention.set({ keep: 1, snapshots: { keep: 1 } });
-      reports.push(await hold.retention.apply({ dryRun: true }), await hold.retention.apply());
-      await hold.gc();
+  test.each(places)("by a policy, with what it pinned, on $name", async ({ address }) => {
+    const hold = await restoring(address(), async (under) => {
+      await under.retention.set({ keep: 1, snapshots: { keep: 1 } });
+      expect(await under.retention.apply()).toMatchObject({ removedSnapshots: 2 });
+      await under.gc();
     });
-    expect(reports.map(({ removedSnapshots }) => removedSnapshots)).toEqual([1, 1]);
-    expect((await hold.sessions.state("of ann")).messages).toHaveLength(1);
-    expect(await left(hold, "ann")).toEqual([expect.any(String), third, first]);
-    expect(await hold.verify()).toMatchObject({ ok: true });
-    // It is over: the next time it goes.
-    expect(await hold.agents.pruneSnapshots("ann", { keep: 1 })).toEqual({ removed: 2 });
+    expect(await left(hold, "ann")).toHaveLength(1);
   });
 
-  test("keeps it from the pruning of automatic snapshots", async () => {
-    const { hold, restore } = await restoring("memory:");
-    const auto = await hold.agents.snapshot("ann", { kind: "automatic" });
-    await restore(auto.id, async () => {
-      await hold.agents.save({ id: "ann", metadata: { changed: 1 } });
-      const taken = new Promise((onSnapshot) =>
-        hold.agents.autoSnapshot("ann", { everyMs: 60_000, keep: 1, onSnapshot }),
-      );
-      await taken;
-    });
-    expect(await left(hold, "ann")).toContain(auto.id);
-  });
-
-  test("negative control: a snapshot that is deleted under a restore, with what it pinned, cannot be restored", async () => {
-    const { hold, first, restore } = await restoring("memory:");
-    const deleted = restore(first, async () => {
-      await hold.agents.deleteSnapshot(first);
+  test("by a call", async () => {
+    await restoring("memory:", async (hold, id) => {
+      await hold.agents.deleteSnapshot(id);
       await hold.checkpoints.prune("of ann", { keep: 1 });
     });
-    await expect(deleted).rejects.toMatchObject({ name: "HoldfastError" });
-    expect((await hold.sessions.state("of ann")).messages).toHaveLength(3);
-  });
-
-  test("that begins after a policy has looked at the snapshot keeps it as well", async () => {
-    const { hold, store } = await world("memory:", (under) => ({
-      apply: async (changes, docs = []) => {
-        const removed = docs.find(({ kind, remove }) => kind === SNAPSHOT && remove);
-        const row = removed && (await under.doc(SNAPSHOT, removed.id));
-        // A note is there by the time of the first try.
-        if (row?.version === 1)
-          await under.apply(
-            [],
-            [withRestoring(row, [{ ...lease, until: (await under.now()) + 60_000 }])],
-          );
-        return under.apply(changes, docs);
-      },
-    }));
-    const lease = { epoch: 0, owner: thisMachine().self, until: 0, token: "t" };
-    const ids = await snapshots(hold, "ann", 3);
-    expect(await hold.agents.pruneSnapshots("ann", { keep: 1 })).toEqual({ removed: 0 });
-    expect(await left(hold, "ann")).toHaveLength(3);
-    // Its process is dead: the note ends with it.
-    const owner = { ...lease.owner, pid: 2 ** 22 + 1, started: "0", nonce: "another" };
-    for (const id of ids) {
-      const row = await store.doc(SNAPSHOT, id);
-      if (row !== undefined)
-        await store.apply(
-          [],
-          [withRestoring(row, [{ ...lease, owner, until: (await store.now()) + 60_000 }])],
-        );
-    }
-    expect(await hold.agents.pruneSnapshots("ann", { keep: 1 })).toEqual({ removed: 2 });
   });
 });
