@@ -24,7 +24,7 @@ export function findCards(text: string): readonly Span[] {
   for (const groups of runsOf(text)) {
     const last = groups.at(-1) as Group;
     if (last.before + last.to - last.from >= LEAST && stands(text, groups))
-      find(new Run(text, groups), spans);
+      find(text, groups, spans);
   }
   return spans;
 }
@@ -67,13 +67,13 @@ function* runsOf(text: string): Generator<readonly Group[]> {
   if (groups.length > 0) yield groups;
 }
 
-function find(run: Run, spans: Span[]): void {
-  for (let first = 0; first < run.groups.length; ) {
-    const last = run.cardFrom(first);
-    const { from } = run.groups[first] as Group;
-    const before = run.text.slice(Math.max(0, from - 40), from);
+function find(text: string, groups: readonly Group[], spans: Span[]): void {
+  for (let first = 0; first < groups.length; ) {
+    const last = cardFrom(text, groups, first);
+    const { from } = groups[first] as Group;
+    const before = text.slice(Math.max(0, from - 40), from);
     if (last !== undefined && (last > first || !(OTHER.test(before) || OTHER_ID.test(before))))
-      spans.push([from, (run.groups[last] as Group).to]);
+      spans.push([from, (groups[last] as Group).to]);
     first = (last ?? first) + 1;
   }
 }
@@ -95,64 +95,34 @@ const BEGINS: Readonly<Record<number, RegExp>> = {
 const GROUPS = /^(?:[0-9]+|4,4,4,[2-7]|4,4,4,4,[1-3]|4,6,[45])$/;
 
 /**
- * A run of digits, with the sums of its beginnings: whether any part of it checks out is told
- * without adding it up again.
+ * The last group of the longest card number that begins with this one; undefined where there is
+ * none.
  */
-class Run {
-  readonly text: string;
-  readonly groups: readonly Group[];
-  readonly #digits: string;
-  /** Every second digit doubled, by whether those with even or with odd places are. */
-  readonly #sums: readonly [Uint32Array, Uint32Array];
-
-  constructor(text: string, groups: readonly Group[]) {
-    this.text = text;
-    this.groups = groups;
-    this.#digits = text
-      .slice((groups[0] as Group).from, (groups.at(-1) as Group).to)
-      .replace(/[ -]/g, "");
-    const { length } = this.#digits;
-    this.#sums = [new Uint32Array(length + 1), new Uint32Array(length + 1)];
-    for (let i = 0; i < length; i++) {
-      const digit = this.#digits.charCodeAt(i) - 48;
-      const doubled = digit > 4 ? 2 * digit - 9 : 2 * digit;
-      for (const parity of [0, 1] as const) {
-        const sums = this.#sums[parity];
-        sums[i + 1] = (sums[i] as number) + (i % 2 === parity ? doubled : digit);
-      }
-    }
+function cardFrom(text: string, groups: readonly Group[], first: number): number | undefined {
+  const { from, to, before: start } = groups[first] as Group;
+  if (to - from !== 4 && to - from < LEAST) return undefined;
+  let found: number | undefined;
+  let sizes = "";
+  for (let i = first; i < groups.length; i++) {
+    const group = groups[i] as Group;
+    const size = group.to - group.from;
+    const length = group.before + size - start;
+    if (length > MOST) break;
+    sizes += i === first ? size : `,${size}`;
+    if (length >= LEAST && GROUPS.test(sizes) && isCard(text.slice(from, group.to))) found = i;
   }
+  return found;
+}
 
-  /**
-   * The last group of the longest card number that begins with this one; undefined where there is
-   * none.
-   */
-  cardFrom(first: number): number | undefined {
-    const start = (this.groups[first] as Group).before;
-    let found: number | undefined;
-    for (let i = first; i < this.groups.length; i++) {
-      const { from, to, before } = this.groups[i] as Group;
-      const end = before + to - from;
-      if (end - start > MOST) break;
-      if (end - start >= LEAST && this.#isCard(start, end) && this.#isGrouped(first, i)) found = i;
-    }
-    return found;
+function isCard(text: string): boolean {
+  const digits = text.replace(/[ -]/g, "");
+  if (BEGINS[digits.length]?.test(digits) !== true || /^(.)\1*$/.test(digits)) return false;
+  // The last digit is not doubled, nor is every second one before it.
+  let sum = 0;
+  for (let i = 0; i < digits.length; i++) {
+    const digit = digits.charCodeAt(i) - 48;
+    const isDoubled = (digits.length - i) % 2 === 0;
+    sum += !isDoubled ? digit : digit > 4 ? 2 * digit - 9 : 2 * digit;
   }
-
-  #isCard(start: number, end: number): boolean {
-    // The last digit is not doubled, nor is every second one before it.
-    const sums = this.#sums[end % 2 === 0 ? 0 : 1];
-    if (((sums[end] as number) - (sums[start] as number)) % 10 !== 0) return false;
-    const digits = this.#digits.slice(start, end);
-    return BEGINS[digits.length]?.test(digits) === true && !/^(.)\1*$/.test(digits);
-  }
-
-  #isGrouped(first: number, last: number): boolean {
-    return GROUPS.test(
-      this.groups
-        .slice(first, last + 1)
-        .map(({ from, to }) => to - from)
-        .join(","),
-    );
-  }
+  return sum % 10 === 0;
 }
