@@ -106,53 +106,18 @@ function* childrenFirst<N extends Node>(nodes: readonly N[]): Generator<N> {
   const left = new Map<string, number>();
   for (const { parent } of nodes)
     if (parent !== undefined && byId.has(parent)) left.set(parent, (left.get(parent) ?? 0) + 1);
-  const ready = new Heap<N>();
-  for (const node of byId.values()) if (!left.has(node.id)) ready.push(node);
+  /** The greatest last. */
+  const ready = [...byId.values()]
+    .filter(({ id }) => !left.has(id))
+    .sort((a, b) => a.order - b.order);
   for (let node = ready.pop(); node !== undefined; node = ready.pop()) {
     const parent = node.parent === undefined ? undefined : byId.get(node.parent);
     yield parent === undefined ? { ...node, parent: undefined } : node;
     if (parent === undefined) continue;
     const open = (left.get(parent.id) ?? 1) - 1;
     left.set(parent.id, open);
-    if (open === 0) ready.push(parent);
-  }
-}
-
-/** The greatest first. */
-class Heap<N extends Node> {
-  readonly #nodes: N[] = [];
-
-  push(node: N): void {
-    this.#nodes.push(node);
-    for (let i = this.#nodes.length - 1; i > 0; ) {
-      const above = (i - 1) >> 1;
-      if (this.#order(above) >= this.#order(i)) return;
-      this.#swap(i, above);
-      i = above;
-    }
-  }
-
-  pop(): N | undefined {
-    const top = this.#nodes[0];
-    const last = this.#nodes.pop();
-    if (top === undefined || last === undefined || this.#nodes.length === 0) return top;
-    this.#nodes[0] = last;
-    for (let i = 0; ; ) {
-      let greatest = i;
-      for (const below of [2 * i + 1, 2 * i + 2])
-        if (below < this.#nodes.length && this.#order(below) > this.#order(greatest))
-          greatest = below;
-      if (greatest === i) return top;
-      this.#swap(i, greatest);
-      i = greatest;
-    }
-  }
-
-  #order(i: number): number {
-    return (this.#nodes[i] as N).order;
-  }
-
-  #swap(i: number, j: number): void {
-    [this.#nodes[i], this.#nodes[j]] = [this.#nodes[j] as N, this.#nodes[i] as N];
+    if (open > 0) continue;
+    const below = ready.findLastIndex(({ order }) => order < parent.order);
+    ready.splice(below + 1, 0, parent);
   }
 }

@@ -284,29 +284,8 @@ function ageOf(given: string): number {
 }
 
 /** The same, for real. */
-function again(
-  {
-    keep,
-    hourly,
-    daily,
-    weekly,
-    "older-than": olderThan,
-    kind,
-    all,
-    snapshots,
-    "all-branches": allBranches,
-  }: Values<typeof pruneOptions>,
-  words: readonly string[],
-) {
-  return propose("prune", words, {
-    keep,
-    hourly,
-    daily,
-    weekly,
-    "older-than": olderThan,
-    kind,
-    all,
-    snapshots,
-    "all-branches": allBranches,
-  });
+function again(options: Values<typeof pruneOptions>, words: readonly string[]) {
+  const { "dry-run": _dryRun, yes: _yes, ...said } = pruneOptions;
+  const names = Object.keys(said) as (keyof typeof said)[];
+  return propose("prune", words, Object.fromEntries(names.map((name) => [name, options[name]])));
 }
