@@ -10,8 +10,9 @@ import {
   parsePlace,
   placeId,
 } from "../../core/values/ids.js";
-import type { LineRow, SessionRow } from "../../store/port/rows.js";
+import type { LineRow } from "../../store/port/rows.js";
 import { type HeadDoc, headOf } from "../records/rows.js";
+import { sessionRows } from "../records/session-rows.js";
 import {
   cursorAt,
   type Damaged,
@@ -114,7 +115,11 @@ export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promi
   });
   const heirs = new Heirs(ground.store);
   let looked = 0;
-  for await (const row of sessionsFrom(ground, of, start?.no)) {
+  for await (const row of sessionRows(
+    ground.store,
+    { ...of, before: start && start.no + 1 },
+    SESSIONS_AT_ONCE,
+  )) {
     if (looked === SESSIONS) return page({ no: row.no });
     looked += 1;
     try {
@@ -135,24 +140,6 @@ export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promi
     }
   }
   return page();
-}
-
-/** Sessions from a number on, newest first. */
-async function* sessionsFrom(
-  { store }: Ground,
-  of: { readonly agent?: string },
-  no: number | undefined,
-): AsyncGenerator<SessionRow> {
-  for (let before = no === undefined ? undefined : no + 1; ; ) {
-    const rows: readonly SessionRow[] = await store.sessions({
-      ...of,
-      ...(before === undefined ? undefined : { before }),
-      limit: SESSIONS_AT_ONCE,
-    });
-    yield* rows;
-    if (rows.length < SESSIONS_AT_ONCE) return;
-    before = rows.at(-1)?.no;
-  }
 }
 
 /** Yields the checkpoints of a session that belong to it (ARCHITECTURE, "Owner"). */

@@ -5,6 +5,7 @@ import { HoldfastError } from "../../core/values/errors.js";
 import { isoTime } from "../../core/values/time.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { headOf, leaseOf } from "../../engine/records/rows.js";
+import { sessionRows } from "../../engine/records/session-rows.js";
 import type { About } from "../../store/port/info.js";
 import type { SessionRow } from "../../store/port/rows.js";
 
@@ -41,7 +42,6 @@ export interface StoreInfo extends About {
   readonly incarnation?: string;
 }
 
-const ROWS = 1_000;
 const MOST = 100_000;
 const MOST_NAMED = 100;
 const WEEK_MS = 7 * 24 * 60 * 60 * 1_000;
@@ -49,14 +49,9 @@ const WEEK_MS = 7 * 24 * 60 * 60 * 1_000;
 export async function about(ground: Ground, isIndexed: boolean): Promise<StoreInfo> {
   const { store } = ground;
   const survey = new SessionSurvey(ground, await ground.now(), await ground.learnIncarnation());
-  for (let before: number | undefined; survey.looked < MOST; ) {
-    const rows: readonly SessionRow[] = await store.sessions({
-      ...(before !== undefined && { before }),
-      limit: ROWS,
-    });
-    for (const row of rows) survey.take(row);
-    before = rows.at(-1)?.no;
-    if (rows.length < ROWS) break;
+  for await (const row of sessionRows(store)) {
+    survey.take(row);
+    if (survey.looked === MOST) break;
   }
   const { index } = store;
   const incarnation = await store.incarnation();

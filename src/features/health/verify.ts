@@ -18,13 +18,14 @@ import { hole } from "../../engine/journal/walk.js";
 import { agentOf } from "../../engine/records/agent-record.js";
 import { documents } from "../../engine/records/documents.js";
 import { labelOf, leaseOf, lineOf, rootDigest } from "../../engine/records/rows.js";
+import { sessionRows } from "../../engine/records/session-rows.js";
 import { contentsOf } from "../../engine/records/snapshot-record.js";
 import { policyOf, RETENTION, STORE_RETENTION } from "../../engine/records/stored-policy.js";
 import { breathe } from "../../engine/util/breathe.js";
 import { callback, options } from "../../engine/util/options.js";
 import { noWitnesses, type Witnesses } from "../../store/port/copies.js";
 import { AGENT, type DocRow, RECEIPT, REDACTED, SNAPSHOT } from "../../store/port/documents.js";
-import type { LineRow, SessionRow } from "../../store/port/rows.js";
+import type { LineRow } from "../../store/port/rows.js";
 
 interface Finding {
   readonly code: "CORRUPT" | "LOST_TAIL" | "BROKEN_CHAIN" | "STATUS_DIFFERS" | "STORE";
@@ -49,7 +50,6 @@ export interface VerifyOptions {
 }
 
 const ROWS = 500;
-const SESSIONS = 200;
 
 export async function verifyStore(ground: Ground, given?: VerifyOptions): Promise<VerifyReport> {
   const { sessionId: only, onProgress } = options(given, "verify", ["sessionId", "onProgress"]);
@@ -197,15 +197,7 @@ class Verification {
   async #sessions(only: SessionId | undefined): Promise<void> {
     const { store } = this.#ground;
     if (only !== undefined) return this.#session(only);
-    for (let before: number | undefined; ; ) {
-      const rows: readonly SessionRow[] = await store.sessions({
-        ...(before === undefined ? undefined : { before }),
-        limit: SESSIONS,
-      });
-      for (const { id } of rows) await this.#session(id as SessionId);
-      before = rows.at(-1)?.no;
-      if (rows.length < SESSIONS) return;
-    }
+    for await (const { id } of sessionRows(store)) await this.#session(id as SessionId);
   }
 
   async #session(id: SessionId): Promise<void> {

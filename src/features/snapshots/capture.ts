@@ -1,12 +1,11 @@
 /** Deciding about an agent's sessions at one moment, with errors that go to whoever asked. */
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { Ground } from "../../engine/journal/ground.js";
+import { sessionRows } from "../../engine/records/session-rows.js";
 import { MAX_SESSIONS } from "../../engine/records/snapshot-record.js";
 import type { Applied } from "../../store/port/changes.js";
 import type { Decision } from "../../store/port/documents.js";
-import type { Present, SessionRow } from "../../store/port/rows.js";
-
-const AT_ONCE = 1_000;
+import type { Present } from "../../store/port/rows.js";
 
 interface Capture {
   readonly agent: string;
@@ -52,20 +51,12 @@ export async function capture(
  */
 export async function lookAt({ store }: Ground, agent: string): Promise<readonly Present[]> {
   const found: Present[] = [];
-  for (let before: number | undefined; ; ) {
-    const rows: readonly SessionRow[] = await store.sessions({
-      agent,
-      limit: AT_ONCE,
-      ...(before !== undefined && { before }),
-    });
-    for (const { id } of rows) {
-      const present = await store.present(id);
-      if (present !== undefined) found.push(present);
-    }
+  for await (const { id } of sessionRows(store, { agent })) {
+    const present = await store.present(id);
+    if (present !== undefined) found.push(present);
     if (found.length > MAX_SESSIONS) throw tooMany(agent);
-    if (rows.length < AT_ONCE) return found;
-    before = rows.at(-1)?.no;
   }
+  return found;
 }
 
 const tooMany = (agent: string): HoldfastError =>

@@ -10,11 +10,12 @@ import { onceRemoved, type Receipt } from "../../engine/journal/receipts.js";
 import { childrenOf } from "../../engine/lifecycle/outside.js";
 import { noAgent } from "../../engine/records/agent-record.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
+import { sessionRows } from "../../engine/records/session-rows.js";
 import { snapshotsOf } from "../../engine/records/snapshot-record.js";
 import { RETENTION } from "../../engine/records/stored-policy.js";
 import { type KeyOptions, options } from "../../engine/util/options.js";
 import { AGENT, SNAPSHOT } from "../../store/port/documents.js";
-import type { LineRow, SessionRow } from "../../store/port/rows.js";
+import type { LineRow } from "../../store/port/rows.js";
 import { capture } from "./capture.js";
 
 export interface DeleteAgentReport {
@@ -24,7 +25,6 @@ export interface DeleteAgentReport {
   readonly keptFor: readonly string[];
 }
 
-const AT_ONCE = 1_000;
 const TRIES = 10;
 
 export async function deleteAgent(
@@ -137,18 +137,9 @@ async function belongings(
   const { store } = ground;
   const children = new Set<string>();
   const lines: LineRow[] = [];
-  for (let before: number | undefined; ; ) {
-    const rows: readonly SessionRow[] = await store.sessions({
-      agent,
-      limit: AT_ONCE,
-      ...(before === undefined ? undefined : { before }),
-    });
-    for (const { id } of rows) {
-      lines.push(...(await store.lines({ session: id })));
-      await addChildren(ground, id as SessionId, children);
-    }
-    before = rows.at(-1)?.no;
-    if (rows.length < AT_ONCE) break;
+  for await (const { id } of sessionRows(store, { agent })) {
+    lines.push(...(await store.lines({ session: id })));
+    await addChildren(ground, id as SessionId, children);
   }
   for (const child of children) lines.push(...(await store.lines({ session: child })));
   return { children: [...children], lines };

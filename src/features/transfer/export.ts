@@ -38,7 +38,8 @@ import { takeInWhatIsLeft } from "../../engine/lifecycle/outside.js";
 import { agentOf } from "../../engine/records/agent-record.js";
 import { documents } from "../../engine/records/documents.js";
 import { headOf, headRow, labelOf, lineOf, rootDigest } from "../../engine/records/rows.js";
-import { breathe } from "../../engine/util/breathe.js";
+import { sessionRows } from "../../engine/records/session-rows.js";
+import { breathe, breatheNowAndThen } from "../../engine/util/breathe.js";
 import { noSession, notFound } from "../../engine/util/not-found.js";
 import { callback, invalid, options, scopeOf, signalOf } from "../../engine/util/options.js";
 import { AGENT, type DocRow, REDACTED } from "../../store/port/documents.js";
@@ -79,7 +80,6 @@ export interface ExportOptions {
   readonly onLeftOut?: (left: LeftOut) => void;
 }
 
-const SESSIONS = 200;
 const LINES = 256;
 const MOST_ROWS = 200;
 /** What a page of saves should hold, more or less. */
@@ -153,17 +153,11 @@ async function agentsOf(
 /** Oldest first: a fork comes after the session it began on. */
 async function idsOf({ store }: Ground, agent: string | undefined): Promise<readonly SessionId[]> {
   const ids: SessionId[] = [];
-  for (let before: number | undefined; ; ) {
-    const filter = {
-      ...(agent === undefined ? undefined : { agent }),
-      ...(before === undefined ? undefined : { before }),
-    };
-    const rows: readonly SessionRow[] = await store.sessions({ ...filter, limit: SESSIONS });
-    for (const { id } of rows) ids.push(id as SessionId);
-    before = rows.at(-1)?.no;
-    if (rows.length < SESSIONS) return ids.reverse();
-    await breathe();
+  for await (const { id } of sessionRows(store, { agent })) {
+    ids.push(id as SessionId);
+    await breatheNowAndThen();
   }
+  return ids.reverse();
 }
 
 interface Hearers {
