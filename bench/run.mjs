@@ -57,7 +57,7 @@ const cases = {
       directory,
       rounds: quick ? 200 : 5000,
       loads: quick ? 20 : 200,
-      sessions: quick ? 1000 : 100_000,
+      sessions: quick ? 1000 : 10_000,
     }),
   gc: (directory) =>
     gc({ directory, checkpoints: quick ? 2000 : 100_000, sessions: quick ? 4 : 100 }),

@@ -101,14 +101,14 @@ describe("dir", () => {
   test.each([
     { what: "the file of a session", path: "/session.json" },
     { what: "a journal", path: ".jsonl" },
-    { what: "the index", path: "/index.jsonl" },
+    { what: "the log of changes", path: "/changes.jsonl" },
     { what: "the lock", path: "/lock-2.json" },
   ])("$what: each look fails as IO with the path, or finds everything", async ({ path }) => {
     const address = `dir:${join(fresh(), "store")}`;
     await made(address);
     const hold = await open(address);
     ended.push(() => hold.close());
-    // Another process writes: so the index is read again.
+    // Another process writes: so the log of changes is read again.
     await made(address);
     const other = await open(address);
     const all = await answers(other);

@@ -22,7 +22,7 @@ export interface DirOptions {
    * itself.
    */
   readonly tenant?: string;
-  /** Told how far the index is, where it has to be made again. */
+  /** Told how many sessions were read, of how many. */
   readonly onProgress?: Progress;
 }
 
@@ -185,7 +185,7 @@ function beginIncarnation(root: string): string {
 /** What only this machine knows, or can be made again. */
 const IGNORED = `# Written by holdfast: who writes, what is being written, and what can be made again.
 lock-*.json
-index.jsonl
+changes.jsonl
 commit.json
 reserve
 *.draft

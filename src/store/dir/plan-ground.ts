@@ -47,7 +47,7 @@ export function groundOf({
 export const lost = (id: string): HoldfastError =>
   new HoldfastError(
     "CORRUPT",
-    `The file of session ${JSON.stringify(id)} is gone, and the index knows of it. Restore it, or delete the index.`,
+    `The file of session ${JSON.stringify(id)} is gone. Put it back, or open the store again to go on without it.`,
     {
       sessionId: id,
     },

@@ -12,7 +12,7 @@ import type { Waiting } from "./claims/waiting.js";
 import { nameOf } from "./files/names.js";
 import { DAMAGED } from "./files/sealed.js";
 import { type Catalogue, type Entry, fits, type Standing } from "./index/catalogue.js";
-import type { IndexFile } from "./index/index-file.js";
+import type { SessionIndex } from "./index/session-index.js";
 import type { Approach } from "./journal/approach.js";
 import type { JournalFile } from "./journal/journal-file.js";
 import type { Journals } from "./journal/journals.js";
@@ -23,10 +23,10 @@ import type { Found, SessionFiles } from "./sessions/session-files.js";
 export class Reader {
   readonly #sessions: SessionFiles;
   readonly #journals: Journals;
-  readonly #index: IndexFile;
+  readonly #index: SessionIndex;
   readonly #waiting: Waiting;
 
-  constructor(sessions: SessionFiles, journals: Journals, index: IndexFile, waiting: Waiting) {
+  constructor(sessions: SessionFiles, journals: Journals, index: SessionIndex, waiting: Waiting) {
     this.#sessions = sessions;
     this.#journals = journals;
     this.#index = index;

@@ -12,10 +12,7 @@ import type { Beginnings, LineQuery, SaveQuery, SessionQuery } from "../port/que
 import type { LineRow, Present, SessionRow } from "../port/rows.js";
 import { storeClosed } from "../refusals.js";
 import { rowOf } from "./documents/doc-files.js";
-import { Unsure } from "./files/failures.js";
-import { entryOf } from "./index/catalogue.js";
 import { Approach } from "./journal/approach.js";
-import type { SessionDoc } from "./sessions/session-file.js";
 import type { StoreFiles } from "./store-files.js";
 import type { WriteAccess } from "./write-access.js";
 
@@ -105,27 +102,9 @@ export abstract class DirReads {
   #readOf<T>(id: string, look: () => T): Promise<T> {
     return this.read(() => {
       const found = this.files.sessions.find(id);
-      if (
-        found !== undefined &&
-        found !== "damaged" &&
-        this.files.index.correct(found) &&
-        this.access.isWriter
-      )
-        this.#announce(found);
+      if (found !== "damaged") this.files.index.correct(found);
       return look();
     });
-  }
-
-  /**
-   * Says what was corrected to other processes. A read does not fail because it cannot be written.
-   */
-  #announce(found: SessionDoc): void {
-    if (this.access.committer.hasFailed) return;
-    try {
-      this.files.index.announce([entryOf(found)]);
-    } catch (error) {
-      if (error instanceof Unsure) this.access.committer.fail(error);
-    }
   }
 
   protected async read<T>(look: () => T): Promise<T> {

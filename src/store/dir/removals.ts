@@ -8,9 +8,7 @@ import type { LineId } from "../../core/values/ids.js";
 import type { Freed, KnownNeeds, Replacement, Scrubbed } from "../port/reclaim.js";
 import type { Done } from "./committer.js";
 import type { KeptBlob } from "./files/blobs.js";
-import { takeBack, Unsure } from "./files/failures.js";
 import { changeDirectory, remove } from "./files/files.js";
-import { entryOf } from "./index/catalogue.js";
 import type { DraftOf, JournalFile } from "./journal/journal-file.js";
 import { type Seal, textBytes } from "./journal/save-rows.js";
 import { removeRemains } from "./scrub.js";
@@ -102,8 +100,8 @@ export class Removals {
   }
 
   /**
-   * What stands behind the last save of a journal and does not count is out of it, the index says
-   * nothing that is no more, and files that do not count are gone where they hold such texts.
+   * What stands behind the last save of a journal and does not count is out of it, and files that do
+   * not count are gone where they hold such texts.
    */
   scrub(root: string, holds: (text: string) => boolean): Done<Scrubbed> {
     const { index, sessions, journals, presence } = this.#of;
@@ -122,21 +120,15 @@ export class Removals {
         }
       }
     }
-    index.rewrite();
     return { answer: { left: [...left, ...removeRemains(root, holds)] }, saves: [] };
   }
 
   #change(doc: SessionDoc, change: Partial<SessionDoc>): SessionDoc {
     const { index, sessions } = this.#of;
     const changed = { ...doc, ...change, version: doc.version + 1 };
-    const takeItBack = index.announce([entryOf(changed)]);
-    try {
-      sessions.put([changed], { lasting: true });
-    } catch (error) {
-      if (!(error instanceof Unsure)) takeBack([takeItBack]);
-      throw error;
-    }
-    index.made([entryOf(changed)]);
+    const made = index.announce([changed]);
+    sessions.put([changed], { lasting: true });
+    made();
     return changed;
   }
 

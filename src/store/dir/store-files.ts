@@ -5,7 +5,7 @@ import { Reserve } from "../reserve.js";
 import { Due } from "./claims/due.js";
 import { Waiting } from "./claims/waiting.js";
 import { Blobs } from "./files/blobs.js";
-import { IndexFile } from "./index/index-file.js";
+import { SessionIndex } from "./index/session-index.js";
 import { Journals } from "./journal/journals.js";
 import { Lock } from "./lock/lock.js";
 import { Reader } from "./reader.js";
@@ -17,11 +17,14 @@ import { SessionFiles } from "./sessions/session-files.js";
  */
 const RESERVE_BYTES = 512 * 1024;
 
+/** The log by which processes tell each other which sessions have changed. */
+export const CHANGES = "changes.jsonl";
+
 export interface StoreFiles {
   readonly root: string;
   readonly sessions: SessionFiles;
   readonly journals: Journals;
-  readonly index: IndexFile;
+  readonly index: SessionIndex;
   readonly blobs: Blobs;
   readonly waiting: Waiting;
   readonly due: Due;
@@ -34,14 +37,10 @@ export interface StoreFiles {
 /**
  * `findMoved` answers the path of what is no longer the directory, or the store, that was opened.
  */
-export function storeFiles(
-  root: string,
-  storeId: string,
-  findMoved: () => string | undefined,
-): StoreFiles {
+export function storeFiles(root: string, findMoved: () => string | undefined): StoreFiles {
   const sessions = new SessionFiles(root);
   const journals = new Journals((id) => sessions.directory(id));
-  const index = new IndexFile(join(root, "index.jsonl"), storeId, (id) => {
+  const index = new SessionIndex(join(root, CHANGES), (id) => {
     const found = sessions.find(id);
     return found === "damaged" ? undefined : found;
   });

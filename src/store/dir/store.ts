@@ -25,7 +25,7 @@ import { checkDirectory } from "./files/files.js";
 import { watchDue, watchSession } from "./index/watch.js";
 import { DirReads } from "./reads.js";
 import { freedOf } from "./removals.js";
-import { storeFiles } from "./store-files.js";
+import { CHANGES, storeFiles } from "./store-files.js";
 import { Survey } from "./survey.js";
 import { type AccessOptions, WriteAccess } from "./write-access.js";
 import type { Writer } from "./writer.js";
@@ -48,7 +48,7 @@ export class DirStore extends DirReads implements Store {
   readonly #watches = new Set<() => void>();
 
   constructor(root: string, storeId: string, options: DirStoreOptions) {
-    const files = storeFiles(root, storeId, options.findMoved);
+    const files = storeFiles(root, options.findMoved);
     super(
       files,
       new WriteAccess(files, {
@@ -211,7 +211,7 @@ export class DirStore extends DirReads implements Store {
 
   watchAll(wake: () => void): () => void {
     return this.#watched(() =>
-      watchDue(this.files.waiting.path, join(this.files.root, "index.jsonl"), wake),
+      watchDue(this.files.waiting.path, join(this.files.root, CHANGES), wake),
     );
   }
 
@@ -261,26 +261,15 @@ export class DirStore extends DirReads implements Store {
   }
 
   check(): Promise<readonly string[]> {
-    return this.access.tenure.keep(async () => {
-      const wasLast = !this.access.isWriter && this.files.lock.wasLast;
-      const found = await this.#survey.check(this.access.isWriter || wasLast);
-      // Another process has begun to write meanwhile: what was found of the index may be of a
-      // change that was under way.
-      return wasLast && !this.files.lock.wasLast ? this.#survey.check(false) : found;
-    });
+    return this.access.tenure.keep(() => this.#survey.check(this.access.isWriter));
   }
 
   async compact(): Promise<Freed> {
     this.checkOpen();
     await this.access.committer.drain();
     this.files.presence.check();
-    // C5: through the committer. The store must know where the index was exchanged and the sync
-    // failed.
-    const compact = () =>
-      this.access.committer.submit(() => ({ answer: this.files.index.compact(), saves: none }));
-    const bytes = this.access.isWriter ? await this.#removing(compact) : 0;
     await this.files.reserve.make();
-    return { count: 0, bytes };
+    return freedOf([]);
   }
 
   async scrub(holds: (text: string) => boolean): Promise<Scrubbed> {

@@ -14,9 +14,9 @@ import type { Blobs, KeptBlob } from "./files/blobs.js";
 import { translate } from "./files/failures.js";
 import { namesIn } from "./files/files.js";
 import { blobPath } from "./files/names.js";
-import { entryOf, isSameEntry, type Standing } from "./index/catalogue.js";
-import type { IndexFile } from "./index/index-file.js";
+import type { Standing } from "./index/catalogue.js";
 import { sessionDirectories } from "./index/rebuild.js";
+import type { SessionIndex } from "./index/session-index.js";
 import { Approach } from "./journal/approach.js";
 import { type Seal, textBytes } from "./journal/save-rows.js";
 import type { Lock } from "./lock/lock.js";
@@ -27,7 +27,7 @@ export interface Surveyed {
   readonly root: string;
   readonly lock: Lock;
   readonly sessions: SessionFiles;
-  readonly index: IndexFile;
+  readonly index: SessionIndex;
   readonly blobs: Blobs;
   readonly reader: Reader;
   readonly due: Due;
@@ -164,10 +164,7 @@ export class Survey {
     }
   }
 
-  /**
-   * Findings in words. `isWriter`: whether this process writes, so that the index is known to be up
-   * to date.
-   */
+  /** Findings in words. `isWriter`: whether this process writes, and so no other. */
   async check(isWriter: boolean): Promise<readonly string[]> {
     const { root, read } = this.#of;
     await read(() => {});
@@ -180,27 +177,21 @@ export class Survey {
             `The end of a journal was not whole, and was set aside in ${quote(join(directory, name))}. Look at it, then remove it.`,
           );
       }
-      this.#checkSession(directory, isWriter, found);
+      this.#checkSession(directory, found);
     }
     await this.#checkEnds(isWriter, found);
     found.push(...(await read(() => this.#of.sessions.documents.check())));
     return found;
   }
 
-  #checkSession(directory: string, isWriter: boolean, found: string[]): void {
-    const { sessions, index, due } = this.#of;
+  #checkSession(directory: string, found: string[]): void {
+    const { sessions, due } = this.#of;
     const doc = sessions.at(directory);
     if (doc === "damaged") found.push(`${quote(join(directory, "session.json"))} is damaged.`);
-    // Another may be writing: then the index runs ahead, and readers follow.
-    if (doc === undefined || doc === "damaged" || !isWriter) return;
-    const entry = index.catalogue.entry(doc.id);
+    if (doc === undefined || doc === "damaged") return;
     if (sessions.directory(doc.id) !== directory)
       found.push(
         `${quote(directory)} holds session ${quote(doc.id)}, which belongs elsewhere: a directory was copied or renamed.`,
-      );
-    else if (entry === undefined || !isSameEntry(entry, entryOf(doc)))
-      found.push(
-        `The index does not know what ${quote(directory)} holds. Close the store and delete index.jsonl: it is made again.`,
       );
     else if (due.isUnmarked(doc))
       found.push(

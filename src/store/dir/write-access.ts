@@ -6,7 +6,6 @@ import { join } from "node:path";
 import type { Save } from "../../core/journal/save.js";
 import { anchoredSeq } from "../anchors.js";
 import { Committer } from "./committer.js";
-import { Unsure } from "./files/failures.js";
 import { readFile } from "./files/files.js";
 import { type Progress, readAllEntries } from "./index/rebuild.js";
 import type { StoreFiles } from "./store-files.js";
@@ -36,8 +35,8 @@ export class WriteAccess {
   /** The number of the lock under which this process last came to know all there is. */
   #knewAt: number | undefined;
   /**
-   * The number of the lock that was free when the index was last made again, in memory alone: it
-   * holds until the next has written.
+   * The number of the lock that was free when all files were last read: what they say holds until
+   * the next has written.
    */
   #rebuiltAt: number | undefined;
   #rebuilding: Promise<void> | undefined;
@@ -69,7 +68,7 @@ export class WriteAccess {
    */
   isCurrent(): boolean {
     const { index, lock } = this.#files;
-    if (this.#writer !== undefined || index.follow() || index.load()) return true;
+    if (this.#writer !== undefined || index.follow()) return true;
     const { number, isFree } = lock.look();
     return isFree && this.#rebuiltAt === number;
   }
@@ -86,10 +85,12 @@ export class WriteAccess {
 
   async #rebuild(at: number | undefined): Promise<void> {
     const { root, sessions, index } = this.#files;
+    // Before the files: what changes meanwhile is followed from there.
+    const end = index.end();
     const entries = await readAllEntries(root, sessions, this.#options.onProgress);
     // A process that writes by now knows more than what was read before.
     if (this.#writer !== undefined) return;
-    index.reset(entries);
+    index.reset(entries, end);
     this.#rebuiltAt = at;
   }
 
@@ -113,14 +114,13 @@ export class WriteAccess {
       const isUnchanged = isAgain && number - 1 === this.#knewAt;
       sessions.beginWriting({ isUnchanged });
       journals.beginWriting();
-      const isSound = index.catchUp();
-      if (!isSound && this.#rebuiltAt !== lock.number - 1) {
+      if (!index.follow("always") && this.#rebuiltAt !== lock.number - 1) {
         this.#rebuilding = this.#rebuild(undefined).finally(() => {
           this.#rebuilding = undefined;
         });
         await this.#rebuilding;
       }
-      index.beginWriting({ isSound });
+      index.beginWriting();
       reserve.keep();
       this.#writer = new Writer({
         ...this.#files,
@@ -134,7 +134,7 @@ export class WriteAccess {
       this.tenure.begin();
       return this.#writer;
     } catch (error) {
-      index.abandon();
+      index.close();
       this.tenure.end();
       throw error;
     }
@@ -147,16 +147,9 @@ export class WriteAccess {
     this.#writer = undefined;
     sessions.endWriting();
     journals.endWriting();
-    try {
-      // The process that waits goes on in it at once.
-      if (!this.committer.hasFailed && !lock.isWanted) index.close();
-    } catch (error) {
-      if (error instanceof Unsure) this.committer.fail(error);
-      // There is no room to say that it was closed: the next process looks more closely.
-    }
     // C5: this store writes no more. Others do, as after a kill.
     if (this.committer.hasFailed) index.forsake();
-    else index.abandon();
+    else index.close();
     journals.unsynced.mark();
     lock.release();
     this.tenure.stop();
@@ -168,14 +161,7 @@ export class WriteAccess {
     journals.close();
     const isThere = presence.isThere();
     presence.close();
-    try {
-      // After a write that failed it is not known what the index should say: it is left as a kill
-      // would leave it.
-      if (!this.committer.hasFailed && isThere) index.close();
-    } catch {
-      // There is no room to say that it was closed: the next one who opens it looks more closely.
-    }
-    index.abandon();
+    index.close();
     try {
       // A lock in another store's directory is not ours to write.
       if (isThere && this.#isMarked()) lock.release();

@@ -22,7 +22,6 @@ import type { Done } from "./committer.js";
 import { takeBack, Unsure } from "./files/failures.js";
 import { makeDirectory } from "./files/files.js";
 import { nameOf } from "./files/names.js";
-import { entryOf, isSameEntry } from "./index/catalogue.js";
 import { type Append, type Ground, Plan } from "./plan.js";
 import { groundOf } from "./plan-ground.js";
 import { Removals } from "./removals.js";
@@ -143,15 +142,11 @@ export class Writer {
     const undo: (() => void)[] = [];
     try {
       for (const append of appends) this.#appendWith(append, plan.version(append.home), undo);
-      const entries = docs.map(entryOf).filter((entry) => {
-        const known = index.catalogue.entry(entry.id);
-        return known === undefined || !isSameEntry(known, entry);
-      });
-      if (entries.length > 0) undo.push(index.announce(entries));
+      const made = index.announce(docs);
       // A lease need not outlive a power cut: that ends every holder. Its file must still be whole,
       // and is synced before it is renamed.
       sessions.put(docs, { lasting: !plan.onlyLeases }, plan.documents);
-      if (entries.length > 0) index.made(entries);
+      made();
     } catch (error) {
       if (!(error instanceof Unsure)) takeBack(undo);
       throw error;

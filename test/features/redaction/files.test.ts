@@ -56,10 +56,13 @@ test.each(onDisk)(
       30_000,
     );
     await fill(hold);
+    // As a killed process leaves it.
+    if (at.startsWith("dir:"))
+      writeFileSync(join(at.slice(4), "commit.json.0123456789ab.draft"), SECRET);
     await hold.sessions.redact("a", SECRET);
     expect(filesWith(at, SECRET)).not.toEqual([]);
     await hold.sessions.redact("a", SECRET);
-    await store.scrub(() => false);
+    await store.scrub((text) => text.includes(SECRET));
     expect(filesWith(at, SECRET)).toEqual([]);
     await hold.close();
   },
@@ -111,7 +114,6 @@ test("dir: ends that were set aside, drafts of killed processes and mail of befo
   expect((await hold.sessions.redact("a", SECRET)).left).toEqual([]);
   expect(filesWith(`dir:${root}`, SECRET)).toEqual([]);
   expect(existsSync(join(directory, "0123456789abcdef.tail-4"))).toBe(true);
-  expect(readFileSync(join(root, "index.jsonl"), "utf8")).toContain("[redacted]");
   expect((await hold.sessions.list({ tag: "other" })).items.map(({ id }) => id)).toEqual(["a"]);
   await hold.close();
 });

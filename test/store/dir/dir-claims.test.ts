@@ -1,24 +1,18 @@
 /** Claims in a directory: markers, the lock, and mail that another process posts meanwhile. */
 import {
-  appendFileSync,
   mkdirSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
+  statSync,
   symlinkSync,
-  truncateSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { nameOf, sessionPath } from "../../../src/store/dir/files/names.js";
-import { entryOf } from "../../../src/store/dir/index/catalogue.js";
-import { indexRow } from "../../../src/store/dir/index/index-rows.js";
-import { entrySignature } from "../../../src/store/dir/index/watch.js";
 import { openDir } from "../../../src/store/dir/open.js";
-import { newDoc } from "../../../src/store/dir/sessions/session-file.js";
 import type { Granting } from "../../../src/store/port/claims.js";
 import type { Store } from "../../../src/store/port.js";
 import { begin } from "../../../src/testing/contract/fixture.js";
@@ -132,48 +126,34 @@ test("T2: claims that find nothing are no writes: the lock is released while the
   await store.close();
 });
 
-test("who waits for something to be due is woken by rows of sessions, and not by a lock that is taken and released", () => {
-  const path = join(root, `index-${++count}`);
-  const entry = (id: string) => entryOf({ ...newDoc(id), no: 1 });
-  writeFileSync(path, indexRow({ boot: "x" }) + indexRow([entry("a")]));
-  const signature = entrySignature(path);
-  let seen = signature();
-  const isWoken = (): boolean => {
-    const now = signature();
-    const isNew = now !== seen;
-    seen = now;
-    return isNew;
-  };
-  expect(isWoken()).toBe(false);
-  for (const row of [{ closed: true }, { boot: "y" }] as const) {
-    appendFileSync(path, indexRow(row));
-    expect(isWoken(), JSON.stringify(row)).toBe(false);
-  }
-  const row = indexRow([entry("b")]);
-  appendFileSync(path, indexRow({ closed: true }) + row);
-  expect(isWoken()).toBe(true);
-  // One that is just being written is seen once it is whole.
-  appendFileSync(path, row.slice(0, 20));
-  expect(isWoken()).toBe(false);
-  appendFileSync(path, row.slice(20));
-  expect(isWoken()).toBe(true);
-  // A row that cannot be read may say anything, and so may a file that was exchanged, cut, or grew
-  // by very much.
-  appendFileSync(path, `${row.slice(0, 10)}\n`);
-  expect(isWoken()).toBe(true);
-  truncateSync(path, row.length);
-  expect(isWoken()).toBe(true);
-  appendFileSync(path, indexRow({ boot: "x".repeat(100_000) }));
-  expect(isWoken()).toBe(true);
-  writeFileSync(`${path}.new`, readFileSync(path));
-  renameSync(`${path}.new`, path);
-  expect(isWoken()).toBe(true);
-  rmSync(path);
-  expect(isWoken()).toBe(true);
-  expect(isWoken()).toBe(false);
+test("who waits for something to be due is not woken by a lock that is taken and released, nor by a lease", async () => {
+  const path = fresh();
+  const store = await openDir(path);
+  await store.apply([begin("a", { agent: "x", due: 5 })]);
+  await store.close();
+  const size = () => statSync(join(path, "changes.jsonl")).size;
+  const before = size();
+  const again = await openDir(path);
+  await again.apply([{ session: "a", when: {}, lease: { epoch: 1, until: 0, text: "x" } }]);
+  expect(size()).toBe(before);
+  let woken = 0;
+  const stop = again.watchAll(() => {
+    woken += 1;
+  });
+  await sleep(300);
+  woken = 0;
+  const other = await openDir(path);
+  await again.close();
+  await other.apply([{ session: "a", when: {}, lease: { epoch: 2, until: 0, text: "x" } }]);
+  expect(size()).toBe(before);
+  expect(woken).toBe(0);
+  await other.apply([begin("b", { agent: "x", due: 5 })]);
+  expect(size()).toBeGreaterThan(before);
+  await other.close();
+  stop();
 });
 
-test("X2: an index that was made again knows what is due, and a damaged session keeps nobody from the others", async () => {
+test("a store that is opened knows what is due, and a damaged session keeps nobody from the others", async () => {
   const path = fresh();
   const making = await openDir(path);
   await making.apply([
@@ -182,14 +162,11 @@ test("X2: an index that was made again knows what is due, and a damaged session 
     begin("c", { agent: "x", due: 7 }),
   ]);
   await making.close();
-  for (const prepare of [() => {}, () => rmSync(join(path, "index.jsonl"))]) {
-    prepare();
-    const store = await openDir(path);
-    const seen: string[] = [];
-    await store.claim({ agent: "x", dueBy: 6, limit: 10 }, ({ id }) => void seen.push(id));
-    expect(seen).toEqual(["a", "b"]);
-    await store.close();
-  }
+  const opened = await openDir(path);
+  const seen: string[] = [];
+  await opened.claim({ agent: "x", dueBy: 6, limit: 10 }, ({ id }) => void seen.push(id));
+  expect(seen).toEqual(["a", "b"]);
+  await opened.close();
   writeFileSync(join(path, sessionPath("a"), "session.json"), "{}");
   const store = await openDir(path);
   expect(await claim(store, 7)).toEqual(["b", "c"]);

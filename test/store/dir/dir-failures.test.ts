@@ -333,7 +333,7 @@ test.each(["ended", "made anew", "changed"] as const)(
 );
 
 test.each(["lists first", "writes first"])(
-  "S2: a change of several that is made and not finished is not forgotten when the index is made again, by a process that %s",
+  "S2: a change of several that is made and not finished is not forgotten when all files are read again, by a process that %s",
   async (what) => {
     const { path, f: a, store } = await made();
     const [f, g] = [new Fixture("one"), new Fixture("Two")];
@@ -361,7 +361,7 @@ test.each(["lists first", "writes first"])(
     const left = join(fresh(), "store");
     cpSync(path, left, { recursive: true });
     for (const name of readdirSync(left))
-      if (name === "index.jsonl" || name.startsWith("lock-")) rmSync(join(left, name));
+      if (name === "changes.jsonl" || name.startsWith("lock-")) rmSync(join(left, name));
     await store.close();
     const again = await openDir(left);
     const listed = async () =>
@@ -376,77 +376,34 @@ test.each(["lists first", "writes first"])(
   },
 );
 
-/** Lets the sync of the directory fail, once, after the index was written anew and put in place. */
-function failTheIndex(): { readonly isDone: () => boolean } {
-  let [isPlaced, isDone] = [false, false];
-  const rename = instead("renameSync", (from: string, to: string) => {
-    rename(from, to);
-    if (to.endsWith("index.jsonl")) isPlaced = true;
-  });
-  const sync = instead("fsyncSync", (fd: number) => {
-    if (isPlaced && !isDone) {
-      isDone = true;
-      throw failure("EIO");
-    }
-    return sync(fd);
-  });
-  return { isDone: () => isDone };
-}
-
-test.each(["compact", "made"])(
-  "C5: an index that was written anew, and not synced, is the last that is written (%s)",
-  async (what) => {
-    const { path, f, store } = await made();
-    const long = "x".repeat(3_000);
-    const head = (n: number) => ({
-      ...begin("a").head,
-      line: f.line,
-      status: `${n % 2}${long}`,
-      text: `${n}`,
-    });
-    const status = (n: number) => ({ session: "a", when: {}, head: head(n) });
-    for (let n = 0; n < 9; n++) await store.apply([status(n)]);
-    const { isDone } = failTheIndex();
-    if (what === "compact") await expect(store.compact()).rejects.toMatchObject({ code: "IO" });
-    else {
-      for (let n = 9; !isDone(); n++)
-        await store
-          .apply([status(n)])
-          .catch((error: unknown) => expect(error).toMatchObject({ code: "IO" }));
-    }
-    mend();
-    // Else it would be acknowledged, and announced in a file that no other process finds.
-    const g = new Fixture("b");
-    const next = [g.begin(), g.save({ items: 1, mark: true, blob: "body" })];
-    await expect(store.apply(next)).rejects.toMatchObject({ code: "IO" });
-    await store.close();
-    const again = await openDir(path);
-    expect((await again.sessions({ limit: 5 })).map(({ id }) => id)).toEqual(["a"]);
-    expect(await again.apply(next)).toEqual({ ok: true });
-    expect(await again.check()).toEqual([]);
-    await again.close();
-  },
-);
-
-test("an index that was put in place is the one that is written, also where its inode cannot be asked for after that", async () => {
+test.each([
+  { what: "is taken back", cuts: true, code: "DISK_FULL" },
+  { what: "that cannot be taken back is the last that is written", cuts: false, code: "IO" },
+])("C3: half a row in the log of changes $what", async ({ cuts, code }) => {
   const { path, store } = await made();
-  let isPlaced = false;
-  const rename = instead("renameSync", (from: string, to: string) => {
-    rename(from, to);
-    if (to.endsWith("index.jsonl")) isPlaced = true;
+  const write = instead("writeSync", (fd: number, bytes: Buffer, ...at: number[]) => {
+    if (!bytes.toString().startsWith('["b"]')) return write(fd, bytes, ...at);
+    write(fd, bytes, at[0], 3, at[2]);
+    throw failure("ENOSPC");
   });
-  const fstat = instead("fstatSync", (...args: unknown[]) => {
-    if (isPlaced) throw failure("ENOMEM");
-    return fstat(...args);
-  });
-  await store.scrub(() => false).catch(() => {});
-  expect(isPlaced).toBe(true);
+  if (!cuts)
+    instead("ftruncateSync", () => {
+      throw failure("EIO");
+    });
+  await expect(store.apply([begin("b")])).rejects.toMatchObject({ code });
   mend();
-  expect(await store.apply([begin("b")])).toEqual({ ok: true });
-  const other = await openDir(path);
-  expect((await other.sessions({ limit: 5 })).map(({ id }) => id)).toEqual(["b", "a"]);
-  await other.close();
+  const reader = await openDir(path);
+  const ids = async () => (await reader.sessions({ limit: 5 })).map(({ id }) => id);
+  expect(await ids()).toEqual(["a"]);
+  if (cuts) expect(await store.apply([begin("c")])).toEqual({ ok: true });
+  else await expect(store.apply([begin("c")])).rejects.toMatchObject({ code: "IO" });
   await store.close();
+  const again = await openDir(path);
+  expect(await again.apply([begin("d")])).toEqual({ ok: true });
+  expect(await ids()).toEqual(cuts ? ["d", "c", "a"] : ["d", "a"]);
+  expect(await again.check()).toEqual([]);
+  await again.close();
+  await reader.close();
 });
 
 test("C5: mail that was taken in, and could not be synced where it is kept, is the last that is written", async () => {

@@ -7,7 +7,7 @@ import { type ClaimQuery, type Granting, MAX_CANDIDATES } from "../../port/claim
 import { isForNow } from "../../port/inbox.js";
 import type { SessionRow } from "../../port/rows.js";
 import { nameOf, pathOfName } from "../files/names.js";
-import type { IndexFile } from "../index/index-file.js";
+import type { SessionIndex } from "../index/session-index.js";
 import { Inbox } from "../sessions/inbox.js";
 import { type SessionDoc, sessionRow } from "../sessions/session-file.js";
 import type { Found, SessionFiles } from "../sessions/session-files.js";
@@ -26,10 +26,10 @@ const NEVER = Number.POSITIVE_INFINITY;
 export class Due {
   readonly #root: string;
   readonly #sessions: SessionFiles;
-  readonly #index: IndexFile;
+  readonly #index: SessionIndex;
   readonly #waiting: Waiting;
 
-  constructor(root: string, sessions: SessionFiles, index: IndexFile, waiting: Waiting) {
+  constructor(root: string, sessions: SessionFiles, index: SessionIndex, waiting: Waiting) {
     this.#root = root;
     this.#sessions = sessions;
     this.#index = index;

@@ -1,6 +1,5 @@
 /**
- * What there is in a store, without its texts: enough to list and find. It follows the index, and
- * the index follows the sessions' files.
+ * What there is in a store, without its texts: enough to list and find.
  */
 import type { LineId, Place } from "../../../core/values/ids.js";
 import type { SessionQuery } from "../../port/queries.js";
@@ -75,12 +74,8 @@ export class Catalogue {
   readonly #cut = new Set<string>();
   /** Sessions that are, or will be, due, by their agent. */
   readonly #due = new Map<string, Set<string>>();
-  /**
-   * Sessions by rising number, each number once while `#sorted`. One that was made anew is skipped
-   * where it stood before.
-   */
-  #order: { readonly no: number; readonly id: string }[] = [];
-  #sorted = true;
+  /** The sessions that there are, newest first; undefined until a list asks for them. */
+  #order: readonly Entry[] | undefined;
   lastSession = 0;
   lastLine = 0;
 
@@ -127,11 +122,8 @@ export class Catalogue {
     for (const line of entry.cut) this.#cut.add(line);
     this.lastSession = Math.max(this.lastSession, entry.no);
     this.lastLine = Math.max(this.lastLine, entry.lastLine);
-    if (entry.status === null || (before?.status != null && before.no === entry.no)) return;
-    // X4: a number that is not above all others may be in the order already. Then the order is made
-    // again before it is read.
-    if (entry.no <= (this.#order.at(-1)?.no ?? Number.NEGATIVE_INFINITY)) this.#sorted = false;
-    this.#order.push(entry);
+    const wasThere = before !== undefined && before.status !== null;
+    if (wasThere !== (entry.status !== null) || before?.no !== entry.no) this.#order = undefined;
   }
 
   #dropDue({ id, agent }: Entry): void {
@@ -163,31 +155,15 @@ export class Catalogue {
 
   /** Sessions that fit, newest first. */
   *sessions(query: SessionQuery): Generator<Entry> {
-    if (!this.#sorted || this.#order.length > 2 * this.#entries.size + 1_000) this.#sort();
-    const order = this.#order;
-    for (let i = this.#before(query.before ?? Number.POSITIVE_INFINITY) - 1; i >= 0; i--) {
-      const { no, id } = order[i] as { no: number; id: string };
+    this.#order ??= [...this.#entries.values()]
+      .filter(({ status }) => status !== null)
+      .sort((a, b) => b.no - a.no);
+    const before = query.before ?? Number.POSITIVE_INFINITY;
+    for (const { no, id } of this.#order) {
+      if (no >= before) continue;
       const entry = this.#entries.get(id);
       if (entry?.no === no && entry.status !== null && fits(entry, query)) yield entry;
     }
-  }
-
-  #before(no: number): number {
-    let low = 0;
-    let high = this.#order.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.#order[middle] as { no: number }).no < no) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
-
-  #sort(): void {
-    this.#order = [...this.#entries.values()]
-      .filter(({ status }) => status !== null)
-      .sort((a, b) => a.no - b.no);
-    this.#sorted = true;
   }
 }
 

@@ -1,4 +1,4 @@
-/** Makes the index again from the sessions' files. */
+/** Reads what all sessions' files say. */
 import { closeSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
@@ -30,14 +30,15 @@ export async function readAllEntries(
 ): Promise<Entry[]> {
   const entries: Entry[] = [];
   // S2: in this order. What is put in its place in between is found there.
-  const directories = [...new Set([...sessions.unfinished, ...sessionDirectories(root)])];
+  const unfinished = sessions.unfinished();
+  const directories = [...new Set([...unfinished.keys(), ...sessionDirectories(root)])];
   let unnumbered = 0;
   for (const [i, directory] of directories.entries()) {
     if (i % AT_ONCE === 0) {
       onProgress?.(i, directories.length);
       await breathe();
     }
-    const found = sessions.at(directory);
+    const found = sessions.at(directory, unfinished);
     if (found === undefined) continue;
     // One that cannot be read, or stands where it does not belong, is listed all the same: somebody
     // has to be told.

@@ -54,8 +54,6 @@ export class Lock {
   readonly #machine = thisMachine();
   #number: number | undefined;
   #identity = "";
-  /** The number that was held here last, or 0. */
-  #last = 0;
   #isAgain = false;
 
   constructor(root: string) {
@@ -70,12 +68,6 @@ export class Lock {
   /** Whether the lock before the one that is held here was held here too. */
   get isAgain(): boolean {
     return this.#isAgain;
-  }
-
-  /** Whether no other process has written since this one released the lock. */
-  get wasLast(): boolean {
-    const { number, isFree } = this.look();
-    return isFree && number > 0 && number === this.#last;
   }
 
   /** O4: whether another process waits for the lock that is held here. */
@@ -149,7 +141,6 @@ export class Lock {
     if (identity === undefined) return false;
     this.#isAgain = this.#isOwn(before.holder);
     this.#number = number;
-    this.#last = number;
     this.#identity = identity;
     // O6: the next holder removes what stays.
     attempt(() => this.#clearAway(number));

@@ -66,16 +66,16 @@ export class SessionFiles {
    * What stands in a session's directory, whosever it is, or will once a change that is made is put
    * in place (S2).
    */
-  at(directory: string): Found {
-    const pending = this.#pending()?.sessions.find(({ id }) => this.directory(id) === directory);
-    return later(readDoc(directory, undefined), pending);
+  at(directory: string, unfinished = this.unfinished()): Found {
+    return later(readDoc(directory, undefined), unfinished.get(directory));
   }
 
   /**
-   * The directories of a change that is made, and not yet put in place: they may not be there yet.
+   * By their directories, the sessions of a change that is made, and not yet put in place: these may
+   * not be there yet.
    */
-  get unfinished(): readonly string[] {
-    return this.#pending()?.sessions.map(({ id }) => this.directory(id)) ?? [];
+  unfinished(): ReadonlyMap<string, SessionDoc> {
+    return new Map(this.#pending()?.sessions.map((doc) => [this.directory(doc.id), doc]));
   }
 
   /** As {@link find}, for who needs it sound. */
@@ -191,12 +191,9 @@ const later = (found: Found, pending: SessionDoc | undefined): Found =>
 
 /** What stands in a session's directory. `id` undefined: whatever it is. */
 function readDoc(directory: string, id: string | undefined): Found {
-  const path = join(directory, "session.json");
-  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
-  checkDirectory(dirname(directory));
-  checkDirectory(directory);
+  if (!checkDirectory(dirname(directory)) || !checkDirectory(directory)) return undefined;
   try {
-    const text = readFile(path)?.toString();
+    const text = readFile(join(directory, "session.json"))?.toString();
     return text === undefined ? undefined : (docOf(text, id) ?? "damaged");
   } catch (error) {
     // Something else stands in its place.
