@@ -11,8 +11,7 @@
  *     once there is an index.
  * I3  it can be made again from the store at any time; damage to it, or its loss, is never an error
  *     for whoever searches.
- * I4  scores are those of `core/search/match.ts`: over all the text that the store keeps for the
- *     tenant, and, within a scope, of each text alone.
+ * I4  it finds the texts that `core/search/match.ts` does. The order and the scores are its own.
  * I5  what is found within a scope, its scores, its order and its count depend on nothing outside
  *     of it.
  */
@@ -63,8 +62,8 @@ export const isScoped = ({ agent, within }: FindOptions): boolean =>
   agent !== undefined || within !== undefined;
 
 /**
- * A scope with so many texts is gone over text by text, in some 50 ms: no more work is done than it
- * has texts (I5).
+ * A scope with so many texts is gone over text by text, in some 200 ms, and no index is asked: no
+ * more work is done than it has texts (I5).
  */
 export const MOST_GONE_OVER = 10_000;
 
@@ -94,9 +93,8 @@ export interface DamagedPlace {
 }
 
 /**
- * What was found by one look: the best first; of equals the newer one, that on the newer line, the
- * later one on it. Only places are kept of it, so that whoever passes over many of them need not
- * look again.
+ * What was found by one look: the best first, and of equals the newer. Only places are kept of it, so
+ * that whoever passes over many of them need not look again.
  */
 export interface Found {
   readonly count: number;
@@ -114,10 +112,6 @@ export const MOST_RANKED = 50_000;
 
 /** What an index found. Of damage it knows only what it was given as a document. */
 export type IndexFound = Omit<Found, "damaged">;
-
-export interface Finder {
-  find(query: Query, options: FindOptions): Promise<Found>;
-}
 
 interface FreshSave {
   readonly line: number;

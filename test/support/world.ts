@@ -337,6 +337,7 @@ export class World {
         const filter = {
           ...(within === null ? undefined : { sessionId: SESSIONS[within] as string }),
           ...(tag && { tag: "x" }),
+          limit: 1_000,
         };
         let { items, ...page } = await hold.sessions.search(words, filter);
         // A slow machine does not take in all there is in the time that a search gives it.
@@ -346,7 +347,7 @@ export class World {
         }
         return {
           ...page,
-          items: items.map(({ score, ...item }) => ({ ...item, score: score.toFixed(6) })),
+          items: items.map(({ score: _score, ...item }) => JSON.stringify(item)).toSorted(),
         };
       }
       case "gc":

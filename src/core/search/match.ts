@@ -1,5 +1,5 @@
 /**
- * Whether words are a query's, how often, and how much that says. What engines do in their own way
+ * Whether words are a query's, how often, and how much that says. What engines find in their own way
  * is compared with this.
  */
 import type { Phrase, Query } from "./query.js";
@@ -43,61 +43,17 @@ export function occurrences(
   return found;
 }
 
-/** Of all that can be found. */
-export interface Corpus {
-  readonly documents: number;
-  readonly words: number;
-}
-
-/**
- * BM25 as SQLite's FTS5 computes it, so that all stores give the same: k1 is 1.2, b is 0.75, and a
- * phrase that more than half of the documents hold counts next to nothing instead of less. `counts`
- * says how many documents hold each phrase.
- */
-export class Scoring {
-  readonly #weights: readonly number[];
-  readonly #averageWords: number;
-
-  constructor({ documents, words }: Corpus, counts: readonly number[]) {
-    this.#averageWords = words / documents;
-    this.#weights = counts.map((count) => {
-      const weight = Math.log((documents - count + 0.5) / (count + 0.5));
-      return weight <= 0 ? 1e-6 : weight;
-    });
-  }
-
-  score(frequencies: readonly number[], words: number): number {
-    return scored(frequencies, words / this.#averageWords, this.#weights);
-  }
-}
-
-/** `length` is that of the text, measured by the one that is usual. */
-function scored(
-  frequencies: readonly number[],
-  length: number,
-  weights?: readonly number[],
-): number {
-  const much = K1 * (1 - B + B * length);
-  let sum = 0;
-  for (let i = 0; i < frequencies.length; i++) {
-    const often = frequencies[i] as number;
-    sum += (weights?.[i] ?? 1) * ((often * (K1 + 1)) / (often + much));
-  }
-  return rounded(sum);
-}
-
 const USUAL_WORDS = 64;
-
-/**
- * The score of a text that is looked for in the sessions of one agent, or in one session. It takes
- * nothing but the text: how rare a word is, and how long texts are, would tell of the texts of
- * others.
- */
-export const ownScore = (frequencies: readonly number[], words: number): number =>
-  scored(frequencies, words / USUAL_WORDS);
-
 const K1 = 1.2;
 const B = 0.75;
 
-/** Engines differ in the last bits. What differs by less is equal, and the newer comes first. */
-export const rounded = (score: number): number => Math.round(score * 1e9) / 1e9;
+/**
+ * How well a text fits. It takes nothing but the text: how rare a word is, and how long texts are,
+ * would tell of the texts of others.
+ */
+export function scoreOf(frequencies: readonly number[], words: number): number {
+  const much = K1 * (1 - B + (B * words) / USUAL_WORDS);
+  let sum = 0;
+  for (const often of frequencies) sum += (often * (K1 + 1)) / (often + much);
+  return sum;
+}

@@ -28,8 +28,8 @@ import {
   type Page,
 } from "../../engine/util/options.js";
 import {
-  type Finder,
   type FindOptions,
+  type Found,
   type Hit,
   MOST_RANKED,
   ROLES,
@@ -60,7 +60,7 @@ interface FoundText {
   readonly snippet: string;
   /** Where in the snippet: from, and up to but not including. */
   readonly matches: readonly (readonly [start: number, end: number])[];
-  /** How well it fits; higher is better. Comparable within one search only. */
+  /** How well it fits; higher is better. Comparable within one search on one store only. */
   readonly score: number;
 }
 
@@ -104,13 +104,13 @@ export interface Asked {
   readonly offset: number;
 }
 
-export async function findTexts(ground: Ground, finder: Finder, asked: Asked): Promise<SearchPage> {
+/** A page of what was found. */
+export async function pageOf(ground: Ground, found: Found, asked: Asked): Promise<SearchPage> {
   const items: FoundItem[] = [];
   const owners = new Owners(ground, asked.filter);
   const report = new DamageReport(ground, owners);
   const shows = { ground, owners, report, texts: new OpenedTexts(ground.journal), asked };
   let { offset } = asked;
-  const found = await finder.find(asked.query, asked.filter);
   const last = Math.min(found.count, offset + MOST_LOOKED_AT);
   // No more saves are read than can be shown. Where some of them were not, a few more: not one by
   // one.

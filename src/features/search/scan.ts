@@ -3,9 +3,9 @@
  * compared with.
  */
 import type { Save } from "../../core/journal/save.js";
-import { frequency, ownScore, Scoring } from "../../core/search/match.js";
+import { frequency, scoreOf } from "../../core/search/match.js";
 import type { Query } from "../../core/search/query.js";
-import { MAX_SEQ } from "../../core/values/ids.js";
+import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import { Heirs } from "../../engine/journal/heirs.js";
 import type { Journal } from "../../engine/journal/journal.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
@@ -15,11 +15,9 @@ import type { Store } from "../../store/port.js";
 import {
   type DamagedPlace,
   type Document,
-  type Finder,
   type FindOptions,
   type Found,
   type Hit,
-  isScoped,
   MOST_RANKED,
 } from "../../store/search-port.js";
 import { isCutShort } from "./damaged.js";
@@ -30,11 +28,10 @@ const ROWS = 200;
 /** What is kept of a text that matches: not its words, for it may be all that there is. */
 interface Matched extends Omit<Document, "words"> {
   readonly owner: LineRow | SessionRow;
-  readonly length: number;
-  readonly frequencies: readonly number[];
+  readonly score: number;
 }
 
-export class Scan implements Finder {
+export class Scan {
   readonly #store: Store;
   readonly #journal: Journal;
 
@@ -43,74 +40,58 @@ export class Scan implements Finder {
     this.#journal = journal;
   }
 
-  async find(query: Query, options: FindOptions): Promise<Found> {
+  find(query: Query, options: FindOptions): Promise<Found> {
+    return this.#find(query, options, Number.POSITIVE_INFINITY) as Promise<Found>;
+  }
+
+  /** The same where there are at most so many texts to go over; else undefined. */
+  findAmong(query: Query, options: FindOptions, most: number): Promise<Found | undefined> {
+    return this.#find(query, options, most);
+  }
+
+  async #find(query: Query, options: FindOptions, most: number): Promise<Found | undefined> {
     let matched: Matched[] = [];
-    const counts = query.all.map(() => 0);
-    const corpus = { documents: 0, words: 0 };
     const damaged: DamagedPlace[] = [];
-    const lines = new LinesOf(this.#store, options);
-    const scoped = isScoped(options);
-    for await (const { document, owner } of this.#documents(lines)) {
+    const heirs = new OfHeirs(this.#store, options);
+    let count = 0;
+    for await (const { document, owner } of this.#documents(options)) {
       const { words, ...place } = document;
-      if (document.passage < 0) {
-        if (
-          isWithin(document, owner as LineRow, options) &&
-          (await lines.has(owner as LineRow, document.seq))
-        )
-          damaged.push({ line: owner as LineRow, seq: document.seq });
+      if (place.kind === "message" && !(await heirs.isWanted(owner as LineRow, place.seq)))
+        continue;
+      if (place.passage < 0) {
+        if (isWithin(place, owner.id, options))
+          damaged.push({ line: owner as LineRow, seq: place.seq });
         continue;
       }
-      corpus.documents += 1;
-      corpus.words += words.length;
+      count += 1;
+      if (count > most) return undefined;
       const frequencies = query.all.map((phrase) => frequency(phrase, words));
-      for (const [i, often] of frequencies.entries())
-        if (often > 0) counts[i] = (counts[i] as number) + 1;
       if (frequencies.includes(0) || query.none.some((phrase) => frequency(phrase, words) > 0))
         continue;
-      if (
-        !isWanted(document, owner, options) ||
-        (document.kind === "message" && !(await lines.has(owner as LineRow, document.seq)))
-      )
-        continue;
-      matched.push({ ...place, owner, length: words.length, frequencies });
+      if (!isWanted(document, owner, options)) continue;
+      matched.push({ ...place, owner, score: scoreOf(frequencies, words.length) });
       if (matched.length >= 2 * MOST_RANKED) matched = newest(matched);
     }
-    const scoring = new Scoring(corpus, counts);
-    const scoreOf = ({ frequencies, length }: Matched): number =>
-      scoped ? ownScore(frequencies, length) : scoring.score(frequencies, length);
-    const scored = newest(matched)
-      .map((match) => ({ ...match, score: scoreOf(match) }))
-      .sort((a, b) => b.score - a.score || newerFirst(a, b));
+    const best = newest(matched).sort((a, b) => b.score - a.score || newerFirst(a, b));
     return {
-      count: scored.length,
+      count: best.length,
       damaged,
       read: (offset, limit) =>
-        Promise.all(scored.slice(offset, offset + limit).map((match) => this.#hit(match))),
+        Promise.all(best.slice(offset, offset + limit).map((match) => this.#hit(match))),
     };
   }
 
-  async #hit({
-    kind,
-    owner,
-    seq,
-    passage,
-    score,
-  }: Matched & { readonly score: number }): Promise<Hit> {
+  async #hit({ kind, owner, seq, passage, score }: Matched): Promise<Hit> {
     if (kind === "title") return { kind, session: owner as SessionRow, score };
     const line = owner as LineRow;
     const save = await this.#journal.saves.holding(line.id, seq, { items: true });
     return { kind, line, save, seq, passage, score };
   }
 
-  /**
-   * Of lines and sessions that are wanted: within a scope others are not read, for how long that
-   * takes would tell of them.
-   */
   async *#documents(
-    wanted: LinesOf,
+    options: FindOptions,
   ): AsyncGenerator<{ readonly document: Document; readonly owner: LineRow | SessionRow }> {
-    for (const line of await this.#store.lines({ all: true })) {
-      if (!(await wanted.mayHave(line))) continue;
+    for await (const line of this.#lines(options)) {
       let last: Pick<Save, "seq" | "at"> = { seq: line.origin?.seq ?? 0, at: 0 };
       const own = { line: line.id, from: last.seq + 1, to: MAX_SEQ };
       for await (const saves of this.#journal.saves.pages(own, { items: true, rows: ROWS })) {
@@ -124,18 +105,60 @@ export class Scan implements Finder {
       if (line.session !== null && (await isCutShort(this.#journal, { line: line.id, seq })))
         yield { document: damageAt(line.no, seq + 1, at), owner: line };
     }
+    for await (const row of this.#sessions(options))
+      for (const document of await readable(async () => [...titlesIn(row)]))
+        yield { document, owner: row };
+  }
+
+  /**
+   * Lines on which something may be wanted. Of a scope: its own, and those without an owner that they
+   * go back to. Others are not read, for how long that takes would tell of them.
+   */
+  async *#lines(options: FindOptions): AsyncGenerator<LineRow> {
+    const { within, agent } = options;
+    if (within === undefined && agent === undefined)
+      return yield* await this.#store.lines({ all: true });
+    const seen = new Set<string>();
+    for (const id of within?.lines.keys() ?? []) {
+      const line = await this.#store.line(id);
+      if (line !== undefined) yield line;
+    }
+    if (within !== undefined) return;
+    for await (const { id: session } of this.#sessions(options)) {
+      for (const own of await this.#store.lines({ session })) {
+        yield own;
+        let { origin } = own;
+        while (origin !== null && !seen.has(origin.line)) {
+          seen.add(origin.line);
+          const line: LineRow | undefined = await this.#store.line(origin.line);
+          if (line === undefined || line.session !== null) break;
+          yield line;
+          origin = line.origin;
+        }
+      }
+    }
+  }
+
+  /** Sessions whose titles may be wanted. */
+  async *#sessions({ within, agent, tag }: FindOptions): AsyncGenerator<SessionRow> {
+    if (within !== undefined) {
+      const row = await this.#store.session(within.session);
+      if (row !== undefined) yield row;
+      return;
+    }
+    const query = {
+      limit: ROWS,
+      ...(agent !== undefined && { agent }),
+      ...(tag !== undefined && { tag }),
+    };
     for (let before: number | undefined; ; ) {
       await breathe();
       const rows = await this.#store.sessions({
-        limit: ROWS,
-        ...(before === undefined ? undefined : { before }),
+        ...query,
+        ...(before !== undefined && { before }),
       });
-      for (const row of rows) {
-        before = row.no;
-        if (!wanted.mayHaveTitle(row)) continue;
-        for (const document of await readable(async () => [...titlesIn(row)]))
-          yield { document, owner: row };
-      }
+      yield* rows;
+      before = rows.at(-1)?.no;
       if (rows.length < ROWS) return;
     }
   }
@@ -148,27 +171,25 @@ export const readable = async (
 
 function isWanted(
   { kind, role, at, seq }: Document,
-  owner: LineRow | SessionRow,
-  { within, role: wanted, since, until, ...of }: FindOptions,
+  { id }: LineRow | SessionRow,
+  { role: wanted, since, until, within }: FindOptions,
 ): boolean {
   if (wanted !== undefined && role !== wanted) return false;
   if ((since !== undefined && at < since) || (until !== undefined && at >= until)) return false;
-  if (kind === "title")
-    return within === undefined ? isOf(owner as SessionRow, of) : within.session === owner.id;
-  return isWithin({ seq }, owner as LineRow, { ...(within && { within }) });
+  return kind === "title" || isWithin({ seq }, id, { ...(within && { within }) });
 }
 
 function isWithin(
   { seq }: Pick<Document, "seq">,
-  { id }: LineRow,
+  line: string,
   { within }: Pick<FindOptions, "within">,
 ): boolean {
-  const upTo = within?.lines.get(id)?.upTo;
+  const upTo = within?.lines.get(line as LineId)?.upTo;
   return within === undefined || (upTo !== undefined && seq <= upTo);
 }
 
-/** Lines of sessions that were asked for. */
-class LinesOf {
+/** Whether a record is of a session that was asked for. One that no session owns is its heir's. */
+class OfHeirs {
   readonly #store: Store;
   readonly #heirs: Heirs;
   readonly #options: FindOptions;
@@ -180,21 +201,7 @@ class LinesOf {
     this.#options = options;
   }
 
-  /** Whether something of a line may be wanted, by what the line says itself. */
-  async mayHave(line: LineRow): Promise<boolean> {
-    const { within } = this.#options;
-    if (within !== undefined) return within.lines.has(line.id);
-    return !isScoped(this.#options) || line.session === null || this.has(line, 0);
-  }
-
-  mayHaveTitle(row: SessionRow): boolean {
-    const { within } = this.#options;
-    if (within !== undefined) return within.session === row.id;
-    return !isScoped(this.#options) || isOf(row, this.#options);
-  }
-
-  /** Whether a record of a line is. One that no session owns is that of its heir. */
-  async has({ id, session: owner }: LineRow, seq: number): Promise<boolean> {
+  async isWanted({ id, session: owner }: LineRow, seq: number): Promise<boolean> {
     const { agent, tag } = this.#options;
     if (agent === undefined && tag === undefined) return true;
     const session = owner ?? (await this.#heirs.of(id, seq));
@@ -202,15 +209,15 @@ class LinesOf {
     let known = this.#known.get(session);
     if (known === undefined) {
       const row = await this.#store.session(session);
-      known = row !== undefined && isOf(row, this.#options);
+      known =
+        row !== undefined &&
+        (agent === undefined || row.head.agent === agent) &&
+        (tag === undefined || row.label.tags.includes(tag));
       this.#known.set(session, known);
     }
     return known;
   }
 }
-
-const isOf = ({ head, label }: SessionRow, { agent, tag }: FindOptions): boolean =>
-  (agent === undefined || head.agent === agent) && (tag === undefined || label.tags.includes(tag));
 
 const newest = (matched: readonly Matched[]): Matched[] =>
   matched.length > MOST_RANKED ? matched.toSorted(newerFirst).slice(0, MOST_RANKED) : [...matched];

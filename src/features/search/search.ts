@@ -2,13 +2,12 @@
  * Search on an open store: by its index where it has one, which is kept up here, and by going over
  * it where it has none.
  */
-import type { Query } from "../../core/search/query.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { callback, flag, options, signalOf } from "../../engine/util/options.js";
-import type { Finder, FindOptions, Found, SearchIndex } from "../../store/search-port.js";
+import { type Found, MOST_GONE_OVER, type SearchIndex } from "../../store/search-port.js";
 import { Filler } from "./filler.js";
-import { askedOf, findTexts, type SearchFilter, type SearchPage } from "./find.js";
+import { type Asked, askedOf, pageOf, type SearchFilter, type SearchPage } from "./find.js";
 import { Scan } from "./scan.js";
 import { ofDamage } from "./texts.js";
 
@@ -34,38 +33,13 @@ export interface IndexReport {
 /** How long a search takes in what is missing, before it looks with what there is. */
 const CATCH_UP_MS = 100;
 const MOST_DAMAGED = 100;
-
-/** An index, and the damage that was met when it was filled. */
-class Indexed implements Finder {
-  readonly #index: SearchIndex;
-
-  constructor(index: SearchIndex) {
-    this.#index = index;
-  }
-
-  async find(query: Query, options: FindOptions): Promise<Found> {
-    const { within, agent, tag } = options;
-    const whose = {
-      ...(within && { within }),
-      ...(agent !== undefined && { agent }),
-      ...(tag !== undefined && { tag }),
-    };
-    const [found, damage] = await Promise.all([
-      this.#index.find(query, options),
-      this.#index.find(ofDamage, whose),
-    ]);
-    const hits =
-      damage.count === 0 ? [] : await damage.read(0, Math.min(damage.count, MOST_DAMAGED));
-    const damaged = hits.flatMap((hit) =>
-      hit?.kind === "message" ? { line: hit.line, seq: hit.seq } : [],
-    );
-    return { ...found, damaged };
-  }
-}
+const MOST_LARGE = 1_000;
 
 export class Search {
   readonly #ground: Ground;
-  readonly #scan: Finder;
+  readonly #scan: Scan;
+  /** Scopes that were found to be large. They may be smaller by now. */
+  readonly #large = new Set<string>();
   readonly #index: SearchIndex | undefined;
   readonly #filler: Filler | undefined;
 
@@ -84,19 +58,36 @@ export class Search {
     this.#ground.usable();
     const asked = await askedOf(this.#ground, words, filter);
     if (asked === undefined) return { items: [] };
-    if (this.#index === undefined || this.#filler === undefined)
-      return findTexts(this.#ground, this.#scan, asked);
+    const found = this.#index === undefined ? undefined : await this.#findSmall(asked);
+    if (found !== undefined || this.#index === undefined || this.#filler === undefined)
+      return this.#page(found ?? (await this.#scan.find(asked.query, asked.filter)), asked);
     try {
       await this.#index.begin(false);
       const behind = await this.#filler.catchUp(CATCH_UP_MS);
-      const page = await findTexts(this.#ground, new Indexed(this.#index), asked);
+      const page = await this.#page(await findIn(this.#index, asked), asked);
       return behind === 0 ? page : { ...page, behind };
     } catch (error) {
       // I3: an index that cannot be made or read is no reason not to find anything. What is wrong
       // with the store itself shows there too.
       if (error instanceof HoldfastError && error.code === "CLOSED") throw error;
-      return findTexts(this.#ground, this.#scan, asked);
+      return this.#page(await this.#scan.find(asked.query, asked.filter), asked);
     }
+  }
+
+  #page(found: Found, asked: Asked): Promise<SearchPage> {
+    return pageOf(this.#ground, found, asked);
+  }
+
+  /** I5: in a scope that is not large. Undefined where it is, or there is no scope. */
+  async #findSmall({ query, filter }: Asked): Promise<Found | undefined> {
+    const scope = filter.within?.session ?? filter.agent;
+    if (scope === undefined) return undefined;
+    const known = `${filter.within ? "session" : "agent"} ${scope}`;
+    if (this.#large.has(known)) return undefined;
+    const found = await this.#scan.findAmong(query, filter, MOST_GONE_OVER);
+    if (this.#large.size >= MOST_LARGE) this.#large.clear();
+    if (found === undefined) this.#large.add(known);
+    return found;
   }
 
   /** Brings the index up to date, to the end. A store without one has nothing to bring. */
@@ -118,4 +109,18 @@ export class Search {
   async close(): Promise<void> {
     await this.#filler?.stop();
   }
+}
+
+/** What an index finds, and the damage that was met when it was filled. */
+async function findIn(index: SearchIndex, { query, filter }: Asked): Promise<Found> {
+  const { role: _role, since: _since, until: _until, ...whose } = filter;
+  const [found, damage] = await Promise.all([
+    index.find(query, filter),
+    index.find(ofDamage, whose),
+  ]);
+  const hits = damage.count === 0 ? [] : await damage.read(0, Math.min(damage.count, MOST_DAMAGED));
+  const damaged = hits.flatMap((hit) =>
+    hit?.kind === "message" ? { line: hit.line, seq: hit.seq } : [],
+  );
+  return { ...found, damaged };
 }

@@ -1,6 +1,6 @@
 /** What an index has found by numbers, and the rows that these are of. */
 import { firstSeq } from "../../core/journal/save.js";
-import type { Hit } from "../search-port.js";
+import type { FindOptions, Hit } from "../search-port.js";
 import type { Param, Row } from "./database.js";
 import { lineRow, saveRow, sessionRow } from "./rows.js";
 import { columnsOf } from "./statements.js";
@@ -13,19 +13,14 @@ export interface Numbered {
   readonly owner: number;
   readonly seq: number;
   readonly passage: number;
-  readonly at: number;
   readonly score: number;
 }
 
-/**
- * The best first; of equals the newer. Of one time titles come first, and what is on the newer
- * line, and later on it.
- */
-export function bestFirst(a: Numbered, b: Numbered): number {
-  if (a.score !== b.score) return b.score - a.score;
-  if (a.at !== b.at) return b.at - a.at;
-  if (a.owner < 0 !== b.owner < 0) return a.owner < 0 ? -1 : 1;
-  return Math.abs(b.owner) - Math.abs(a.owner) || b.seq - a.seq || a.passage - b.passage;
+/** Whether a place is within what was asked for: a line is shared up to a number. */
+export function isFoundWithin({ within }: FindOptions): (owner: number, seq: number) => boolean {
+  if (within === undefined) return () => true;
+  const upTo = new Map([...within.lines.values()].map((line) => [line.no, line.upTo]));
+  return (owner, seq) => owner < 0 || seq <= (upTo.get(owner) ?? 0);
 }
 
 /**

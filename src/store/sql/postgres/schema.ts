@@ -223,7 +223,6 @@ export const schemaText = (schema: string): string => `
     part integer NOT NULL,
     role integer NOT NULL,
     at bigint NOT NULL,
-    length integer NOT NULL,
     UNIQUE (tenant, owner, seq, part)
   );
   CREATE TABLE passage_words (no bigint PRIMARY KEY REFERENCES passage ON DELETE CASCADE, ${tenant}, words tsvector NOT NULL);
@@ -231,8 +230,6 @@ export const schemaText = (schema: string): string => `
   CREATE TABLE passage_state (
     ${tenant} PRIMARY KEY,
     turn bigint NOT NULL,
-    documents bigint NOT NULL,
-    words bigint NOT NULL,
     -- How far it has gone over sessions; -1 where that is done.
     session bigint NOT NULL,
     -- 0 while it goes over all saves for the first time, then 1: from which transaction on they are read, and which was the oldest that
@@ -250,16 +247,6 @@ export const schemaText = (schema: string): string => `
   CREATE POLICY adds ON passage_words FOR INSERT WITH CHECK (tenant = current_setting('holdfast.tenant', true));
   CREATE POLICY finds ON passage_words FOR SELECT
     USING (tenant = current_setting('holdfast.tenant', true) AND words @@ current_setting('holdfast.words', true)::tsquery);
-
-  -- How often words stand one behind the other in a document.
-  CREATE FUNCTION occurs(words tsvector, wanted text[], is_prefix boolean) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT count(*) FROM (
-      SELECT p.at - w.i FROM unnest(wanted) WITH ORDINALITY AS w (word, i)
-      JOIN unnest(words) AS u (lexeme, positions, weights)
-        ON CASE WHEN is_prefix AND w.i = cardinality(wanted) THEN starts_with(u.lexeme, w.word) ELSE u.lexeme = w.word END
-      CROSS JOIN unnest(u.positions) AS p (at)
-      GROUP BY 1 HAVING count(DISTINCT w.i) = cardinality(wanted)) AS found
-  $$;
 
   -- What an index must forget: the texts of records of a line. Or what it must read again: the title of a session. Written only if there is
   -- such an index.

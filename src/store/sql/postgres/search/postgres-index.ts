@@ -43,8 +43,8 @@ interface Step {
   /** Notes of sessions, and the sessions whose titles are looked at anew. */
   readonly notes: readonly string[];
   readonly sessions: readonly string[];
-  /** Those of them that have one. */
-  readonly titled: Set<string>;
+  /** Whether some of it was taken in, and the titles of these sessions are out of the way. */
+  begun: boolean;
 }
 
 const columns = "turn, session, is_new, tx, oldest, at_tx, at_line, at_seq";
@@ -109,9 +109,9 @@ export class PostgresIndex implements SearchIndex {
       change(this.#sql.beginIndex, key, "1"),
       change("DELETE FROM passage WHERE tenant = ?", tenant),
       change(
-        `INSERT INTO passage_state (tenant, ${columns}, documents, words) SELECT ?, 0, 0, 0, ${oldestOpen}, 0, 0, 0, 0, 0, 0
+        `INSERT INTO passage_state (tenant, ${columns}) SELECT ?, 0, 0, 0, ${oldestOpen}, 0, 0, 0, 0
           ON CONFLICT (tenant) DO UPDATE SET turn = passage_state.turn + 1, session = 0, is_new = 0, tx = excluded.tx, oldest = 0,
-          at_tx = 0, at_line = 0, at_seq = 0, documents = 0, words = 0`,
+          at_tx = 0, at_line = 0, at_seq = 0`,
         tenant,
       ),
     ];
@@ -171,7 +171,7 @@ export class PostgresIndex implements SearchIndex {
       to: { ...to, session },
       notes,
       sessions: [...new Set([...noted, ...sessions.map(([no]) => String(no))])],
-      titled: new Set(),
+      begun: false,
     });
     return fresh;
   }
@@ -205,15 +205,19 @@ export class PostgresIndex implements SearchIndex {
         limit,
       ),
     ];
-    if (gone.length > 0) {
-      const removed = yield gone.map(([line, first, last]) =>
-        removal(this.#tenant, line as number, first as number, last as number),
-      );
+    if (gone.length > 0)
       yield [
-        counting(this.#tenant, removed.flat(), -1),
+        ...gone.map(([line, first, last]) =>
+          change(
+            "DELETE FROM passage WHERE tenant = ? AND owner = ? AND seq BETWEEN ? AND ?",
+            this.#tenant,
+            line as number,
+            first as number,
+            last as number,
+          ),
+        ),
         change("UPDATE passage_state SET turn = turn + 1 WHERE tenant = ?", this.#tenant),
       ];
-    }
     return {
       from: gone.length > 0 ? { ...from, turn: from.turn + 1 } : from,
       notes: sessions.map(([no]) => String(no)),
@@ -228,14 +232,13 @@ export class PostgresIndex implements SearchIndex {
     const isMoved = JSON.stringify(step.from) !== JSON.stringify(step.to);
     if (documents.length === 0 && step.sessions.length === 0 && step.notes.length === 0 && !isMoved)
       return true;
-    return this.#write(() => this.#put(step, documents, done));
+    const isIn = await this.#write(() => this.#put(step, documents, done));
+    step.begun ||= isIn;
+    return isIn;
   }
 
-  *#put(
-    { turn, to, notes, sessions, titled }: Step,
-    documents: readonly Document[],
-    done: boolean,
-  ): Steps<boolean> {
+  *#put(step: Step, documents: readonly Document[], done: boolean): Steps<boolean> {
+    const { turn, to, notes, sessions } = step;
     const tenant = this.#tenant;
     const [now] =
       (yield* row("SELECT turn FROM passage_state WHERE tenant = ? FOR UPDATE", tenant)) ?? [];
@@ -247,22 +250,14 @@ export class PostgresIndex implements SearchIndex {
       )) !== undefined
     )
       return false;
-    const titles = documents.flatMap(({ kind, of }) => (kind === "title" ? String(of) : []));
-    for (const no of titles) titled.add(no);
-    // A title goes when another comes in its place, or at the end, where none has come: what is
-    // done in several goes may be given up.
-    const gone = done ? [...titles, ...sessions.filter((no) => !titled.has(no))] : titles;
-    if (gone.length > 0) {
-      const owners = arrayOf(gone.map((no) => `-${no}`));
-      const [lengths = []] = yield [
-        look(
-          "DELETE FROM passage WHERE tenant = ? AND owner = ANY(CAST(? AS bigint[])) RETURNING length",
+    if (!step.begun && sessions.length > 0)
+      yield [
+        change(
+          "DELETE FROM passage WHERE tenant = ? AND owner = ANY(CAST(? AS bigint[]))",
           tenant,
-          owners,
+          arrayOf(sessions.map((no) => `-${no}`)),
         ),
       ];
-      yield [counting(tenant, lengths, -1)];
-    }
     if (done && notes.length > 0)
       yield [
         change(
@@ -271,10 +266,8 @@ export class PostgresIndex implements SearchIndex {
           arrayOf(notes),
         ),
       ];
-    for (let i = 0; i < documents.length; i += TOGETHER) {
-      const [added = []] = yield [adding(tenant, documents.slice(i, i + TOGETHER))];
-      yield [counting(tenant, added, 1)];
-    }
+    for (let i = 0; i < documents.length; i += TOGETHER)
+      yield [adding(tenant, documents.slice(i, i + TOGETHER))];
     if (done)
       yield [
         change(
@@ -341,10 +334,7 @@ export class PostgresIndex implements SearchIndex {
     yield* rowsOf("SELECT 1 FROM passage_state WHERE tenant = ? FOR UPDATE", this.#tenant);
     yield [
       change("DELETE FROM passage WHERE tenant = ?", this.#tenant),
-      change(
-        "UPDATE passage_state SET turn = turn + 1, documents = 0, words = 0 WHERE tenant = ?",
-        this.#tenant,
-      ),
+      change("UPDATE passage_state SET turn = turn + 1 WHERE tenant = ?", this.#tenant),
     ];
   }
 
@@ -363,15 +353,12 @@ export class PostgresIndex implements SearchIndex {
   *#forgetTitles(): Steps<void> {
     yield* rowsOf("SELECT 1 FROM passage_state WHERE tenant = ? FOR UPDATE", this.#tenant);
     const noted = "SELECT -session FROM unindexed WHERE tenant = ? AND session IS NOT NULL";
-    const [titles = []] = yield [
-      look(
-        `DELETE FROM passage WHERE tenant = ? AND owner IN (${noted}) RETURNING length`,
+    yield [
+      change(
+        `DELETE FROM passage WHERE tenant = ? AND owner IN (${noted})`,
         this.#tenant,
         this.#tenant,
       ),
-    ];
-    yield [
-      counting(this.#tenant, titles, -1),
       change("UPDATE passage_state SET turn = turn + 1 WHERE tenant = ?", this.#tenant),
     ];
   }
@@ -441,47 +428,24 @@ const here = (rows: readonly Row[]): readonly Row[] => rows.filter((found) => fo
 const stateOf = ([turn, session, isNew, tx, oldest, atTx, atLine, atSeq]: Row): State =>
   ({ turn, session, isNew, tx, oldest, atTx, atLine, atSeq }) as unknown as State;
 
-const removal = (tenant: string, owner: number, first: number, last: number): Ask =>
-  look(
-    "DELETE FROM passage WHERE tenant = ? AND owner = ? AND seq BETWEEN ? AND ? RETURNING length",
-    tenant,
-    owner,
-    first,
-    last,
-  );
-
-/** Keeps count of documents and their words. */
-function counting(tenant: string, lengths: readonly Row[], sign: 1 | -1): Ask {
-  const words = lengths.reduce((sum, [length]) => sum + (length as number), 0);
-  return change(
-    "UPDATE passage_state SET documents = documents + CAST(? AS bigint), words = words + CAST(? AS bigint) WHERE tenant = ?",
-    sign * lengths.length,
-    sign * words,
-    tenant,
-  );
-}
-
-/** Those that are there already stay as they are. Answers the lengths of those that are new. */
+/** Those that are there already stay as they are. */
 function adding(tenant: string, documents: readonly Document[]): Ask {
   const column = (of: (document: Document) => number) =>
     arrayOf(documents.map((document) => String(of(document))));
-  return look(
+  return change(
     `WITH given AS (
-       SELECT * FROM unnest(CAST(? AS bigint[]), CAST(? AS bigint[]), CAST(? AS integer[]), CAST(? AS integer[]), CAST(? AS bigint[]), CAST(? AS integer[]), CAST(? AS tsvector[]))
-         AS g (owner, seq, part, role, at, length, words)),
+       SELECT * FROM unnest(CAST(? AS bigint[]), CAST(? AS bigint[]), CAST(? AS integer[]), CAST(? AS integer[]), CAST(? AS bigint[]), CAST(? AS tsvector[]))
+         AS g (owner, seq, part, role, at, words)),
      added AS (
-       INSERT INTO passage (tenant, owner, seq, part, role, at, length)
-         SELECT CAST(? AS text), owner, seq, part, role, at, length FROM given ON CONFLICT DO NOTHING RETURNING no, owner, seq, part, length),
-     worded AS (
-       INSERT INTO passage_words (no, tenant, words)
-         SELECT a.no, CAST(? AS text), g.words FROM added a JOIN given g ON g.owner = a.owner AND g.seq = a.seq AND g.part = a.part)
-     SELECT length FROM added`,
+       INSERT INTO passage (tenant, owner, seq, part, role, at)
+         SELECT CAST(? AS text), owner, seq, part, role, at FROM given ON CONFLICT DO NOTHING RETURNING no, owner, seq, part)
+     INSERT INTO passage_words (no, tenant, words)
+       SELECT a.no, CAST(? AS text), g.words FROM added a JOIN given g ON g.owner = a.owner AND g.seq = a.seq AND g.part = a.part`,
     column(({ kind, of }) => (kind === "title" ? -of : of)),
     column(({ seq }) => seq),
     column(({ passage }) => passage),
     column(({ role }) => role),
     column(({ at }) => at),
-    column(({ words }) => words.length),
     arrayOf(documents.map(({ words }) => vectorOf(words))),
     tenant,
     tenant,

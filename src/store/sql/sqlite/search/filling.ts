@@ -9,7 +9,6 @@ import type { Document, Fresh } from "../../../search-port.js";
 import type { Database, Row } from "../../database.js";
 import { saveRow, sessionRow } from "../../rows.js";
 import { type Statements, statementsIn } from "../../statements.js";
-import { failureOf } from "../driver/driver.js";
 import { forgetSome } from "./forgetting.js";
 import type { Note, Notes } from "./notes.js";
 import { MARKS, type Marks, type OpenIndex } from "./open-index.js";
@@ -24,6 +23,7 @@ interface Step {
   readonly sessions: readonly number[];
   /** What the last save is known by; undefined where it is gone. */
   readonly last: string | undefined;
+  /** Whether some of it was taken in, and the titles of these sessions are out of the way. */
   begun: boolean;
 }
 
@@ -96,7 +96,6 @@ export class Filling {
   }
 
   async next(limit: number): Promise<Fresh> {
-    this.#index.abandon();
     const from = this.#index.marks();
     const notes = await this.#notes.after(from.note, limit);
     const upTo = forgetSome(this.#index, notes, from, limit);
@@ -147,37 +146,18 @@ export class Filling {
     if (step === undefined) return fresh === CAUGHT_UP;
     const { from, to, sessions } = step;
     const isMoved = MARKS.some((key) => from[key] !== to[key]);
-    if (documents.length === 0 && sessions.length === 0 && !isMoved && !step.begun) return true;
-    try {
-      if (!this.#enter(step)) return false;
+    if (documents.length === 0 && sessions.length === 0 && !isMoved) return true;
+    const isIn = this.#index.transaction(() => {
+      // Others were quicker.
+      if (this.#index.turn() !== step.turn) return undefined;
+      if (!step.begun) for (const no of sessions) this.#index.remove(-no, 0, 0, 10);
       for (const document of documents) this.#index.add(document);
-      if (!done) return true;
-      this.#index.mark(to, step.last);
-      this.#index.endAdding();
-    } catch (error) {
-      this.#index.abandon();
-      if (failureOf(error) === "busy") return false;
-      throw this.#index.failed(error);
-    }
-    if (fresh.isLast) await this.#dropNotes(to.note);
-    return true;
-  }
-
-  /**
-   * One transaction for all documents of a step, however many calls bring them. False where others
-   * were quicker.
-   */
-  #enter(step: Step): boolean {
-    if (this.#index.adding === step) return true;
-    // It was begun, and given up for something else.
-    if (step.begun || this.#index.adding !== undefined) return false;
-    this.#index.beginAdding(step);
+      if (done) this.#index.mark(to, step.last);
+      return true;
+    });
+    if (isIn === undefined) return false;
     step.begun = true;
-    if (this.#index.turn() !== step.turn) {
-      this.#index.abandon();
-      return false;
-    }
-    for (const no of step.sessions) this.#index.remove(-no, 0, 0, 10);
+    if (done && fresh.isLast) await this.#dropNotes(to.note);
     return true;
   }
 

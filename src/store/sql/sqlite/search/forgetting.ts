@@ -10,7 +10,6 @@ import type { Driver } from "../driver/driver.js";
 import type { Note, Notes } from "./notes.js";
 import type { Marks, OpenIndex } from "./open-index.js";
 
-/** To take a document out takes as long as to take it in. */
 const AT_ONCE = { least: 20, most: 200 };
 const TRUNCATES = 100;
 
@@ -48,18 +47,10 @@ export async function forgetForGood(index: OpenIndex, notes: Notes): Promise<voi
   await forgetAll(index, notes);
   try {
     const { writer } = index.file;
-    writer.exec(
-      "CREATE VIRTUAL TABLE IF NOT EXISTS temp.term USING fts5vocab('main', 'text', 'row')",
-    );
     await index.patiently(() => {
       writer.exec("INSERT INTO text (text) VALUES ('optimize')");
-      writer.exec(
-        "DELETE FROM word WHERE NOT EXISTS (SELECT 1 FROM temp.term t WHERE t.term = word.word)",
-      );
-      writer.exec("UPDATE meta SET value = value + 1 WHERE key IN ('turn', 'purges')");
       return true;
     });
-    index.forgetWords();
     writer.exec("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY");
     await truncate(writer);
   } catch (error) {
@@ -83,7 +74,6 @@ async function truncate(writer: Driver): Promise<void> {
 async function forgetAll(index: OpenIndex, notes: Notes): Promise<void> {
   for (let after = index.marks().note, left = true; left; ) {
     const some = await notes.after(after, AT_ONCE.most);
-    index.abandon();
     left = some.length > 0;
     for (const note of some) {
       for (let removed = AT_ONCE.most; removed === AT_ONCE.most; )

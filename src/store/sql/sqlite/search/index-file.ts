@@ -18,20 +18,17 @@ import { type Driver, type DriverName, failureOf, openDriver } from "../driver/d
 
 /** "HOLS" */
 const APPLICATION_ID = 0x484f4c53;
-const FORMAT = 2;
+const FORMAT = 3;
 const PAGE_BYTES = 8192;
 const BUSY_MS = 5;
 
 /**
  * `doc` is a passage of a message, whose owner is the number of its line, or a title, whose owner
- * is that of its session below zero. Beside it stand the numbers of its words, apart because a
- * search without a scope reads none of them: only who names all words of a text can take it out of
- * the full-text table with all that it added to its statistics, and scores stay what they are
- * without it. (What that table can forget by itself still counts in its averages.)
+ * is that of its session below zero. The full-text table keeps no text. What it forgets still counts
+ * in its averages, so scores shift a little with what was removed.
  */
 const SCHEMA = `
   CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-  CREATE TABLE word (no INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE);
   CREATE TABLE doc (
     no INTEGER PRIMARY KEY,
     owner INTEGER NOT NULL,
@@ -40,9 +37,8 @@ const SCHEMA = `
     role INTEGER NOT NULL,
     at INTEGER NOT NULL
   );
-  CREATE TABLE doc_words (no INTEGER PRIMARY KEY, words BLOB NOT NULL);
   CREATE UNIQUE INDEX doc_by_place ON doc (owner, seq, passage);
-  CREATE VIRTUAL TABLE text USING fts5(words, content='', tokenize='ascii');
+  CREATE VIRTUAL TABLE text USING fts5(words, content='', contentless_delete=1, tokenize='ascii');
 `;
 
 export interface IndexPlace {

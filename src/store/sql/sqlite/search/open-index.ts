@@ -6,7 +6,6 @@ import { translate } from "../driver/committer.js";
 import { failureOf } from "../driver/driver.js";
 import { Prepared } from "../driver/prepared.js";
 import { IndexFile, type IndexPlace } from "./index-file.js";
-import { Vocabulary } from "./vocabulary.js";
 
 /**
  * Where the index is: the last save and the last note it has taken in, and how far it has gone over
@@ -27,10 +26,6 @@ export class OpenIndex {
   readonly file: IndexFile;
   readonly #write: Prepared;
   readonly #read: Prepared;
-  readonly #vocabulary: Vocabulary;
-  /** Whose documents are in the transaction that is open. */
-  #adding: object | undefined;
-  #purges = -1;
   #isOpen = true;
 
   /** `identity` says whose it must be; `note` is where the notes of one that is new begin. */
@@ -39,9 +34,8 @@ export class OpenIndex {
     try {
       file = IndexFile.open(place, identity, anew);
       this.#write = new Prepared(file.writer);
-      const values: Record<keyof Marks | "turn" | "purges", number> = {
+      const values: Record<keyof Marks | "turn", number> = {
         turn: 0,
-        purges: 0,
         save: 0,
         note,
         session: 0,
@@ -57,7 +51,6 @@ export class OpenIndex {
     }
     this.file = file;
     this.#read = new Prepared(file.reader);
-    this.#vocabulary = new Vocabulary(this.#write);
   }
 
   get isOpen(): boolean {
@@ -71,7 +64,6 @@ export class OpenIndex {
 
   close(): void {
     if (!this.#isOpen) return;
-    this.abandon();
     this.#isOpen = false;
     this.file.close();
   }
@@ -86,7 +78,7 @@ export class OpenIndex {
 
   /** How often anything was taken in, or forgotten. */
   turn(): number {
-    return this.#value("turn");
+    return this.#write.of("SELECT value FROM meta WHERE key = 'turn'").get()?.[0] as number;
   }
 
   /** What the last save is known by that was taken in, where it was there. */
@@ -108,10 +100,6 @@ export class OpenIndex {
     write.of("UPDATE meta SET value = value + 1 WHERE key = 'turn'").run();
   }
 
-  #value(key: "turn" | "purges"): number {
-    return this.#write.of("SELECT value FROM meta WHERE key = ?").get(key)?.[0] as number;
-  }
-
   // ---- documents
 
   add({ kind, of, seq, passage, role, at, words }: Document): void {
@@ -120,9 +108,6 @@ export class OpenIndex {
     const insert = `INSERT INTO doc (owner, seq, passage, role, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING no`;
     const no = write.of(insert).get(owner, seq, passage, role, at)?.[0] as number | undefined;
     if (no === undefined) return;
-    write
-      .of("INSERT INTO doc_words (no, words) VALUES (?, ?)")
-      .run(no, this.#vocabulary.pack(words));
     write.of("INSERT INTO text (rowid, words) VALUES (?, ?)").run(no, words.join(" "));
   }
 
@@ -130,24 +115,13 @@ export class OpenIndex {
   remove(owner: number, first: number, last: number, most: number): number {
     const write = this.#write;
     const docs = write
-      .of(
-        "SELECT d.no, w.words FROM doc d JOIN doc_words w ON w.no = d.no WHERE d.owner = ? AND d.seq BETWEEN ? AND ? LIMIT CAST(? AS bigint)",
-      )
+      .of("SELECT no FROM doc WHERE owner = ? AND seq BETWEEN ? AND ? LIMIT CAST(? AS bigint)")
       .all(owner, first, last, most);
-    for (const [no, words] of docs) {
-      const text = this.#vocabulary.unpack(words as Uint8Array);
-      write
-        .of("INSERT INTO text (text, rowid, words) VALUES ('delete', ?, ?)")
-        .run(no as number, text);
-      for (const table of ["doc", "doc_words"])
-        write.of(`DELETE FROM ${table} WHERE no = ?`).run(no as number);
+    for (const [no] of docs) {
+      write.of("DELETE FROM text WHERE rowid = ?").run(no as number);
+      write.of("DELETE FROM doc WHERE no = ?").run(no as number);
     }
     return docs.length;
-  }
-
-  /** Words were removed that nobody uses any more: their numbers are not what they were. */
-  forgetWords(): void {
-    this.#vocabulary.forget();
   }
 
   // ---- transactions
@@ -172,53 +146,27 @@ export class OpenIndex {
 
   /** Undefined where others keep it busy, or where `run` answers that. */
   transaction<T>(run: () => T | undefined): T | undefined {
+    const { writer } = this.file;
     try {
-      this.#begin();
+      writer.exec("BEGIN IMMEDIATE");
       const answer = run();
-      this.file.writer.exec(answer === undefined ? "ROLLBACK" : "COMMIT");
+      writer.exec(answer === undefined ? "ROLLBACK" : "COMMIT");
       return answer;
     } catch (error) {
-      this.abandon();
+      if (this.#isOpen && writer.inTransaction) writer.exec("ROLLBACK");
       if (failureOf(error) === "busy") return undefined;
       throw this.failed(error);
     }
   }
 
-  /** The same for what must be done. What is on its way into the index is given up for it. */
+  /** The same for what must be done. */
   async patiently<T>(run: () => T): Promise<T> {
     for (const deadline = performance.now() + BUSY_MS; ; await sleep(5)) {
-      this.abandon();
       const answer = this.transaction(run);
       if (answer !== undefined) return answer;
       if (performance.now() > deadline)
         throw new HoldfastError("BUSY", "Others kept the index for search busy. Try again.");
     }
-  }
-
-  /**
-   * One that stays open for all documents of a step, however many calls bring them: `step` says
-   * whose it is.
-   */
-  beginAdding(step: object): void {
-    this.#begin();
-    this.#adding = step;
-  }
-
-  get adding(): object | undefined {
-    return this.#adding;
-  }
-
-  endAdding(): void {
-    this.file.writer.exec("COMMIT");
-    this.#adding = undefined;
-  }
-
-  /** Takes back what is not committed. */
-  abandon(): void {
-    this.#adding = undefined;
-    if (!this.#isOpen || !this.file.writer.inTransaction) return;
-    this.#vocabulary.forget();
-    this.file.writer.exec("ROLLBACK");
   }
 
   /**
@@ -231,14 +179,6 @@ export class OpenIndex {
       this.file.remove();
     }
     return translate(error);
-  }
-
-  #begin(): void {
-    this.file.writer.exec("BEGIN IMMEDIATE");
-    // Words may have been removed by another process.
-    const purges = this.#value("purges");
-    if (purges !== this.#purges) this.#vocabulary.forget();
-    this.#purges = purges;
   }
 }
 
