@@ -17,7 +17,7 @@ export const monotonicMs = (): number => Number(process.hrtime.bigint() / 1_000_
  * Empty where the system gives no name to its boots. One put together from clocks would change with
  * them.
  */
-export const bootId = once(
+const bootId = once(
   () =>
     readText("/proc/sys/kernel/random/boot_id") ??
     (process.platform === "darwin" ? macBootId() : ""),

@@ -11,7 +11,6 @@ import { withTypedErrors } from "./door.js";
 import { isUnseen, translate } from "./files/failures.js";
 import { addFile, isDraft, makeDirectory, namesIn, putFile, readFile } from "./files/files.js";
 import { nameOf } from "./files/names.js";
-import type { Progress } from "./index/rebuild.js";
 import { DirStore } from "./store.js";
 
 export interface DirOptions {
@@ -22,8 +21,6 @@ export interface DirOptions {
    * itself.
    */
   readonly tenant?: string;
-  /** Told how many sessions were read, of how many. */
-  readonly onProgress?: Progress;
 }
 
 /**
@@ -47,7 +44,7 @@ interface Birth {
 
 export async function openDir(
   path: string,
-  { busyMs = BUSY_MS, tenant = "", onProgress = showProgress }: DirOptions = {},
+  { busyMs = BUSY_MS, tenant = "" }: DirOptions = {},
 ): Promise<DirStore> {
   try {
     const top = enter(path);
@@ -62,7 +59,6 @@ export async function openDir(
     const opened = new DirStore(at, store, {
       busyMs,
       format: FORMAT,
-      onProgress,
       findMoved: movedFrom(at, store),
       checkFormat: () => void born(at, tenant),
       incarnation: () => born(top, "").incarnation ?? "",
@@ -193,11 +189,3 @@ reserve
 
 const notAStore = (root: string, why: string): HoldfastError =>
   new HoldfastError("NOT_A_STORE", `${quote(root)} ${why}. It was left untouched.`);
-
-/** A person who waits is told why. */
-function showProgress(done: number, total: number): void {
-  if (!process.stderr.isTTY || total < 5_000) return;
-  process.stderr.write(
-    done < total ? `\rholdfast: reading ${done} of ${total} sessions ` : "\r\x1b[K",
-  );
-}

@@ -9,7 +9,7 @@ import type { Freed, KnownNeeds, Replacement, Scrubbed } from "../port/reclaim.j
 import type { Done } from "./committer.js";
 import type { KeptBlob } from "./files/blobs.js";
 import { changeDirectory, remove } from "./files/files.js";
-import type { DraftOf, JournalFile } from "./journal/journal-file.js";
+import type { JournalFile } from "./journal/journal-file.js";
 import { type Seal, textBytes } from "./journal/save-rows.js";
 import { removeRemains } from "./scrub.js";
 import type { SessionDoc } from "./sessions/session-file.js";
@@ -26,33 +26,12 @@ export class Removals {
   }
 
   /** False where it is refused, and true where nothing is to be done. */
-  beginReplacing(
-    line: LineId,
-    replacements: readonly Replacement[],
-    known: KnownNeeds,
-  ): Done<DraftOf | boolean> {
+  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Done<boolean> {
     const journal = this.#toReplace(line, known);
-    if (journal === undefined || replacements.length === 0)
-      return { answer: journal !== undefined, saves: [], wrote: false };
-    return { answer: journal.redraft(replacements) ?? false, saves: [], wrote: false };
-  }
-
-  /**
-   * Puts in place what was drafted. Where more than appends came in between, it is done at once, if
-   * it still may be done.
-   */
-  replace(
-    line: LineId,
-    replacements: readonly Replacement[],
-    known: KnownNeeds,
-    redraft: DraftOf,
-  ): Done<boolean> {
-    const now = this.#toReplace(line, known);
-    if (now === undefined) return no;
+    if (journal === undefined) return no;
+    if (replacements.length === 0) return { ...yes, wrote: false };
     this.#of.blobs.keepAll(replacements);
-    if (!now.isUnmoved(redraft)) return now.rewrite(replacements) ? yes : no;
-    now.exchange(redraft);
-    return yes;
+    return journal.rewrite(replacements) ? yes : no;
   }
 
   /** The journal, if it may be done as far as forks and pins go. */

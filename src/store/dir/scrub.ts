@@ -9,19 +9,17 @@ import { sessionDirectories } from "./index/rebuild.js";
 
 /** Whoever posts mail needs no lock: a draft as young as this may still become a letter. */
 const POSTING_MS = 60_000;
-const JOURNAL = /\.jsonl\.[0-9a-f]{12}\.draft$/;
 const PIECE_BYTES = 64 * 1024 * 1024;
 const OVERLAP_BYTES = 1024 * 1024;
 
 /**
  * Removes them where they hold such a text. Only for the writer: while it has the lock, no other
- * process has drafts, except of mail and of journals. A draft of a journal goes in any case:
- * another process may be copying the text into it, and drafts it again. Answers what is left.
+ * process has drafts, except of mail. Answers what is left.
  */
 export function removeRemains(root: string, holds: (text: string) => boolean): readonly string[] {
   const left: string[] = [];
   for (const path of remainsIn(root)) {
-    if (!JOURNAL.test(path) && !holdsAny(path, holds)) continue;
+    if (!holdsAny(path, holds)) continue;
     const age = Date.now() - (lstatSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0);
     if (isMail(path) && age < POSTING_MS)
       left.push(

@@ -101,29 +101,9 @@ export class DirStore extends DirReads implements Store {
     known: KnownNeeds,
   ): Promise<boolean> {
     this.checkOpen();
-    return this.#removing(() => this.#replace(line, replacements, known));
-  }
-
-  async #replace(
-    line: LineId,
-    replacements: readonly Replacement[],
-    known: KnownNeeds,
-  ): Promise<boolean> {
-    const begun = await this.access.committer.submit((writer) =>
-      writer.removals.beginReplacing(line, replacements, known),
+    return this.#removing(() =>
+      this.access.committer.submit((writer) => writer.removals.replace(line, replacements, known)),
     );
-    if (typeof begun === "boolean") return begun;
-    try {
-      // Others write meanwhile, and other processes: a journal of hundreds of megabytes takes its
-      // time.
-      if (!(await begun.copy())) return false;
-      this.checkOpen();
-      return await this.access.committer.submit((writer) =>
-        writer.removals.replace(line, replacements, known, begun),
-      );
-    } finally {
-      begun.end();
-    }
   }
 
   /** On a full disk the reserve is given up. */

@@ -7,7 +7,7 @@ import type { Save } from "../../core/journal/save.js";
 import { anchoredSeq } from "../anchors.js";
 import { Committer } from "./committer.js";
 import { readFile } from "./files/files.js";
-import { type Progress, readAllEntries } from "./index/rebuild.js";
+import { readAllEntries } from "./index/rebuild.js";
 import type { StoreFiles } from "./store-files.js";
 import { Tenure } from "./tenure.js";
 import { Writer } from "./writer.js";
@@ -15,7 +15,6 @@ import { Writer } from "./writer.js";
 export interface AccessOptions {
   /** How long another writing process is waited for. */
   readonly busyMs: number;
-  readonly onProgress?: Progress | undefined;
   /**
    * Throws if a newer Holdfast has changed the format since. Called with the lock held, before
    * anything is written.
@@ -87,7 +86,7 @@ export class WriteAccess {
     const { root, sessions, index } = this.#files;
     // Before the files: what changes meanwhile is followed from there.
     const end = index.end();
-    const entries = await readAllEntries(root, sessions, this.#options.onProgress);
+    const entries = await readAllEntries(root, sessions);
     // A process that writes by now knows more than what was read before.
     if (this.#writer !== undefined) return;
     index.reset(entries, end);

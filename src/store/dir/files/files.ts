@@ -328,29 +328,14 @@ const within = <T>(path: string, lasting: boolean, change: () => T): T =>
   lasting ? changeDirectory(dirname(path), change) : change();
 
 /** W1 */
-export function putFile(path: string, content: Content, options: PutOptions = {}): void {
-  closeSafely(putOpenFile(path, content, options));
-}
-
-/**
- * The same. Answers the new file's descriptor: it cannot fail to be opened after it was put in
- * place.
- */
-export function putOpenFile(
+export function putFile(
   path: string,
   content: Content,
   { lasting = true, drafted }: PutOptions = {},
-): number {
-  let fd: number | undefined;
-  try {
-    within(path, lasting, () => {
-      fd = putDraft(path, content, drafted, (draft, made) => renameDraft(made, draft, path));
-    });
-    return fd as unknown as number;
-  } catch (error) {
-    if (fd !== undefined) closeSafely(fd);
-    throw error;
-  }
+): void {
+  within(path, lasting, () => {
+    closeSafely(putDraft(path, content, drafted, (draft, made) => renameDraft(made, draft, path)));
+  });
 }
 
 /** Puts a new file in place; false where there is one already, which stays. */

@@ -11,8 +11,6 @@ import { type Entry, entryOf } from "./catalogue.js";
 
 const AT_ONCE = 200;
 
-export type Progress = (done: number, total: number) => void;
-
 /** The directories of all sessions. */
 export function sessionDirectories(root: string): string[] {
   const sessions = join(root, "sessions");
@@ -23,21 +21,14 @@ export function sessionDirectories(root: string): string[] {
     );
 }
 
-export async function readAllEntries(
-  root: string,
-  sessions: SessionFiles,
-  onProgress: Progress | undefined,
-): Promise<Entry[]> {
+export async function readAllEntries(root: string, sessions: SessionFiles): Promise<Entry[]> {
   const entries: Entry[] = [];
   // S2: in this order. What is put in its place in between is found there.
   const unfinished = sessions.unfinished();
   const directories = [...new Set([...unfinished.keys(), ...sessionDirectories(root)])];
   let unnumbered = 0;
   for (const [i, directory] of directories.entries()) {
-    if (i % AT_ONCE === 0) {
-      onProgress?.(i, directories.length);
-      await breathe();
-    }
+    if (i % AT_ONCE === 0) await breathe();
     const found = sessions.at(directory, unfinished);
     if (found === undefined) continue;
     // One that cannot be read, or stands where it does not belong, is listed all the same: somebody
@@ -49,7 +40,6 @@ export async function readAllEntries(
         damagedEntry(root, directory) ?? { ...nothing, id: basename(directory), no: --unnumbered },
       );
   }
-  onProgress?.(directories.length, directories.length);
   return entries;
 }
 

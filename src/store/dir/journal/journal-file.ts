@@ -15,9 +15,9 @@ import type { Replacement } from "../../port/reclaim.js";
 import { codeOf, Unsure } from "../files/failures.js";
 import {
   addFile,
-  changeDirectory,
   createFile,
   OpenDirectory,
+  putFile,
   readPieces,
   readRange,
   remove,
@@ -27,19 +27,10 @@ import {
 } from "../files/files.js";
 import type { Unsynced } from "../files/unsynced.js";
 import { JournalView } from "./journal-view.js";
-import { type Piece, Redraft } from "./redraft.js";
 import { bytesBefore, isAsRead, saveText, sealOf } from "./save-rows.js";
 import type { Span } from "./spans.js";
 
 const MORE = { more: true } as const;
-
-/** How a journal stood: where it ended, and the row of the seal that stood there. */
-interface Moment {
-  readonly end: number;
-  readonly seal: Buffer;
-}
-
-export type DraftOf = Redraft & { readonly of: Moment };
 
 export interface Sealed {
   readonly save: Save;
@@ -247,76 +238,46 @@ export class JournalFile extends JournalView {
    * damage too. False where what is there is not what was read: then nothing is changed.
    */
   rewrite(replacements: readonly Replacement[]): boolean {
-    const redraft = this.redraft(replacements);
-    try {
-      if (!redraft?.copyNow()) return false;
-      this.exchange(redraft);
-      return true;
-    } finally {
-      redraft?.end();
-    }
-  }
-
-  /**
-   * The same in two parts: others, and other processes, may append in between. `isUnmoved` tells
-   * whether they did nothing else.
-   */
-  redraft(replacements: readonly Replacement[]): DraftOf | undefined {
-    const pieces: Piece[] = [];
-    let copied = 0;
+    const fd = this.fd as number;
+    const stretches: { readonly from: number; readonly to: number; readonly text: string }[] = [];
     for (const { save, refs, was } of replacements.toSorted((x, y) => x.save.seq - y.save.seq)) {
       const gone = this.upFrom(firstSeq(save), save.seq, Number.MAX_SAFE_INTEGER);
-      const [first] = gone;
-      if (first === undefined || gone.length !== was.length) return undefined;
-      const isThere = (fd: number) =>
-        gone.every(({ seal, end }, i) => {
-          const found = sealOf(readRange(fd, seal, end - 1));
-          return found !== undefined && isAsRead(found, was[i] as Save);
-        });
-      pieces.push(
-        { from: copied, to: first.start },
-        { text: (fd) => (isThere(fd) ? saveText(save, refs).text : undefined) },
-      );
-      copied = (gone.at(-1) as Span).end;
+      const [first, last] = [gone[0], gone.at(-1)];
+      const isThere = ({ seal, end }: Span, i: number) => {
+        const found = sealOf(readRange(fd, seal, end - 1));
+        return found !== undefined && isAsRead(found, was[i] as Save);
+      };
+      if (!first || !last || gone.length !== was.length || !gone.every(isThere)) return false;
+      stretches.push({ from: first.start, to: last.end, text: saveText(save, refs).text });
     }
-    pieces.push({ from: copied, to: this.lastEnd });
-    const last = this.spans.last();
-    const seal =
-      last === undefined ? Buffer.alloc(0) : readRange(this.fd as number, last.seal, last.end);
-    return Object.assign(new Redraft(this.path, pieces), { of: { end: this.lastEnd, seal } });
+    const end = this.lastEnd;
+    const pieces = function* () {
+      let copied = 0;
+      for (const { from, to, text } of stretches) {
+        yield* readPieces(fd, copied, from);
+        yield Buffer.from(text);
+        copied = to;
+      }
+      yield* readPieces(fd, copied, end);
+    };
+    this.#exchange(pieces());
+    return true;
   }
 
   /** K4: all of it, as it stands, in a file of its own. Has to be looked at again. */
   renew(): void {
-    if (this.fd === undefined) return;
-    const of = { end: this.size, seal: Buffer.alloc(0) };
-    const redraft = Object.assign(new Redraft(this.path, [{ from: 0, to: this.size }]), { of });
+    if (this.fd !== undefined) this.#exchange(readPieces(this.fd, 0, this.size));
+  }
+
+  #exchange(pieces: Iterable<Uint8Array>): void {
     try {
-      redraft.copyNow();
-      this.exchange(redraft);
-    } finally {
-      redraft.end();
+      putFile(this.path, pieces);
+    } catch (error) {
+      if (error instanceof Unsure) this.close();
+      throw error;
     }
-  }
-
-  /**
-   * Whether the file was only appended to since it was drafted, by any process, and the draft is
-   * still there. It is the same file, which the draft has open, so its inode cannot be another's.
-   * Such a file changes at its end alone (K3): where the same seal stands at the same place, all
-   * before it is the same, because each seal names the digest of the save before it.
-   */
-  isUnmoved({ inode, isThere, of: { end, seal } }: DraftOf): boolean {
-    if (this.fd === undefined || this.inode !== inode || this.lastEnd < end || !isThere)
-      return false;
-    return readRange(this.fd, end - seal.length, end).equals(seal);
-  }
-
-  exchange(redraft: DraftOf): void {
-    changeDirectory(dirname(this.path), () => {
-      redraft.exchange(redraft.of.end, this.lastEnd);
-      // From the rename on this descriptor is of a file that is no more.
-      this.close();
-    });
+    // This descriptor is of a file that is no more.
+    this.close();
   }
 
   override close(): void {
