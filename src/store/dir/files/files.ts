@@ -76,13 +76,6 @@ export const notAFile = (path: string, cause?: unknown): HoldfastError =>
     cause,
   );
 
-/** Open a file that must be there. */
-export function openToRead(path: string): number {
-  const fd = openSync(path, O_RDONLY | GUARDED);
-  paths.set(fd, path);
-  return fd;
-}
-
 /** A new file, open for writing. */
 export function createFile(path: string): number {
   const fd = openSync(path, O_RDWR | O_CREAT | O_EXCL | GUARDED, 0o600);
@@ -126,14 +119,9 @@ export function readRange(fd: number, from: number, to: number): Buffer {
 const MOST_AT_ONCE = 2 ** 30;
 
 /** The same bytes, some at a time: for stretches that may be longer than memory. */
-export function* readPieces(
-  fd: number,
-  from: number,
-  to: number,
-  atOnce = PIECE_BYTES,
-): Generator<Buffer> {
+export function* readPieces(fd: number, from: number, to: number): Generator<Buffer> {
   for (let at = from; at < to; ) {
-    const piece = readRange(fd, at, Math.min(to, at + atOnce));
+    const piece = readRange(fd, at, Math.min(to, at + PIECE_BYTES));
     if (piece.length === 0) return;
     yield piece;
     at += piece.length;
@@ -235,7 +223,7 @@ const isAt = (fd: number, path: string): boolean =>
   lstatSync(path, { throwIfNoEntry: false })?.ino === fstatSync(fd).ino;
 
 /** Puts an open draft in the place of a file. W5 */
-export const renameDraft = (fd: number, draft: string, path: string): void =>
+const renameDraft = (fd: number, draft: string, path: string): void =>
   changeNames(
     () => renameSync(draft, path),
     () => isAt(fd, path),
@@ -265,8 +253,7 @@ export const syncDirectory = (path: string): void => changeDirectory(path, () =>
  * Drafts have names of their own: what a killed process left behind is nobody's draft, and no file
  * of the store.
  */
-export const draftName = (path: string): string =>
-  `${path}.${randomBytes(6).toString("hex")}.draft`;
+const draftName = (path: string): string => `${path}.${randomBytes(6).toString("hex")}.draft`;
 export const isDraft = (name: string): boolean => /\.[0-9a-f]{12}\.draft$/.test(name);
 
 interface PutOptions {
