@@ -44,14 +44,7 @@ export class DamageReport {
       return await ask();
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
-      const id = await this.#owners.of({
-        kind: "message",
-        line,
-        save: undefined,
-        seq,
-        passage: 0,
-        score: 0,
-      });
+      const id = await this.#owners.ofRecord(line, seq);
       if (id !== undefined && !this.#found.has(id))
         this.#found.set(id, { id, message: error.message });
       return undefined;

@@ -107,7 +107,7 @@ export interface Asked {
 /** A page of what was found. */
 export async function pageOf(ground: Ground, found: Found, asked: Asked): Promise<SearchPage> {
   const items: FoundItem[] = [];
-  const owners = new Owners(ground, asked.filter);
+  const owners = new Owners(ground.store, asked.filter);
   const report = new DamageReport(ground, owners);
   const shows = { ground, owners, report, texts: new OpenedTexts(ground.journal), asked };
   let { offset } = asked;
@@ -189,7 +189,7 @@ async function linesOf(
   session: SessionId,
   wanted: Wanted,
 ): Promise<FindOptions["within"]> {
-  const row = await new Owners(ground, wanted).wanted(session);
+  const row = await new Owners(ground.store, wanted).wanted(session);
   if (row === undefined) return undefined;
   const along = await pastOfSession(ground, session);
   const lines = new Map(

@@ -3,10 +3,10 @@
  * up once for each search.
  */
 import { HoldfastError } from "../../core/values/errors.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { Heirs } from "../../engine/journal/heirs.js";
 import { headOf, labelOf } from "../../engine/records/rows.js";
-import type { SessionRow } from "../../store/port/rows.js";
+import type { LineRow, SessionRow } from "../../store/port/rows.js";
+import type { Store } from "../../store/port.js";
 import type { Hit } from "../../store/search-port.js";
 
 /** What a session must be. */
@@ -16,23 +16,28 @@ export interface Wanted {
 }
 
 export class Owners {
-  readonly #ground: Ground;
+  readonly #store: Store;
   readonly #wanted: Wanted;
   readonly #sessions = new Map<string, SessionRow | undefined>();
   readonly #heirs: Heirs;
 
-  constructor(ground: Ground, wanted: Wanted) {
-    this.#ground = ground;
-    this.#heirs = new Heirs(ground.store);
+  constructor(store: Store, wanted: Wanted) {
+    this.#store = store;
+    this.#heirs = new Heirs(store);
     this.#wanted = wanted;
   }
 
   /** Undefined where there is none, or it is not one that was asked for. */
-  async of(hit: Hit): Promise<string | undefined> {
-    const id =
-      hit.kind === "title"
-        ? hit.session.id
-        : (hit.line.session ?? (await this.#heirs.of(hit.line.id, hit.seq)));
+  of(hit: Hit): Promise<string | undefined> {
+    return hit.kind === "title" ? this.#ifWanted(hit.session.id) : this.ofRecord(hit.line, hit.seq);
+  }
+
+  /** The same for a record of a line. One that no session owns is its heir's. */
+  async ofRecord({ id, session }: LineRow, seq: number): Promise<string | undefined> {
+    return this.#ifWanted(session ?? (await this.#heirs.of(id, seq)));
+  }
+
+  async #ifWanted(id: string | undefined): Promise<string | undefined> {
     const { agent, tag } = this.#wanted;
     if (id === undefined || (agent === undefined && tag === undefined)) return id;
     return (await this.wanted(id))?.id;
@@ -41,7 +46,7 @@ export class Owners {
   /** The row of a session; undefined as above. */
   async wanted(id: string): Promise<SessionRow | undefined> {
     if (!this.#sessions.has(id)) {
-      const row = await this.#ground.store.session(id);
+      const row = await this.#store.session(id);
       this.#sessions.set(id, row && isWanted(row, this.#wanted) ? row : undefined);
     }
     return this.#sessions.get(id);

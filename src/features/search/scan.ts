@@ -6,7 +6,6 @@ import type { Save } from "../../core/journal/save.js";
 import { frequency, scoreOf } from "../../core/search/match.js";
 import type { Query } from "../../core/search/query.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
-import { Heirs } from "../../engine/journal/heirs.js";
 import type { Journal } from "../../engine/journal/journal.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { breathe } from "../../engine/util/breathe.js";
@@ -21,6 +20,7 @@ import {
   MOST_RANKED,
 } from "../../store/search-port.js";
 import { isCutShort } from "./damaged.js";
+import { Owners } from "./owners.js";
 import { damageAt, documentsOf, titlesIn } from "./texts.js";
 
 const ROWS = 200;
@@ -52,11 +52,14 @@ export class Scan {
   async #find(query: Query, options: FindOptions, most: number): Promise<Found | undefined> {
     let matched: Matched[] = [];
     const damaged: DamagedPlace[] = [];
-    const heirs = new OfHeirs(this.#store, options);
+    const owners = new Owners(this.#store, options);
     let count = 0;
     for await (const { document, owner } of this.#documents(options)) {
       const { words, ...place } = document;
-      if (place.kind === "message" && !(await heirs.isWanted(owner as LineRow, place.seq)))
+      if (
+        place.kind === "message" &&
+        (await owners.ofRecord(owner as LineRow, place.seq)) === undefined
+      )
         continue;
       if (place.passage < 0) {
         if (isWithin(place, owner.id, options))
@@ -186,37 +189,6 @@ function isWithin(
 ): boolean {
   const upTo = within?.lines.get(line as LineId)?.upTo;
   return within === undefined || (upTo !== undefined && seq <= upTo);
-}
-
-/** Whether a record is of a session that was asked for. One that no session owns is its heir's. */
-class OfHeirs {
-  readonly #store: Store;
-  readonly #heirs: Heirs;
-  readonly #options: FindOptions;
-  readonly #known = new Map<string, boolean>();
-
-  constructor(store: Store, options: FindOptions) {
-    this.#store = store;
-    this.#heirs = new Heirs(store);
-    this.#options = options;
-  }
-
-  async isWanted({ id, session: owner }: LineRow, seq: number): Promise<boolean> {
-    const { agent, tag } = this.#options;
-    if (agent === undefined && tag === undefined) return true;
-    const session = owner ?? (await this.#heirs.of(id, seq));
-    if (session === undefined) return false;
-    let known = this.#known.get(session);
-    if (known === undefined) {
-      const row = await this.#store.session(session);
-      known =
-        row !== undefined &&
-        (agent === undefined || row.head.agent === agent) &&
-        (tag === undefined || row.label.tags.includes(tag));
-      this.#known.set(session, known);
-    }
-    return known;
-  }
 }
 
 const newest = (matched: readonly Matched[]): Matched[] =>
