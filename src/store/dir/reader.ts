@@ -11,7 +11,7 @@ import type { LineRow, Present, SessionRow } from "../port/rows.js";
 import type { Waiting } from "./claims/waiting.js";
 import { nameOf } from "./files/names.js";
 import { DAMAGED } from "./files/sealed.js";
-import { type Catalogue, type Entry, fits, type Standing } from "./index/catalogue.js";
+import { type Catalogue, type Entry, fits, noEntry, type Standing } from "./index/catalogue.js";
 import type { SessionIndex } from "./index/session-index.js";
 import type { Approach } from "./journal/approach.js";
 import type { JournalFile } from "./journal/journal-file.js";
@@ -45,7 +45,7 @@ export class Reader {
     if (found !== undefined && found !== "damaged") return sessionRow(found);
     // Its file cannot be read, or is gone, and the index knows of it.
     if (entry !== undefined && entry.status !== null) return damagedRow(entry);
-    return found === "damaged" ? damagedRow({ ...nobody, id }) : undefined;
+    return found === "damaged" ? damagedRow({ ...noEntry, id }) : undefined;
   }
 
   present(id: string): Present | undefined {
@@ -221,19 +221,6 @@ export class Reader {
 
 const versionOf = (found: Found): number =>
   found === undefined || found === "damaged" ? -1 : found.version;
-
-const nobody: Entry = {
-  id: "",
-  no: -1,
-  status: "",
-  agent: null,
-  due: null,
-  archived: false,
-  tags: [],
-  lines: [],
-  lastLine: 0,
-  cut: [],
-};
 
 /**
  * No digest fits it: whoever reads it is told that the session is damaged, and the others of a list

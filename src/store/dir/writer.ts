@@ -13,6 +13,7 @@
 import type { Save } from "../../core/journal/save.js";
 import { firstSeq } from "../../core/journal/save.js";
 import type { LineId, Place } from "../../core/values/ids.js";
+import { justASave } from "../just-a-save.js";
 import { monotonicMs } from "../machine.js";
 import type { Applied, Change } from "../port/changes.js";
 import type { ClaimQuery, Granting } from "../port/claims.js";
@@ -64,47 +65,14 @@ export class Writer {
    * The common case, without a plan: the next save of a line that was written to before. Undefined
    * where it is not that, or is refused.
    */
-  #next({
-    session,
-    when,
-    saves,
-    line,
-    loose,
-    claims,
-    head,
-    label,
-    lease,
-    drained,
-    reworded,
-    forgets,
-    remove: removes,
-  }: Change): Save | undefined {
-    const fresh = saves?.length === 1 ? saves[0] : undefined;
+  #next(change: Change): Save | undefined {
+    const fresh = justASave(change);
     if (fresh === undefined || fresh.refs.length > 0 || fresh.blobs.length > 0) return undefined;
-    if (
-      line ||
-      loose ||
-      claims ||
-      head ||
-      label ||
-      lease ||
-      drained?.length ||
-      reworded?.length ||
-      forgets ||
-      removes
-    )
-      return undefined;
-    if (
-      when.epoch === undefined ||
-      when.absent ||
-      when.until !== undefined ||
-      when.version !== undefined
-    )
-      return undefined;
     const { save } = fresh;
     const journal = this.writable.ready(save.line);
     if (journal === undefined || journal.tail !== firstSeq(save) - 1) return undefined;
-    if (this.#of.sessions.get(session)?.lease?.epoch !== when.epoch) return undefined;
+    const { lease } = this.#of.sessions.get(change.session) ?? {};
+    if (lease?.epoch !== change.when.epoch) return undefined;
     journal.append([fresh], undefined, noHeader);
     this.#of.journals.dirty.add(journal);
     return save;

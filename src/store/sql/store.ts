@@ -6,7 +6,8 @@ import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/values/digest.js";
 import type { LineId } from "../../core/values/ids.js";
 import { newIncarnation } from "../incarnation.js";
-import type { Applied, Change, NewSave } from "../port/changes.js";
+import { justASave } from "../just-a-save.js";
+import type { Applied, Change } from "../port/changes.js";
 import type { ClaimQuery, Granting } from "../port/claims.js";
 import type { Backup, BackupOptions, Witnesses } from "../port/copies.js";
 import type { CaptureQuery, Decision, DocChange } from "../port/documents.js";
@@ -232,41 +233,4 @@ export class SqlStore extends SqlReads implements Store {
   get #isOfOne(): boolean {
     return this.cursorKey !== undefined;
   }
-}
-
-/** The save of a change that is nothing else: the common case, which has a quick way. */
-function justASave(change: Change): NewSave | undefined {
-  const {
-    when,
-    line,
-    loose,
-    claims,
-    saves,
-    head,
-    label,
-    lease,
-    drained,
-    reworded,
-    forgets,
-    remove,
-  } = change;
-  if (
-    saves?.length !== 1 ||
-    when.epoch === undefined ||
-    when.until !== undefined ||
-    when.version !== undefined
-  )
-    return undefined;
-  return line ||
-    loose ||
-    claims ||
-    head ||
-    label ||
-    lease ||
-    drained?.length ||
-    reworded?.length ||
-    forgets ||
-    remove
-    ? undefined
-    : saves[0];
 }

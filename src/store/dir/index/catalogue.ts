@@ -26,6 +26,20 @@ export interface Entry {
   readonly cut: readonly string[];
 }
 
+/** Of a session of which nothing is known. */
+export const noEntry: Entry = {
+  id: "",
+  no: -1,
+  status: "",
+  agent: null,
+  due: null,
+  archived: false,
+  tags: [],
+  lines: [],
+  lastLine: 0,
+  cut: [],
+};
+
 export const entryOf = ({ id, no, head, label, lines, lastLine, cut }: SessionDoc): Entry => ({
   id,
   no,

@@ -7,7 +7,7 @@ import { isUnseen } from "../files/failures.js";
 import { namesIn, openFile, readRange } from "../files/files.js";
 import { sessionPath } from "../files/names.js";
 import type { SessionFiles } from "../sessions/session-files.js";
-import { type Entry, entryOf } from "./catalogue.js";
+import { type Entry, entryOf, noEntry } from "./catalogue.js";
 
 const AT_ONCE = 200;
 
@@ -37,22 +37,13 @@ export async function readAllEntries(root: string, sessions: SessionFiles): Prom
       entries.push(entryOf(found));
     else
       entries.push(
-        damagedEntry(root, directory) ?? { ...nothing, id: basename(directory), no: --unnumbered },
+        damagedEntry(root, directory) ?? { ...damaged, id: basename(directory), no: --unnumbered },
       );
   }
   return entries;
 }
 
-const nothing = {
-  status: "damaged",
-  agent: null,
-  due: null,
-  archived: false,
-  tags: [],
-  lines: [],
-  lastLine: 0,
-  cut: [],
-} as const;
+const damaged = { ...noEntry, status: "damaged" };
 
 interface Header {
   readonly line: LineId;
@@ -82,7 +73,7 @@ function damagedEntry(root: string, directory: string): Entry | undefined {
     origin,
     owner: session,
   }));
-  return { ...nothing, id: last.session, no: last.number, lines, lastLine: last.no };
+  return { ...damaged, id: last.session, no: last.number, lines, lastLine: last.no };
 }
 
 function headerOf(path: string): Header | undefined {
