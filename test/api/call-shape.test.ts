@@ -4,15 +4,14 @@
  * before it.
  */
 import { afterEach, describe, expect, test } from "vitest";
+import type { CheckRequest } from "../../src/engine/calls/spec.js";
+import type { Operation, Result } from "../../src/engine/journal/telemetry.js";
 import type {
   AgentEvent,
-  CheckRequest,
   Holdfast,
   Json,
   ModelReply,
-  Operation,
   Pending,
-  Result,
   SessionEvent,
   TelemetryEvent,
   ToolContext,
@@ -177,7 +176,7 @@ describe.each(stores)("a call, on $name", ({ name: kind, address }) => {
 
     // Those who follow the session, and those who stream the run.
     const followed: Extract<SessionEvent, { type: "tool" }>[] = [];
-    for await (const event of store.events("s", { live: false }))
+    for await (const event of store.sessions.events("s", { live: false }))
       if (event.type === "tool") followed.push(event);
     for (const name of names) {
       const told = byName(followed, name);
@@ -228,10 +227,10 @@ describe.each(stores)("a call, on $name", ({ name: kind, address }) => {
     const store = await opened(address(), heard);
     await clerkOf(store, heard).run("s", "go");
     const all: SessionEvent[] = [];
-    for await (const event of store.events("s", { live: false })) all.push(event);
+    for await (const event of store.sessions.events("s", { live: false })) all.push(event);
     for (const [i, { cursor }] of all.entries()) {
       const later: SessionEvent[] = [];
-      for await (const event of store.events("s", { after: cursor, live: false }))
+      for await (const event of store.sessions.events("s", { after: cursor, live: false }))
         later.push(event);
       expect(later).toEqual(all.slice(i + 1));
     }

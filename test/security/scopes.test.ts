@@ -317,7 +317,7 @@ describe("B8: the work of a search in a scope", () => {
       // Lines that no session owns any more, and that are an agent's by a fork.
       for (const id of ["a-1", "b-1"]) {
         const [at] = (await hold.checkpoints.list(id)).items;
-        await hold.fork(at?.id ?? "", { id: `${id}-fork` });
+        await hold.sessions.fork(at?.id ?? "", { id: `${id}-fork` });
       }
       const linesOf = async (sessions: readonly string[]) =>
         (await Promise.all(sessions.map((session) => store.lines({ session }))))

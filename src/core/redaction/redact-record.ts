@@ -156,7 +156,8 @@ class Editing {
 
   #json(value: Json, where: RedactionPlace): Json {
     const { whole, texts } = this.#edit;
-    const isWhole = whole !== undefined && whole.values.size > 0 && whole.values.has(valueDigest(value));
+    const isWhole =
+      whole !== undefined && whole.values.size > 0 && whole.values.has(valueDigest(value));
     return editJson(value, isWhole ? whole.edit : texts, where);
   }
 

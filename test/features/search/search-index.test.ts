@@ -19,7 +19,7 @@ import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, test } from "vitest";
 import { parseQuery } from "../../../src/core/search/query.js";
-import { type SearchFilter } from "../../../src/features/search/find.js";
+import { type FoundItem, type SearchFilter } from "../../../src/features/search/find.js";
 import { type IndexProgress } from "../../../src/features/search/search.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, open } from "../../../src/index.js";
