@@ -2,7 +2,6 @@
  * Runs an agent over sessions until it is killed, or nothing is left to do. At one point of those
  * it is told it says so, and stands still.
  */
-import { agent } from "../../../dist/index.js";
 import { say } from "../../support/children/said.mjs";
 import { forgetful, stripped } from "./agent-broken.mjs";
 import { begin, opened, rounds } from "./agent-process.mjs";
@@ -33,17 +32,15 @@ const tools = Object.fromEntries(
 );
 
 const hold = await opened(child, BREAKS[broken]);
-const bound = hold.agent(
-  agent({
-    name: "clerk",
-    tools,
-    ...(checkpoint !== undefined && { checkpoint }),
-    async model({ messages }) {
-      await world.aMoment();
-      return replyTo(scripts[messages[0].content.split(":")[0]], messages);
-    },
-  }),
-);
+const bound = hold.agent({
+  name: "clerk",
+  tools,
+  ...(checkpoint !== undefined && { checkpoint }),
+  async model({ messages }) {
+    await world.aMoment();
+    return replyTo(scripts[messages[0].content.split(":")[0]], messages);
+  },
+});
 say({ opened: process.pid });
 
 /** The turn that a session is at goes on, then come those that it has not begun. */

@@ -58,7 +58,7 @@ const hold = await opened(child, BREAKS[order.broken]);
 const agents = desk(child);
 // Killed at random, a session may well be unlucky often: none is to be set aside for that.
 const worker = hold.worker({
-  agents: order.agents.map((name) => hold.agent(agents[name])),
+  agents: order.agents.map((name) => hold.bind(agents[name])),
   concurrency: 3,
   pollMs: 50,
   attempts: 1_000,

@@ -39,9 +39,10 @@ export class CrewWorld extends DeskWorld {
    */
   async submit(hold) {
     // A name is enough for whoever submits.
-    const bound = hold.agent(
-      agent({ name: "desk", model: async () => ({ content: "nobody asks this one" }) }),
-    );
+    const bound = hold.agent({
+      name: "desk",
+      model: async () => ({ content: "nobody asks this one" }),
+    });
     for (const [session, { turns }] of this.scripts) {
       const given = this.#given.get(session);
       const turn = turns[given.length];

@@ -25,7 +25,7 @@ const takesNoForYes = (store) =>
 const child = begin(TOOLS);
 const { order } = child;
 const hold = await opened(child, order.broken === "takes-no-for-yes" ? takesNoForYes : undefined);
-const bound = hold.agent(desk(child).desk);
+const bound = hold.bind(desk(child).desk);
 say({ opened: process.pid });
 
 await rounds(child, hold, async (id, { turns }) => {
