@@ -430,7 +430,7 @@ describe("on the command line", () => {
       await run("restore-backup", "b.db", "--store", "store.db", "--force", "--yes"),
     ).toMatchObject({
       exit: 0,
-      stdout: expect.stringMatching(/^RestoreBackupReport 2 sessions/),
+      stdout: expect.stringMatching(/^Restored 2 sessions/),
       stderr: expect.stringMatching(
         /store\.db\.replaced-.*\n1 session was under way, and will open as in doubt/,
       ),
