@@ -19,7 +19,7 @@ import { superseded } from "../../engine/journal/lease-keeper.js";
 import { forgetArguments } from "../../engine/journal/receipts.js";
 import { remembering } from "../../engine/journal/remembered.js";
 import { scrub } from "../../engine/journal/scrub.js";
-import { childrenOf, takeIn } from "../../engine/lifecycle/outside.js";
+import { childrenOf, takeInWhatIsLeft } from "../../engine/lifecycle/outside.js";
 import { headOf, headRow, labelOf, labelRow } from "../../engine/records/rows.js";
 import type { Entry } from "../../engine/records/snapshot-record.js";
 import { noSession } from "../../engine/util/not-found.js";
@@ -273,7 +273,7 @@ class Redacting {
     this.#leases = leases;
     try {
       // What waits and can be taken in is gone over with the journal.
-      await takeIn(this.#ground, this.#session);
+      await takeInWhatIsLeft(this.#ground, this.#session);
       await leases.take([this.#session]);
       await this.#freeForks();
       let found = await this.#survey([]);
