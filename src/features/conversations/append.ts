@@ -35,6 +35,7 @@ import {
   textLetter,
   waitsUnder,
 } from "../../engine/records/letters.js";
+import { mailText } from "../../engine/records/rows.js";
 import {
   type GivenMessages,
   MAX_BYTES,
@@ -228,7 +229,8 @@ async function postAll(ground: Ground, sending: Sending): Promise<void> {
   if (present === undefined) throw noSession(session);
   await tryThere(ground, present, encoded);
   const plain = await Promise.all(messages.map((message) => selfContained(ground, message)));
-  const bytes = textBytes(JSON.stringify(plain));
+  const text = mailText({ kind: "append-text", messages: plain as unknown as Json });
+  const bytes = textBytes(text);
   if (bytes > 2 * MAX_BYTES) throw tooLarge(bytes);
   await refuseTooMuchWaiting(ground, session, bytes);
   const tag = newTag(ground.wallMs());
@@ -236,8 +238,8 @@ async function postAll(ground: Ground, sending: Sending): Promise<void> {
   await postKey(ground, sending);
   let isRung = false;
   try {
-    const doc = { kind: "append-text", messages: plain as unknown as Json } as const;
-    await tryPost(ground.store, session, doc, { id, due: HIDDEN });
+    const posted = await ground.store.post(session, { id, text, due: HIDDEN });
+    if (posted === "absent") throw noSession(session);
     isRung = true;
     const bell = { kind: "append", check, tag, bytes } as const;
     await ground.post(session, bell, { id: bellLetter(key), due: BESIDE });
