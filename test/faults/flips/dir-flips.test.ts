@@ -81,7 +81,9 @@ test("D3: flipped bits of session.json", { timeout }, async () => {
   console.info(`session.json: ${result.found} found, ${result.harmless} harmless`);
 });
 
-test("D3: flipped bits of the index, the anchors and holdfast.json", { timeout }, async () => {
+test("D3: flipped bits of the log of changes, the anchors and holdfast.json", {
+  timeout,
+}, async () => {
   const result = await damageAll((path, files) => bitsOf(path, files.filter(isOther), FLIPS / 2));
   expect(result.wrong.slice(0, 10)).toEqual([]);
   console.info(`others: ${result.found} found, ${result.harmless} harmless`);

@@ -9,7 +9,6 @@ import { afterEach, expect, test, vi } from "vitest";
 import type { Digest } from "../../../src/core/values/digest.js";
 import { type Holdfast, open } from "../../../src/index.js";
 import { Blobs, type KeptBlob } from "../../../src/store/dir/files/blobs.js";
-import { sessionPath } from "../../../src/store/dir/files/names.js";
 import { openDir } from "../../../src/store/dir/open.js";
 import { digestOf, Fixture } from "../../../src/testing/contract/fixture.js";
 import { type Child, startPuppet } from "../../support/children/child.mjs";
@@ -206,115 +205,6 @@ function roundTimes(ms: number): void {
     return real(path, ...rounded);
   });
 }
-
-/**
- * Holds the copy of a journal at its first sync, in the middle. Answers how to let it go on, once
- * it stands there.
- */
-async function pausedCopy(
-  run: () => Promise<boolean>,
-): Promise<{ readonly goOn: () => void; readonly answer: Promise<boolean> }> {
-  let goOn: (() => void) | undefined;
-  const real = instead("fdatasync", (...args: unknown[]) => {
-    if (goOn !== undefined) return void real(...args);
-    goOn = () => void real(...args);
-  });
-  const answer = run();
-  await until(() => goOn !== undefined);
-  return { goOn: goOn as unknown as () => void, answer };
-}
-
-/**
- * A journal that is long enough for its copy to be synced on the way, and how to prune its first
- * saves.
- */
-async function longJournal(path: string) {
-  const [pruning, other] = [await openDir(path), await openDir(path)];
-  const f = new Fixture("long", { agent: "x" });
-  await pruning.apply([f.begin()]);
-  for (let i = 0; i < 6; i++)
-    await pruning.apply([
-      f.save({ items: 1, mark: true, text: i < 3 ? `${i}` : "x".repeat(4_000_000) }),
-    ]);
-  const was = f.saves.slice(0, 2);
-  const prune = () =>
-    pruning.replace(f.line, [{ save: f.gapOf(0, 1), refs: [], was }], {
-      line: Number.MAX_SAFE_INTEGER,
-      doc: 0,
-    });
-  const ends = async () => {
-    const query = { from: 1, to: Number.MAX_SAFE_INTEGER, limit: 100, items: false, state: false };
-    return (await other.saves(f.line, query)).map(({ seq }) => seq);
-  };
-  return { pruning, other, f, prune, ends };
-}
-
-test("another process writes while a long journal is pruned, also to that journal", async () => {
-  const path = place();
-  const { pruning, other, f, prune, ends } = await longJournal(path);
-  const { goOn, answer } = await pausedCopy(prune);
-  const g = new Fixture("other");
-  expect(await other.apply([g.begin()])).toEqual({ ok: true });
-  expect(await other.apply([f.save({ items: 1, mark: true, text: "appended" })])).toEqual({
-    ok: true,
-  });
-  goOn();
-  expect(await answer).toBe(true);
-  expect(await ends()).toEqual(f.saves.slice(1).map(({ seq }) => seq));
-  // The draft is in place, and nothing was drafted a second time.
-  expect(
-    readdirSync(join(path, sessionPath("long"))).filter((name) => name.endsWith(".draft")),
-  ).toEqual([]);
-  expect(await other.apply([f.save({ items: 1, text: "after" })])).toEqual({ ok: true });
-  expect(await pruning.check()).toEqual([]);
-  for (const store of [pruning, other]) await store.close();
-});
-
-test.each(["pinned", "pruned", "scrubbed", "cut short"])(
-  "what another process has %s while a journal is pruned counts",
-  async (done) => {
-    const path = place();
-    const { pruning, other, f, prune, ends } = await longJournal(path);
-    const { goOn, answer } = await pausedCopy(prune);
-    const seqs = f.saves.map(({ seq }) => seq);
-    if (done === "pinned") {
-      const put = {
-        of: null,
-        version: 1,
-        text: "",
-        body: null,
-        pins: [{ line: f.line, seq: f.saves[0]?.seq as number }],
-      };
-      const docs = [{ kind: "snap", id: "s", when: { absent: true as const }, put }];
-      expect(
-        await other.capture({ agent: "x", limit: 10, hold: false }, () => ({ changes: [], docs })),
-      ).toEqual({ ok: true });
-    } else if (done === "pruned") {
-      const replacement = { save: f.gapOf(1, 2), refs: [], was: f.saves.slice(1, 3) };
-      expect(await other.replace(f.line, [replacement], { line: 0, doc: 0 })).toBe(true);
-    } else if (done === "scrubbed") {
-      await other.scrub(() => false);
-      expect(
-        readdirSync(join(path, sessionPath("long"))).filter((name) => name.endsWith(".draft")),
-      ).toEqual([]);
-    } else {
-      expect(await other.apply([{ session: "long", when: {}, remove: true }])).toEqual({
-        ok: true,
-      });
-      expect((await other.cut(f.line, 4, 1, false)).count).toBe(1);
-    }
-    goOn();
-    expect(await answer).toBe(done === "scrubbed");
-    const expected =
-      { pinned: seqs, pruned: seqs.toSpliced(1, 1), scrubbed: seqs.slice(1) }[done] ??
-      seqs.slice(0, -1);
-    expect(await ends()).toEqual(expected);
-    expect(
-      readdirSync(join(path, sessionPath("long"))).filter((name) => name.endsWith(".draft")),
-    ).toEqual([]);
-    for (const store of [pruning, other]) await store.close();
-  },
-);
 
 test("A1: a line that another process has deleted since is not reported as lost", async () => {
   const path = place();
