@@ -26,6 +26,9 @@ export interface Entry {
   readonly cut: readonly string[];
 }
 
+/** The status of a session whose file was damaged when it was read. */
+export const UNREAD = "damaged";
+
 /** Of a session of which nothing is known. */
 export const noEntry: Entry = {
   id: "",
@@ -176,7 +179,9 @@ export class Catalogue {
     for (const { no, id } of this.#order) {
       if (no >= before) continue;
       const entry = this.#entries.get(id);
-      if (entry?.no === no && entry.status !== null && fits(entry, query)) yield entry;
+      if (entry?.no !== no || entry.status === null) continue;
+      // Of one whose file was damaged when it was read nothing is known: every list names it.
+      if (entry.status === UNREAD || fits(entry, query)) yield entry;
     }
   }
 }

@@ -7,7 +7,7 @@ import { isUnseen } from "../files/failures.js";
 import { namesIn, openFile, readRange } from "../files/files.js";
 import { sessionPath } from "../files/names.js";
 import type { SessionFiles } from "../sessions/session-files.js";
-import { type Entry, entryOf, noEntry } from "./catalogue.js";
+import { type Entry, entryOf, noEntry, UNREAD } from "./catalogue.js";
 
 const AT_ONCE = 200;
 
@@ -43,7 +43,7 @@ export async function readAllEntries(root: string, sessions: SessionFiles): Prom
   return entries;
 }
 
-const damaged = { ...noEntry, status: "damaged" };
+const damaged = { ...noEntry, status: UNREAD };
 
 interface Header {
   readonly line: LineId;
