@@ -48,6 +48,7 @@ import {
   type ImportReport,
   importRows,
 } from "./features/transfer/import.js";
+import { requireCapability } from "./store/capabilities.js";
 import type { Backup, BackupProgress } from "./store/port/copies.js";
 import type { Counts } from "./store/port/info.js";
 import type { Store } from "./store/port.js";
@@ -242,7 +243,7 @@ export class Holdfast implements AsyncDisposable {
       newestSession: async (agent: string, before: number) =>
         (await this.#ground.store.sessions({ agent, before, limit: 1 }))[0]?.id,
       sessionNumber: async (agent: string, id: string) => {
-        const row = await this.#ground.store.session(id);
+        const row = (await this.#ground.store.session(id)).row;
         return row?.head.agent === agent ? row.no : undefined;
       },
       newSessionId: (call: string, key: string | undefined) => drawId(this.#ground, call, key),
@@ -285,11 +286,14 @@ export class Holdfast implements AsyncDisposable {
   async backup(path: string, given?: BackupRequest): Promise<BackupReport> {
     const o = options(given, "backup", ["onProgress", "signal", "force"]);
     const began = performance.now();
-    const made = await this.#ground.store.backup(pathOf(path, "backup"), {
-      onProgress: callback(o.onProgress, "onProgress"),
-      signal: signalOf(o.signal),
-      force: flag(o.force, "force") ?? false,
-    });
+    const made = await requireCapability(this.#ground.store, "copies", "hold.backup").backup(
+      pathOf(path, "backup"),
+      {
+        onProgress: callback(o.onProgress, "onProgress"),
+        signal: signalOf(o.signal),
+        force: flag(o.force, "force") ?? false,
+      },
+    );
     return Object.freeze({ ...made, ms: Math.round(performance.now() - began) });
   }
 
@@ -300,6 +304,7 @@ export class Holdfast implements AsyncDisposable {
    * the store open. For all tenants: only a store that was opened without one does it.
    */
   async beginIncarnation(): Promise<void> {
+    const copies = requireCapability(this.#ground.store, "copies", "hold.beginIncarnation");
     const [held] = this.#ground.keeper.holders;
     if (held !== undefined)
       throw new HoldfastError(
@@ -309,7 +314,7 @@ export class Holdfast implements AsyncDisposable {
           sessionId: held.id,
         },
       );
-    this.#ground.inIncarnation(await this.#ground.store.beginIncarnation());
+    this.#ground.inIncarnation(await copies.begin());
   }
 
   /**
@@ -321,8 +326,8 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /** Counted, not estimated. `sizeBytes` is what was stored; a file on disk is a little larger. */
-  stats(): Promise<Counts> {
-    return this.#ground.store.counts();
+  async stats(): Promise<Counts> {
+    return (await this.#ground.store.info("counts")).counts as Counts;
   }
 
   /** Reads everything and says what is damaged. */

@@ -20,9 +20,9 @@ import {
   wholeNumber,
 } from "./engine/util/options.js";
 import { type Extras, Holdfast } from "./holdfast.js";
+import type { WholeStore } from "./store/capabilities.js";
 import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
-import type { Store } from "./store/port.js";
 import { type Restored, restoreSqlite } from "./store/sql/sqlite/files/restore.js";
 import { openSqlite } from "./store/sql/sqlite/sqlite.js";
 
@@ -165,7 +165,7 @@ const OF_POSTGRES = ["schema", "connections", "queue", "prepare"] as const;
 export async function openStore(
   address: string = defaultAddress(),
   given: StoreOptions = {},
-): Promise<Store> {
+): Promise<WholeStore> {
   const parsed = parseAddress(address);
   const checked = checkStoreOptions(given);
   // Loaded by those who use them: most start with a file.

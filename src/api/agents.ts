@@ -32,6 +32,7 @@ import type { RestoreOptions, RestoreReport } from "../features/snapshots/restor
 import { restoreSnapshot } from "../features/snapshots/restore-snapshot.js";
 import { saveAgent, setStateKey, unsetStateKey } from "../features/snapshots/save-agent.js";
 import { takeSnapshot } from "../features/snapshots/take-snapshot.js";
+import { requireCapability } from "../store/capabilities.js";
 
 export class Agents {
   readonly #ground: Ground;
@@ -48,33 +49,33 @@ export class Agents {
    * each save. A record that is damaged is made anew by a save that names no version, from what is
    * given alone.
    */
-  save(agent: AgentInput, o?: KeyOption): Promise<AgentRecord> {
-    return saveAgent(this.#ground, agent, o);
+  async save(agent: AgentInput, o?: KeyOption): Promise<AgentRecord> {
+    return saveAgent(this.#in("hold.agents.save"), agent, o);
   }
 
   /**
    * Sets one key of an agent's state. The other keys stay as they are, also those that another
    * process saves at the same time. The agent must have a record.
    */
-  set(id: string, key: string, value: Json, o?: KeyOption): Promise<AgentRecord> {
-    return setStateKey(this.#ground, id, { key, value }, o);
+  async set(id: string, key: string, value: Json, o?: KeyOption): Promise<AgentRecord> {
+    return setStateKey(this.#in("hold.agents.set"), id, { key, value }, o);
   }
 
   /**
    * Takes one key out of an agent's state, as `set` sets one. A key that is not there is none to
    * take out, and the rest stays.
    */
-  unset(id: string, key: string, o?: KeyOption): Promise<AgentRecord> {
-    return unsetStateKey(this.#ground, id, key, o);
+  async unset(id: string, key: string, o?: KeyOption): Promise<AgentRecord> {
+    return unsetStateKey(this.#in("hold.agents.unset"), id, key, o);
   }
 
-  get(id: string): Promise<AgentWithSessions | undefined> {
-    return getAgent(this.#ground, id);
+  async get(id: string): Promise<AgentWithSessions | undefined> {
+    return getAgent(this.#in("hold.agents.get"), id);
   }
 
   /** Newest first. */
-  list(o?: { readonly limit?: number; readonly cursor?: string }): Promise<AgentPage> {
-    return listAgents(this.#ground, o);
+  async list(o?: { readonly limit?: number; readonly cursor?: string }): Promise<AgentPage> {
+    return listAgents(this.#in("hold.agents.list"), o);
   }
 
   /**
@@ -82,8 +83,8 @@ export class Agents {
    * calls ran. What forks of other agents share with them is kept for those, and the answer names
    * them.
    */
-  delete(id: string, o?: KeyOption): Promise<DeletedAgent> {
-    return deleteAgent(this.#ground, id, o);
+  async delete(id: string, o?: KeyOption): Promise<DeletedAgent> {
+    return deleteAgent(this.#in("hold.agents.delete"), id, o);
   }
 
   // ---- snapshots
@@ -92,33 +93,33 @@ export class Agents {
    * Notes an agent's record and where each of its sessions stands. Needs no lease, and holds nobody
    * up.
    */
-  snapshot(id: string, o?: SnapshotOptions): Promise<Snapshot> {
-    return takeSnapshot(this.#ground, id, o);
+  async snapshot(id: string, o?: SnapshotOptions): Promise<Snapshot> {
+    return takeSnapshot(this.#in("hold.agents.snapshot"), id, o);
   }
 
   /** Newest first. One that is damaged does not hide the others: it is named apart. */
-  snapshots(
+  async snapshots(
     id: string,
     o?: { readonly kind?: CheckpointKind; readonly limit?: number; readonly cursor?: string },
   ): Promise<SnapshotPage> {
-    return listSnapshots(this.#ground, id, o);
+    return listSnapshots(this.#in("hold.agents.snapshots"), id, o);
   }
 
-  getSnapshot(snapshotId: string): Promise<Snapshot | undefined> {
-    return getSnapshot(this.#ground, snapshotId);
+  async getSnapshot(snapshotId: string): Promise<Snapshot | undefined> {
+    return getSnapshot(this.#in("hold.agents.getSnapshot"), snapshotId);
   }
 
   /**
    * Puts an agent and its sessions back to where a snapshot found them. What was there before is a
    * snapshot too, of kind `recovery`.
    */
-  restore(snapshotId: string, o?: RestoreOptions): Promise<RestoreReport> {
-    return restoreSnapshot(this.#ground, snapshotId, o);
+  async restore(snapshotId: string, o?: RestoreOptions): Promise<RestoreReport> {
+    return restoreSnapshot(this.#in("hold.agents.restore"), snapshotId, o);
   }
 
   /** Removes a snapshot. What only it kept is freed by `prune` and `gc`. */
-  deleteSnapshot(snapshotId: string, o?: KeyOption): Promise<void> {
-    return deleteSnapshot(this.#ground, snapshotId, o);
+  async deleteSnapshot(snapshotId: string, o?: KeyOption): Promise<void> {
+    return deleteSnapshot(this.#in("hold.agents.deleteSnapshot"), snapshotId, o);
   }
 
   /**
@@ -126,8 +127,8 @@ export class Agents {
    * its policy, or the store's (`snapshots`). The newest stays, and so does one that a restore
    * reads just now. What only they kept is freed by `prune` and `gc`.
    */
-  pruneSnapshots(id: string, o?: SnapshotPruneOptions): Promise<PrunedSnapshots> {
-    return pruneSnapshots(this.#ground, id, o);
+  async pruneSnapshots(id: string, o?: SnapshotPruneOptions): Promise<PrunedSnapshots> {
+    return pruneSnapshots(this.#in("hold.agents.pruneSnapshots"), id, o);
   }
 
   /**
@@ -136,7 +137,9 @@ export class Agents {
    * or with the store.
    */
   autoSnapshot(id: string, o: AutoSnapshotOptions): AutoSnapshot {
-    const automatic = autoSnapshot(this.#ground, id, o, () => this.#automatic.delete(automatic));
+    const automatic = autoSnapshot(this.#in("hold.agents.autoSnapshot"), id, o, () =>
+      this.#automatic.delete(automatic),
+    );
     this.#automatic.add(automatic);
     return automatic;
   }
@@ -144,5 +147,10 @@ export class Agents {
   /** With the store. */
   async stop(): Promise<void> {
     for (const automatic of this.#automatic) await automatic.stop();
+  }
+
+  #in(call: string): Ground {
+    requireCapability(this.#ground.store, "documents", call);
+    return this.#ground;
   }
 }

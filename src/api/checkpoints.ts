@@ -23,6 +23,7 @@ import { options, type Page } from "../engine/util/options.js";
 import { surveyLine } from "../features/retention/line-survey.js";
 import { removeMarks } from "../features/retention/prune.js";
 import { PLANS, type Pruned, type PruneOptions, prune } from "../features/retention/pruning.js";
+import { requireCapability } from "../store/capabilities.js";
 
 export interface DeletedCheckpoint {
   /** False where there is no such checkpoint. */
@@ -78,8 +79,10 @@ export class Checkpoints {
       checkName(abbreviation, "checkpoint id"),
     );
     const [, beginning = "", seq = ""] = given ?? [];
-    const { lines } =
-      given === null ? { lines: [] } : await this.#ground.store.idsFrom(beginning, MOST_ALIKE);
+    const lines =
+      given === null
+        ? []
+        : await this.#ground.store.branches({ kind: "beginning", beginning, limit: MOST_ALIKE });
     if (lines.length === MOST_ALIKE)
       throw new HoldfastError(
         "INVALID_ID",
@@ -89,8 +92,8 @@ export class Checkpoints {
         },
       );
     const found: Checkpoint[] = [];
-    for (const line of lines) {
-      const checkpoint = await unlessDamaged(() => this.get(`${line}-${seq}`));
+    for (const { id } of lines) {
+      const checkpoint = await unlessDamaged(() => this.get(`${id}-${seq}`));
       if (checkpoint !== undefined) found.push(checkpoint);
     }
     return found;
@@ -169,6 +172,7 @@ export class Checkpoints {
    */
   async delete(id: string, o?: KeyOption): Promise<DeletedCheckpoint> {
     const { key } = options(o, "checkpoints.delete", ["key"]);
+    requireCapability(this.#ground.store, "reclaim", "hold.checkpoints.delete");
     const answer = (deleted: boolean): DeletedCheckpoint => ({
       deleted,
       checkpoints: deleted ? 1 : 0,

@@ -24,7 +24,9 @@ import {
   Tally,
 } from "../features/retention/tally.js";
 import { applyToSnapshots } from "../features/snapshots/prune-snapshots.js";
+import { requireCapability } from "../store/capabilities.js";
 import type { SessionRow } from "../store/port/rows.js";
+import type { Store } from "../store/port.js";
 
 export interface PolicyOptions {
   /** Whose sessions it is for; without it, for all whose agent has none of its own. */
@@ -58,17 +60,17 @@ export class Retention {
   async set(policy: RetentionPolicy, o?: PolicyOptions): Promise<void> {
     const agent = agentIn(o, "retention.set");
     if (policy === undefined) throw invalid("policy", "it must be given; `clear` takes one away");
-    await storePolicy(this.#ground.store, agent, checkPolicy(policy, "retention.set"));
+    await storePolicy(this.#policies("set"), agent, checkPolicy(policy, "retention.set"));
   }
 
   /** The policy that was set for an agent, or for the store. */
   async get(o?: PolicyOptions): Promise<RetentionPolicy | undefined> {
-    return storedPolicy(this.#ground.store, agentIn(o, "retention.get"));
+    return storedPolicy(this.#policies("get"), agentIn(o, "retention.get"));
   }
 
   /** Takes a policy away. Answers whether there was one. */
   async clear(o?: PolicyOptions): Promise<boolean> {
-    return storePolicy(this.#ground.store, agentIn(o, "retention.clear"), undefined);
+    return storePolicy(this.#policies("clear"), agentIn(o, "retention.clear"), undefined);
   }
 
   /**
@@ -84,6 +86,7 @@ export class Retention {
       "onProgress",
       "signal",
     ]);
+    requireCapability(this.#policies("apply"), "reclaim", "hold.retention.apply");
     return this.#apply({
       agent: scopeOf(o, "agent") === undefined ? undefined : checkName(o.agent, "agent"),
       dryRun: flag(o.dryRun, "dryRun") ?? false,
@@ -99,6 +102,7 @@ export class Retention {
    */
   sweep(o: SweepOptions): Sweep {
     this.#ground.usable();
+    requireCapability(this.#policies("sweep"), "reclaim", "hold.retention.sweep");
     if (this.#sweep !== undefined)
       throw new HoldfastError(
         "CONFLICT",
@@ -125,6 +129,12 @@ export class Retention {
     });
     this.#sweep = sweep;
     return sweep;
+  }
+
+  /** The store, which must keep policies. */
+  #policies(call: string): Store {
+    requireCapability(this.#ground.store, "documents", `hold.retention.${call}`);
+    return this.#ground.store;
   }
 
   /** With the store. */

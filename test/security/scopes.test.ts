@@ -321,7 +321,11 @@ describe("B8: the work of a search in a scope", () => {
           { create: true, agent },
         );
     const own = new Set(
-      (await Promise.all(Object.keys(OWN).map((session) => store.lines({ session }))))
+      (
+        await Promise.all(
+          Object.keys(OWN).map((session) => store.branches({ kind: "session", session })),
+        )
+      )
         .flat()
         .map(({ id }) => id),
     );

@@ -20,6 +20,7 @@ import { firstSeq, type Save } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId } from "../../core/values/ids.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { type DocChange, type DocRow, REDACTED } from "../../store/port/documents.js";
 import { sealed, unsealedOr } from "../records/rows.js";
 import type { Ground } from "./ground.js";
@@ -119,7 +120,7 @@ const TRIES = 100;
 const listId = (line: string, no: number): string => `${line}.${no}`;
 
 async function lineOf({ store }: Ground, line: LineId): Promise<LineRedacted | undefined> {
-  const row = await store.doc(REDACTED, line);
+  const row = await documentsOf(store).get(REDACTED, line);
   return row && unsealedOr<LineRedacted>(row.text, () => damaged(line));
 }
 
@@ -179,6 +180,8 @@ async function change(
   line: LineId,
   next: (known: LineRedacted) => readonly [LineRedacted, readonly DocChange[]],
 ): Promise<void> {
+  // A store without documents redacts nothing. What an import brings to it comes as it is.
+  if (ground.store.documents === undefined) return;
   for (let tries = 1; ; tries++) {
     const known = await lineOf(ground, line);
     const [after, lists] = next(known ?? { id: line, version: 0, lists: 0 });
@@ -215,7 +218,7 @@ export async function rememberedOf(ground: Ground, line: LineId): Promise<Rememb
   const saves = new Map<number, RewrittenSections>();
   for (let no = 0; no < known.lists; no++) {
     const id = listId(line, no);
-    const row = await ground.store.doc(REDACTED, id);
+    const row = await documentsOf(ground.store).get(REDACTED, id);
     if (row === undefined) throw damaged(line);
     for (const { seq, ...sections } of unsealedOr<ListRedacted>(row.text, () => damaged(line))
       .saves)

@@ -4,6 +4,7 @@ import { checkText, MAX_REASON } from "../../core/journal/checkpoint.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName, type SessionId } from "../../core/values/ids.js";
 import { encode, type Json } from "../../core/values/json.js";
+import { inboxOf, requireCapability } from "../../store/capabilities.js";
 import {
   type Decision,
   type DecisionLetter,
@@ -32,6 +33,7 @@ export async function approveCall(
   id: string,
   o: (DecidedBy & { readonly args?: Json; readonly note?: string }) | undefined,
 ): Promise<void> {
+  requireCapability(ground.store, "inbox", "hold.effects.approve");
   const { by, args, note } = options(o, "effects.approve", ["by", "args", "note"]);
   const call = await requireCall(
     ground,
@@ -58,6 +60,7 @@ export async function denyCall(
   id: string,
   o: DecidedBy & { readonly reason: string },
 ): Promise<void> {
+  requireCapability(ground.store, "inbox", "hold.effects.deny");
   const { by, reason } = options(o, "effects.deny", ["by", "reason"]);
   const why = checkText(reason, "reason", MAX_REASON);
   const call = await requireCall(ground, id, ["waiting"]);
@@ -70,6 +73,7 @@ export async function settleCall(
   id: string,
   o: Settlement & DecidedBy,
 ): Promise<void> {
+  requireCapability(ground.store, "inbox", "hold.effects.settle");
   const given = options(
     o as { result?: Json; error?: string; retry?: true; by?: string },
     "effects.settle",
@@ -148,7 +152,7 @@ async function decisionInMail(
   id: string,
 ): Promise<Decision | undefined> {
   const ids = [id, lateId(effect, attempt?.no ?? 1)];
-  const letters = (await store.inbox(session, { ids })).map((letter) => ({
+  const letters = (await inboxOf(store).list(session, { ids })).map((letter) => ({
     ...letter,
     doc: mailOf(letter.text, session),
   }));

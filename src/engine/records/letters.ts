@@ -16,6 +16,7 @@ import type { MessageInput } from "../../core/messages/message.js";
 import { digest } from "../../core/values/digest.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { fromPlain, type PlainMessage } from "../../formats/plain.js";
+import { inboxOf } from "../../store/capabilities.js";
 import { MAX_IDS } from "../../store/port/inbox.js";
 import type { Store } from "../../store/port.js";
 import { unlessDamaged } from "./damage.js";
@@ -120,7 +121,7 @@ async function openLetter(
   bell: Bell,
 ): Promise<Appended | undefined> {
   const own = keyLetter(key);
-  const [waits] = await store.inbox(session, { ids: [own] });
+  const [waits] = await inboxOf(store).list(session, { ids: [own] });
   const former = bell.former === undefined ? [] : partLetters(key, bell.former);
   const drained = [bellLetter(key), own, ...partLetters(key, bell), ...former];
   if (bell.check !== undefined && waits === undefined) return { messages: [], drained };
@@ -151,7 +152,9 @@ async function textOf(
   const ids = partLetters(key, bell);
   const texts: string[] = [];
   for (let at = 0; at < ids.length; at += MAX_IDS)
-    for (const { text } of await store.inbox(session, { ids: ids.slice(at, at + MAX_IDS) })) {
+    for (const { text } of await inboxOf(store).list(session, {
+      ids: ids.slice(at, at + MAX_IDS),
+    })) {
       const doc = await unlessDamaged(() => mailOf(text, session));
       if (doc?.kind === "append-part") texts[doc.no] = doc.text;
     }
@@ -167,7 +170,7 @@ export async function waitsUnder(
   session: SessionId,
   key: string,
 ): Promise<{ readonly bell: Bell | undefined } | undefined> {
-  const mail = await store.inbox(session, { ids: [keyLetter(key), bellLetter(key)] });
+  const mail = await inboxOf(store).list(session, { ids: [keyLetter(key), bellLetter(key)] });
   const found = mail.find(({ id }) => id === bellLetter(key));
   const doc = found && mailOf(found.text, session);
   const bell = doc?.kind === "append" ? doc : undefined;

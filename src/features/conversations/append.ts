@@ -48,6 +48,7 @@ import { Workspace } from "../../engine/session/workspace.js";
 import { noSession } from "../../engine/util/not-found.js";
 import { flag, invalid, options } from "../../engine/util/options.js";
 import { type PlainMessage, toPlain, withBytes } from "../../formats/plain.js";
+import { requireCapability } from "../../store/capabilities.js";
 
 export interface AppendOptions {
   /** The same key is the same call: it is appended once. */
@@ -130,6 +131,7 @@ export async function appendTo(
     }
     return { count: messages.length, taken: false };
   }
+  requireCapability(ground.store, "inbox", "hold.sessions.append");
   if (isMade) await ensureSession(ground, session, label);
   const check = digest(encoded.map(({ text }) => text).join("\n"));
   const sending = {

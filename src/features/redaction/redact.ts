@@ -31,7 +31,9 @@ import {
   signalOf,
   wholeNumber,
 } from "../../engine/util/options.js";
+import { requireCapability } from "../../store/capabilities.js";
 import type { Change } from "../../store/port/changes.js";
+import type { StoreReclaim } from "../../store/port/reclaim.js";
 import type { Head } from "../../store/port/rows.js";
 import { Leases } from "./leases.js";
 import { OpenCalls, type Shared, sharedBy, stretchesOf } from "./reach.js";
@@ -86,8 +88,9 @@ export async function redactSession(
   const wanted = whatOf(what, checkWith(o.with ?? "[redacted]"));
   const waitMs = o.waitMs === undefined ? 0 : wholeNumber(o.waitMs, "waitMs", 0, MAX_LEASE_MS);
   const hearers = { signal: signalOf(o.signal), onProgress: callback(o.onProgress, "onProgress") };
-  if ((await ground.store.session(session)) === undefined) throw noSession(session);
+  if ((await ground.store.session(session)).row === undefined) throw noSession(session);
   const scrubs = flag(o.scrub, "scrub") ?? true;
+  requireCapability(ground.store, "documents", "hold.sessions.redact");
   const redacting = new Redacting(ground, session, wanted, hearers);
   return flag(o.dryRun, "dryRun") ? redacting.look(scrubs) : redacting.run(waitMs, scrubs);
 }
@@ -108,6 +111,7 @@ class Redacting {
   readonly #session: SessionId;
   readonly #what: What;
   readonly #hearers: Hearers;
+  readonly #reclaim: StoreReclaim;
   readonly #mail: WaitingMail;
   #leases: Leases | undefined;
   #looked = 0;
@@ -124,6 +128,7 @@ class Redacting {
     this.#session = session;
     this.#what = what;
     this.#hearers = hearers;
+    this.#reclaim = requireCapability(ground.store, "reclaim", "hold.sessions.redact");
     this.#mail = new WaitingMail(ground, session, what, (seen, name, as) =>
       this.#name(seen, name, as),
     );
@@ -195,7 +200,7 @@ class Redacting {
 
   /** Whether a fork's row, or a letter that waits for it, holds the text. */
   async #isBeside(session: SessionId, seen: Seen): Promise<boolean> {
-    const row = await this.#ground.store.session(session);
+    const row = (await this.#ground.store.session(session)).row;
     if (row === undefined) return false;
     // As it will be: what was taken from the shared past goes.
     const { title, reason } = editHead(headOf(row), this.#what, seen, false);
@@ -240,7 +245,7 @@ class Redacting {
 
   /** Names that stand in the session's own row: they stay. */
   async #nameHead(seen: Seen): Promise<void> {
-    const row = await this.#ground.store.session(this.#session);
+    const row = (await this.#ground.store.session(this.#session)).row;
     const { agent, parent, origin } = row === undefined ? {} : headOf(row);
     for (const id of [this.#session, parent, origin?.sessionId])
       if (id !== undefined) this.#name(seen, id, "session-id");
@@ -286,7 +291,9 @@ class Redacting {
         if (!isFound || (await found.rewriting.rewrite([...shared.others, ...found.stretches]))) {
           const keptBlobs = await this.#sweep(seen);
           if (isFound) await forgetArguments(this.#ground, this.#session);
-          const left = scrubs ? await scrub(this.#ground, this.#what.inFile) : UNSCRUBBED;
+          const left = scrubs
+            ? await scrub(this.#ground, this.#reclaim, this.#what.inFile)
+            : UNSCRUBBED;
           await this.#lookAtOthers(shared, seen);
           this.#hearers.onProgress?.(this.#looked);
           return this.#report(seen, shared, { outside, keptBlobs, left });
@@ -303,7 +310,7 @@ class Redacting {
   async #freeForks(): Promise<void> {
     const family = await descendants(
       this.#ground,
-      await this.#ground.store.lines({ session: this.#session }),
+      await this.#ground.store.branches({ kind: "session", session: this.#session }),
     );
     await freeLines(
       this.#ground,
@@ -348,7 +355,7 @@ class Redacting {
    * is anything to change.
    */
   async #snapshots({ sharers, by, others }: Shared, seen: Seen, dryRun: boolean): Promise<boolean> {
-    const agent = (await this.#ground.store.session(this.#session))?.head.agent ?? undefined;
+    const agent = (await this.#ground.store.session(this.#session)).row?.head.agent ?? undefined;
     if (agent === undefined) return false;
     const sessions = new Set<string>([
       this.#session,
@@ -375,7 +382,7 @@ class Redacting {
   async #sweep({ blobs }: Seen): Promise<readonly string[]> {
     const { store } = this.#ground;
     let after: Digest | undefined;
-    do ({ next: after } = await store.sweep(SWEPT_AT_ONCE, false, after));
+    do ({ next: after } = await this.#reclaim.sweep(SWEPT_AT_ONCE, false, after));
     while (after !== undefined);
     const keptBlobs: string[] = [];
     for (const name of blobs) if ((await store.blob(name)) !== undefined) keptBlobs.push(name);
@@ -416,7 +423,7 @@ class Redacting {
   }
 
   async #rememberLabel(version: number): Promise<void> {
-    const lines = await this.#ground.store.lines({ session: this.#session });
+    const lines = await this.#ground.store.branches({ kind: "session", session: this.#session });
     await rememberLabel(
       this.#ground,
       lines.map(({ id }) => id),
@@ -433,7 +440,7 @@ class Redacting {
     seen: Seen,
     isOwn: boolean,
   ): Promise<Omit<Change, "session"> | undefined> {
-    const row = await this.#ground.store.session(id);
+    const row = (await this.#ground.store.session(id)).row;
     if (row === undefined) throw noSession(id);
     const before = headOf(row);
     const head = editHead(before, this.#what, seen, isOwn);

@@ -27,6 +27,7 @@ import { textBytes } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { Absent, rememberAbsent, rememberSaves } from "../../engine/journal/remembered.js";
 import type { Walked } from "../../engine/journal/walk.js";
+import { requireCapability } from "../../store/capabilities.js";
 import type { Replacement } from "../../store/port/reclaim.js";
 import { Bodies } from "./bodies.js";
 import { OwnWordsOf } from "./own-words.js";
@@ -148,7 +149,12 @@ export class Rewriting {
         batch.map(({ save }) => save),
       );
       const replaced =
-        batch.length === 0 || (await this.#ground.store.replace(stretch.line, batch, known));
+        batch.length === 0 ||
+        (await requireCapability(this.#ground.store, "reclaim", "hold.sessions.redact").replace(
+          stretch.line,
+          batch,
+          known,
+        ));
       batch = [];
       bytes = 0;
       return replaced;

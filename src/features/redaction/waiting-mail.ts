@@ -7,6 +7,7 @@ import { unlessDamaged } from "../../engine/records/damage.js";
 import { editMail } from "../../engine/records/edit-mail.js";
 import { HIDDEN } from "../../engine/records/letters.js";
 import { type MailDoc, mailOf, mailText } from "../../engine/records/rows.js";
+import { inboxOf } from "../../store/capabilities.js";
 import { LetterEdits } from "./letters.js";
 import { OpenCalls } from "./reach.js";
 import type { Name, Seen } from "./rewriting.js";
@@ -16,7 +17,10 @@ type Edits = Pick<LetterEdits, "posted" | "reworded" | "drained">;
 
 /** The mail that waits for a session. `isDamaged`: some of it cannot be read. */
 export async function waitingMail({ store }: Ground, session: SessionId) {
-  const mail = await store.inbox(session, { dueBy: HIDDEN, limit: Number.MAX_SAFE_INTEGER });
+  const mail = await inboxOf(store).list(session, {
+    dueBy: HIDDEN,
+    limit: Number.MAX_SAFE_INTEGER,
+  });
   const sound = new Map<string, MailDoc>();
   for (const { id, text } of mail) {
     const doc = await unlessDamaged(() => mailOf(text, session));

@@ -41,7 +41,7 @@ export class Owners {
   /** The row of a session; undefined as above. */
   async wanted(id: string): Promise<SessionRow | undefined> {
     if (!this.#sessions.has(id)) {
-      const row = await this.#ground.store.session(id);
+      const row = (await this.#ground.store.session(id)).row;
       this.#sessions.set(id, row && isWanted(row, this.#wanted) ? row : undefined);
     }
     return this.#sessions.get(id);

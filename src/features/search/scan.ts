@@ -109,7 +109,7 @@ export class Scan implements Finder {
   async *#documents(
     wanted: LinesOf,
   ): AsyncGenerator<{ readonly document: Document; readonly owner: LineRow | SessionRow }> {
-    for (const line of await this.#store.lines({ all: true })) {
+    for (const line of await this.#store.branches({ kind: "all" })) {
       if (!(await wanted.mayHave(line))) continue;
       let last: Pick<Save, "seq" | "at"> = { seq: line.origin?.seq ?? 0, at: 0 };
       const own = { line: line.id, from: last.seq + 1, to: MAX_SEQ };
@@ -201,7 +201,7 @@ class LinesOf {
     if (session === undefined) return false;
     let known = this.#known.get(session);
     if (known === undefined) {
-      const row = await this.#store.session(session);
+      const row = (await this.#store.session(session)).row;
       known = row !== undefined && isOf(row, this.#options);
       this.#known.set(session, known);
     }

@@ -5,6 +5,7 @@ import type { Ground } from "../../engine/journal/ground.js";
 import { listDocuments } from "../../engine/records/list-documents.js";
 import { type Snapshot, snapshotOf } from "../../engine/records/snapshot-record.js";
 import { type Damaged, oneOf, options, type Page } from "../../engine/util/options.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 
 export interface SnapshotPage extends Page<Snapshot> {
@@ -25,7 +26,7 @@ export async function getSnapshot(
   { store }: Ground,
   snapshotId: string,
 ): Promise<Snapshot | undefined> {
-  const row = await store.doc(SNAPSHOT, checkName(snapshotId, "snapshot id"));
+  const row = await documentsOf(store).get(SNAPSHOT, checkName(snapshotId, "snapshot id"));
   return row && snapshotOf(row);
 }
 

@@ -13,6 +13,7 @@ import { grantLease, type Lease } from "../../core/sessions/lease.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { inThisIncarnation } from "../../engine/lifecycle/acquire-lease.js";
 import { noSnapshot, restoringIn, withRestoring } from "../../engine/records/snapshot-record.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { type DocRow, SNAPSHOT } from "../../store/port/documents.js";
 
 const NOTED_MS = 120_000;
@@ -57,7 +58,7 @@ async function note(
   isAdded: boolean,
 ): Promise<Whole | undefined> {
   for (;;) {
-    const row = await ground.store.doc(SNAPSHOT, id);
+    const row = await documentsOf(ground.store).get(SNAPSHOT, id);
     if (row === undefined) return undefined;
     const now = await ground.now();
     const own = {
@@ -111,7 +112,7 @@ export async function removeUnlessInUse(
       [{ kind: SNAPSHOT, id, when: { version: at }, remove: true }],
     );
     if (ok) return true;
-    const row = await ground.store.doc(SNAPSHOT, id);
+    const row = await documentsOf(ground.store).get(SNAPSHOT, id);
     if (row === undefined) return false;
     [at, leases] = [row.version, restoringIn(row)];
   }

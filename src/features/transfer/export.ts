@@ -40,6 +40,7 @@ import { headOf, headRow, labelOf, lineOf, rootDigest } from "../../engine/recor
 import { breathe } from "../../engine/util/breathe.js";
 import { noSession, notFound } from "../../engine/util/not-found.js";
 import { callback, invalid, options, scopeOf, signalOf } from "../../engine/util/options.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, type DocRow } from "../../store/port/documents.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import { type Moment, momentAt } from "./export-checkpoint.js";
@@ -108,7 +109,8 @@ export async function* exportRows(
   const onLeftOut = callback(o.onLeftOut, "onLeftOut");
   const only = session === undefined ? undefined : sessionId(session);
   await ground.takeInPosted();
-  if (only !== undefined && (await ground.store.session(only)) === undefined) throw noSession(only);
+  if (only !== undefined && (await ground.store.session(only)).row === undefined)
+    throw noSession(only);
   if (checkpoint !== undefined) {
     const place = checkpointPlace(checkpoint);
     const found = place && (await ground.journal.checkpointAt(place));
@@ -141,7 +143,7 @@ async function agentsOf(
     }
   };
   if (only !== undefined) {
-    const row = await store.doc(AGENT, only);
+    const row = await documentsOf(store).get(AGENT, only);
     if (row !== undefined) add(row);
     return texts;
   }
@@ -249,7 +251,7 @@ class Export {
         )
           throw error;
         this.#forget();
-        const isThere = (await this.#ground.store.session(id)) !== undefined;
+        const isThere = (await this.#ground.store.session(id)).row !== undefined;
         if (isThere && tries >= TRIES[error.code]) {
           const message = error.message.slice(0, 1_000).toWellFormed();
           this.#leave({ id, code: error.code, message });
@@ -298,11 +300,11 @@ class Export {
       if (present === undefined) return undefined;
       labelOf(present.row);
       const lines: { readonly row: LineRow; readonly to: number }[] = [];
-      for (const row of (await store.lines({ session: id })).toReversed()) {
+      for (const row of (await store.branches({ kind: "session", session: id })).toReversed()) {
         const end = row.id === present.head.line ? present.tail : await journal.tail(row.id);
         lines.push({ row, to: end?.save.seq ?? row.origin?.seq ?? 0 });
       }
-      const after = await store.session(id);
+      const after = (await store.session(id)).row;
       if (after === undefined) return undefined;
       if (after.head.text === present.row.head.text) {
         if (!lines.some(({ row }) => row.id === present.head.line))
@@ -335,7 +337,8 @@ class Export {
     let place: Place | null = line.origin;
     let rows: readonly LineRow[] = [];
     for (; place !== null && !this.#has(place); ) {
-      if (rows.length === 0) rows = await this.#ground.store.past(place.line, LINES);
+      if (rows.length === 0)
+        rows = await this.#ground.store.branches({ kind: "past", id: place.line, limit: LINES });
       const [row, ...rest] = rows;
       if (row?.id !== place.line || (row.origin !== null && row.origin.seq >= place.seq))
         throw lost(place.line);

@@ -113,7 +113,7 @@ async function withUnused(path: string, bodies: readonly string[]) {
   await store.apply([f.begin()]);
   for (const blob of bodies) await store.apply([f.save({ items: 1, blob })]);
   await store.apply([{ session: "a", when: {}, remove: true }]);
-  await store.cut(f.line, -1, 100, false);
+  await store.reclaim.cut(f.line, -1, 100, false);
   return store;
 }
 
@@ -138,7 +138,7 @@ test("another process writes while a sweep looks through all journals", async ()
     slowly(40);
     return real(...args);
   });
-  const sweep = sweeping.sweep(100, false).then(({ count }) => done.push(`swept ${count}`));
+  const sweep = sweeping.reclaim.sweep(100, false).then(({ count }) => done.push(`swept ${count}`));
   await until(() => opened > 0);
   await other.apply([new Fixture("b").begin()]).then(() => done.push("wrote"));
   await sweep;
@@ -159,7 +159,7 @@ test("BLOB-1: what another process refers to while a sweep is under way stays, b
     return remove(...args);
   });
   const g = new Fixture("b");
-  const sweep = sweeping.sweep(100, false);
+  const sweep = sweeping.reclaim.sweep(100, false);
   await other.apply([g.begin()]);
   for (const blob of bodies) await other.apply([g.save({ items: 1, blob })]);
   expect((await sweep).count).toBeLessThanOrEqual(bodies.length);
@@ -238,7 +238,7 @@ async function longJournal(path: string) {
     ]);
   const was = f.saves.slice(0, 2);
   const prune = () =>
-    pruning.replace(f.line, [{ save: f.gapOf(0, 1), refs: [], was }], {
+    pruning.reclaim.replace(f.line, [{ save: f.gapOf(0, 1), refs: [], was }], {
       line: Number.MAX_SAFE_INTEGER,
       doc: 0,
     });
@@ -287,13 +287,16 @@ test.each(["pinned", "pruned", "scrubbed", "cut short"])(
       };
       const docs = [{ kind: "snap", id: "s", when: { absent: true as const }, put }];
       expect(
-        await other.capture({ agent: "x", limit: 10, hold: false }, () => ({ changes: [], docs })),
+        await other.documents.capture({ agent: "x", limit: 10, hold: false }, () => ({
+          changes: [],
+          docs,
+        })),
       ).toEqual({ ok: true });
     } else if (done === "pruned") {
       const replacement = { save: f.gapOf(1, 2), refs: [], was: f.saves.slice(1, 3) };
-      expect(await other.replace(f.line, [replacement], { line: 0, doc: 0 })).toBe(true);
+      expect(await other.reclaim.replace(f.line, [replacement], { line: 0, doc: 0 })).toBe(true);
     } else if (done === "scrubbed") {
-      await other.scrub(() => false);
+      await other.reclaim.scrub(() => false);
       expect(
         readdirSync(join(path, sessionPath("long"))).filter((name) => name.endsWith(".draft")),
       ).toEqual([]);
@@ -301,7 +304,7 @@ test.each(["pinned", "pruned", "scrubbed", "cut short"])(
       expect(await other.apply([{ session: "long", when: {}, remove: true }])).toEqual({
         ok: true,
       });
-      expect((await other.cut(f.line, 4, 1, false)).count).toBe(1);
+      expect((await other.reclaim.cut(f.line, 4, 1, false)).count).toBe(1);
     }
     goOn();
     expect(await answer).toBe(done === "scrubbed");
@@ -327,7 +330,7 @@ test("A1: a line that another process has deleted since is not reported as lost"
   // Writes its anchors only now.
   await one.close();
   const after = await openDir(path);
-  expect([...(await after.anchors())].map(({ line }) => line)).toEqual([kept.line]);
+  expect([...(await after.copies.anchors())].map(({ line }) => line)).toEqual([kept.line]);
   await after.close();
 });
 

@@ -20,8 +20,8 @@ import { whatOf } from "../../../src/features/redaction/what.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, type MessageInput, textOf } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import type { Store } from "../../../src/store/port.js";
 import { errorOf } from "../../support/error-of.js";
 import { wrapped } from "../../support/failures/wrapped.js";
 import { coded, Processes } from "../../support/processes.js";
@@ -64,7 +64,7 @@ const waitingIn = async (hold: Holdfast, id: string): Promise<void> => {
 };
 
 const allMail = async (store: Store, id: string): Promise<string> =>
-  JSON.stringify(await store.inbox(id, { dueBy: HIDDEN, limit: 1_000 }));
+  JSON.stringify(await store.inbox.list(id, { dueBy: HIDDEN, limit: 1_000 }));
 
 const transcript = async (hold: Holdfast, id: string): Promise<string[]> => {
   const session = await hold.session(id, { waitMs: 5_000 });
@@ -138,7 +138,7 @@ test.each(stores)("letters of several parts, and files in them, on $name", async
     taken: true,
   });
   expect((await transcript(hold, "a")).slice(7)).toEqual(["at last"]);
-  expect(await store.inbox("a", { dueBy: HIDDEN, limit: 10 })).toEqual([]);
+  expect(await store.inbox.list("a", { dueBy: HIDDEN, limit: 10 })).toEqual([]);
   await hold.close();
 });
 
@@ -249,15 +249,15 @@ class Gate {
 test("a redaction between the parts of a letter and its bell leaves no digest of what they said", async () => {
   const store = await openStore("memory:");
   const [ring, rung] = [new Gate(), new Gate()];
-  const post: Store["post"] = async (session, mail) => {
+  const post: Store["inbox"]["post"] = async (session, mail) => {
     if (mail.id === bellLetter(keyOf("k"))) {
       ring.open();
       await rung.isOpen;
     }
-    return store.post(session, mail);
+    return store.inbox.post(session, mail);
   };
   const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
-  const [hold, sender] = [made(store), made(wrapped(store, { post }))];
+  const [hold, sender] = [made(store), made(wrapped(store, { inbox: { post } }))];
   await waitingIn(hold, "a");
   const sending = sender.sessions.append("a", [user(`pin ${SECRET}`)], { key: "k" });
   await ring.isOpen;
@@ -268,7 +268,7 @@ test("a redaction between the parts of a letter and its bell leaves no digest of
   expect((await transcript(hold, "a")).slice(3)).toEqual(["pin [redacted]"]);
   // Whoever guesses what it was is not told so.
   const guess = (check: string) =>
-    store.post("a", { id: keyLetter(keyOf("k")), text: keyText(check), due: 0 });
+    store.inbox.post("a", { id: keyLetter(keyOf("k")), text: keyText(check), due: 0 });
   expect(await guess(checkOf(user(`pin ${SECRET}`)))).toBe(await guess(checkOf(user("pin 1"))));
   await hold.close();
 });

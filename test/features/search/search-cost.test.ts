@@ -23,9 +23,9 @@ async function counted() {
   const store = await openStore("memory:");
   const read = { scans: 0, pages: 0, single: 0 };
   const calls: Partial<Store> = {
-    lines(of) {
-      if ("all" in of) read.scans += 1;
-      return store.lines(of);
+    branches(query) {
+      if (query.kind === "all") read.scans += 1;
+      return store.branches(query);
     },
     saves(line, range) {
       read[range.limit === 1 ? "single" : "pages"] += 1;
@@ -105,7 +105,7 @@ describe("a store without an index", () => {
 test("a save that holds many hits is opened once, and only where it is as it was", async () => {
   const { hold, store } = await counted();
   await say(hold, "a", "x", 3);
-  const [line] = await store.lines({ session: "a" });
+  const [line] = await store.branches({ kind: "session", session: "a" });
   const [save] = line
     ? await store.saves(line.id, { from: 1, to: 1, limit: 1, items: true, state: false })
     : [];

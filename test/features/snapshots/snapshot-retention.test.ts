@@ -12,11 +12,11 @@ import {
   type RetentionRules,
 } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { SNAPSHOT } from "../../../src/store/port/documents.js";
-import type { Store } from "../../../src/store/port.js";
 import { errorOf } from "../../support/error-of.js";
-import { wrapped } from "../../support/failures/wrapped.js";
+import { type Replaced, wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
 
 const DAY = 24 * 60 * 60 * 1_000;
@@ -34,7 +34,7 @@ interface World {
 /** An open store, with the calls that a test replaces. */
 async function world(
   address = "memory:",
-  calls: (store: Store) => Partial<Store> = () => ({}),
+  calls: (store: Store) => Replaced = () => ({}),
 ): Promise<World> {
   const store = await openStore(address);
   const clock = { now: Date.UTC(2026, 0, 10) };
@@ -210,8 +210,12 @@ test.each([
 test("a damaged snapshot, and a damaged policy, are passed over, and the others are pruned", async () => {
   const damaged = new Set<string>();
   const { hold } = await world("memory:", (store) => ({
-    docs: async (query) =>
-      (await store.docs(query)).map((row) => (damaged.has(row.id) ? { ...row, text: "x" } : row)),
+    documents: {
+      list: async (query) =>
+        (await store.documents.list(query)).map((row) =>
+          damaged.has(row.id) ? { ...row, text: "x" } : row,
+        ),
+    },
   }));
   const [first] = await snapshots(hold, "ann", 3);
   await snapshots(hold, "bob", 3);
@@ -229,9 +233,11 @@ test("a damaged snapshot, and a damaged policy, are passed over, and the others 
 test("no body of a snapshot is read to count them, or to find which go", async () => {
   const read: string[] = [];
   const { hold } = await world("memory:", (store) => ({
-    doc: async (kind, id) => {
-      if (kind === SNAPSHOT) read.push(id);
-      return store.doc(kind, id);
+    documents: {
+      get: async (kind, id) => {
+        if (kind === SNAPSHOT) read.push(id);
+        return store.documents.get(kind, id);
+      },
     },
   }));
   await snapshots(hold, "ann", 5);
@@ -264,11 +270,13 @@ describe("a restore that is under way", () => {
   async function restoring(address: string) {
     let middle: (() => Promise<void>) | undefined;
     const { hold } = await world(address, (under) => ({
-      capture: async (...given) => {
-        const now = middle;
-        middle = undefined;
-        await now?.();
-        return under.capture(...given);
+      documents: {
+        capture: async (...given) => {
+          const now = middle;
+          middle = undefined;
+          await now?.();
+          return under.documents.capture(...given);
+        },
       },
     }));
     const [first, second, third] = (await snapshots(hold, "ann", 3)) as [string, string, string];
@@ -323,7 +331,7 @@ describe("a restore that is under way", () => {
     const { hold, store } = await world("memory:", (under) => ({
       apply: async (changes, docs = []) => {
         const removed = docs.find(({ kind, remove }) => kind === SNAPSHOT && remove);
-        const row = removed && (await under.doc(SNAPSHOT, removed.id));
+        const row = removed && (await under.documents.get(SNAPSHOT, removed.id));
         // A note is there by the time of the first try.
         if (row?.version === 1)
           await under.apply(
@@ -340,7 +348,7 @@ describe("a restore that is under way", () => {
     // Its process is dead: the note ends with it.
     const owner = { ...lease.owner, pid: 2 ** 22 + 1, started: "0", nonce: "another" };
     for (const id of ids) {
-      const row = await store.doc(SNAPSHOT, id);
+      const row = await store.documents.get(SNAPSHOT, id);
       if (row !== undefined)
         await store.apply(
           [],

@@ -3,7 +3,7 @@
  * the index follows the sessions' files.
  */
 import type { LineId, Place } from "../../../core/values/ids.js";
-import type { SessionQuery } from "../../port/queries.js";
+import type { NewestSessions } from "../../port/queries.js";
 import type { SessionDoc } from "../sessions/session-file.js";
 
 export interface LineEntry {
@@ -162,7 +162,7 @@ export class Catalogue {
   }
 
   /** Sessions that fit, newest first. */
-  *sessions(query: SessionQuery): Generator<Entry> {
+  *sessions(query: NewestSessions): Generator<Entry> {
     if (!this.#sorted || this.#order.length > 2 * this.#entries.size + 1_000) this.#sort();
     const order = this.#order;
     for (let i = this.#before(query.before ?? Number.POSITIVE_INFINITY) - 1; i >= 0; i--) {
@@ -193,7 +193,7 @@ export class Catalogue {
 
 export function fits(
   entry: Pick<Entry, "agent" | "status" | "tags" | "archived">,
-  query: SessionQuery,
+  query: NewestSessions,
 ): boolean {
   const { agent, status, tag, archived } = query;
   if (agent !== undefined && entry.agent !== agent) return false;
