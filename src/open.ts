@@ -21,8 +21,10 @@ import {
 } from "./engine/util/options.js";
 import { type Extras, Holdfast } from "./holdfast.js";
 import type { WholeStore } from "./store/capabilities.js";
+import { checkStore } from "./store/check-store.js";
 import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
+import type { Store } from "./store/port.js";
 import { type Restored, restoreSqlite } from "./store/sql/sqlite/files/restore.js";
 import { openSqlite } from "./store/sql/sqlite/sqlite.js";
 
@@ -82,9 +84,9 @@ const BUSY_MS = 5_000;
 /**
  * Opens a store: a path (SQLite, one file), `dir:` and a path (a directory of readable files),
  * `postgres://…`, or `memory:`. Without an address, the one in HOLDFAST_STORE, else
- * `.holdfast/state.db`.
+ * `.holdfast/state.db`. A store of your own is given as it is, and closed by `hold.close()`.
  */
-export async function open(address?: string, given?: OpenOptions): Promise<Holdfast> {
+export async function open(at?: string | Store, given?: OpenOptions): Promise<Holdfast> {
   const {
     clock = { now: Date.now },
     leaseMs,
@@ -112,8 +114,18 @@ export async function open(address?: string, given?: OpenOptions): Promise<Holdf
     indexed: flag(search, "search") ?? true,
   };
   const lease = checkLeaseMs(leaseMs) ?? LEASE_MS;
-  const store = await openStore(address, forStore);
+  const store =
+    typeof at === "object" && at !== null
+      ? storeGiven(at, forStore)
+      : await openStore(at, forStore);
   return new Holdfast(store, thisMachine(), clock, lease, more);
+}
+
+function storeGiven(store: object, options: StoreOptions): Store {
+  for (const name of STORE_OPTIONS)
+    if (options[name] !== undefined)
+      throw invalid(name, "a store that is given as an object has none");
+  return checkStore(store);
 }
 
 function isClock(clock: Clock | null): clock is Clock {
