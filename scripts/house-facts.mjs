@@ -84,14 +84,17 @@ export const callersOfSaves = (sources) =>
     .filter(({ file, text }) => !/^(store|testing)\//.test(file) && /\.saves\(/.test(text))
     .map(({ file }) => file);
 
-/** How many methods a store must have, and how many it may have. */
+/** How many methods a store must have, and how many capabilities it may have. */
 export function portWidth(text) {
-  const store = parseAst(text, { lang: "ts" })
-    .body.map((node) => node.declaration ?? node)
-    .find((node) => node.type === "TSInterfaceDeclaration" && node.id.name === "Store");
-  const methods = store.body.body.filter(({ type }) => type === "TSMethodSignature");
-  const optional = methods.filter((method) => method.optional).length;
-  return { required: methods.length - optional, optional };
+  const membersOf = (name, type) =>
+    parseAst(text, { lang: "ts" })
+      .body.map((node) => node.declaration ?? node)
+      .find((node) => node.type === "TSInterfaceDeclaration" && node.id.name === name)
+      .body.body.filter((member) => member.type === type);
+  return {
+    required: membersOf("Store", "TSMethodSignature").filter(({ optional }) => !optional).length,
+    capabilities: membersOf("Capabilities", "TSPropertySignature").length,
+  };
 }
 
 /** How many values and types a module exports. */

@@ -102,7 +102,7 @@ else {
   for (const line of house.featureImports) console.log(`  ${line}`);
   console.log(`callers of saves: ${house.callersOfSaves.length}\n  ${list(house.callersOfSaves)}`);
   console.log(
-    `store port: ${house.port.required} required methods, ${house.port.optional} optional`,
+    `store port: ${house.port.required} required methods, ${house.port.capabilities} capabilities`,
   );
   console.log(`public names: ${house.publicNames.values} values, ${house.publicNames.types} types`);
   console.table(house.prose);

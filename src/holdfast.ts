@@ -36,6 +36,7 @@ import {
   type ImportReport,
   importRows,
 } from "./features/transfer/import.js";
+import { requireCapability } from "./store/capabilities.js";
 import type { Backup, BackupProgress } from "./store/port/copies.js";
 import type { Counts } from "./store/port/info.js";
 import type { Store } from "./store/port.js";
@@ -195,7 +196,7 @@ export class Holdfast implements AsyncDisposable {
       newestSession: async (agent: string, before: number) =>
         (await this.#ground.store.sessions({ agent, before, limit: 1 }))[0]?.id,
       sessionNumber: async (agent: string, id: string) => {
-        const row = await this.#ground.store.session(id);
+        const row = (await this.#ground.store.session(id)).row;
         return row?.head.agent === agent ? row.no : undefined;
       },
       newSessionId: (call: string, key: string | undefined) => drawId(this.#ground, call, key),
@@ -255,11 +256,14 @@ export class Holdfast implements AsyncDisposable {
   async backup(path: string, given?: BackupOptions): Promise<BackupReport> {
     const o = options(given, "backup", ["onProgress", "signal", "force"]);
     const began = performance.now();
-    const made = await this.#ground.store.backup(pathOf(path, "backup"), {
-      onProgress: callback(o.onProgress, "onProgress"),
-      signal: signalOf(o.signal),
-      force: flag(o.force, "force") ?? false,
-    });
+    const made = await requireCapability(this.#ground.store, "copies", "hold.backup").backup(
+      pathOf(path, "backup"),
+      {
+        onProgress: callback(o.onProgress, "onProgress"),
+        signal: signalOf(o.signal),
+        force: flag(o.force, "force") ?? false,
+      },
+    );
     return Object.freeze({ ...made, ms: Math.round(performance.now() - began) });
   }
 
@@ -274,6 +278,7 @@ export class Holdfast implements AsyncDisposable {
    * await hold.markRestored();
    */
   async markRestored(): Promise<void> {
+    const copies = requireCapability(this.#ground.store, "copies", "hold.markRestored");
     const [held] = this.#ground.keeper.holders;
     if (held !== undefined)
       throw new HoldfastError(
@@ -283,7 +288,7 @@ export class Holdfast implements AsyncDisposable {
           sessionId: held.id,
         },
       );
-    this.#ground.inIncarnation(await this.#ground.store.beginIncarnation());
+    this.#ground.inIncarnation(await copies.begin());
   }
 
   /**
@@ -304,8 +309,8 @@ export class Holdfast implements AsyncDisposable {
    * @example
    * const { sessions, sizeBytes } = await hold.stats();
    */
-  stats(): Promise<Counts> {
-    return this.#ground.store.counts();
+  async stats(): Promise<Counts> {
+    return (await this.#ground.store.info("counts")).counts as Counts;
   }
 
   /**

@@ -20,6 +20,8 @@ import {
   wholeNumber,
 } from "./engine/util/options.js";
 import { type Extras, Holdfast } from "./holdfast.js";
+import type { WholeStore } from "./store/capabilities.js";
+import { checkStore } from "./store/check-store.js";
 import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
 import type { Store } from "./store/port.js";
@@ -84,13 +86,13 @@ const BUSY_MS = 5_000;
  * Open a store by its address.
  * That is a path (SQLite, one file), `dir:` and a path (a directory of readable files),
  * `postgres://…`, or `memory:`. Without an address, it is the one in HOLDFAST_STORE, else
- * `.holdfast/state.db`.
+ * `.holdfast/state.db`. A store of your own is given as it is, and closed by `hold.close()`.
  *
  * @example
  * await using hold = await open("agent.db", { busyMs: 10_000 });
  * const session = await hold.session("order-42");
  */
-export async function open(address?: string, given?: OpenOptions): Promise<Holdfast> {
+export async function open(at?: string | Store, given?: OpenOptions): Promise<Holdfast> {
   const {
     clock = { now: Date.now },
     leaseMs,
@@ -118,8 +120,18 @@ export async function open(address?: string, given?: OpenOptions): Promise<Holdf
     indexed: flag(search, "search") ?? true,
   };
   const lease = checkLeaseMs(leaseMs) ?? LEASE_MS;
-  const store = await openStore(address, forStore);
+  const store =
+    typeof at === "object" && at !== null
+      ? storeGiven(at, forStore)
+      : await openStore(at, forStore);
   return new Holdfast(store, thisMachine(), clock, lease, more);
+}
+
+function storeGiven(store: object, options: StoreOptions): Store {
+  for (const name of STORE_OPTIONS)
+    if (options[name] !== undefined)
+      throw invalid(name, "a store that is given as an object has none");
+  return checkStore(store);
 }
 
 function isClock(clock: Clock | null): clock is Clock {
@@ -179,7 +191,7 @@ const OF_POSTGRES = ["schema", "connections", "queue", "prepare"] as const;
 export async function openStore(
   address: string = defaultAddress(),
   given: StoreOptions = {},
-): Promise<Store> {
+): Promise<WholeStore> {
   const parsed = parseAddress(address);
   const checked = checkStoreOptions(given);
   // Loaded by those who use them: most start with a file.

@@ -29,6 +29,7 @@ import type { RestoreOptions, RestoreReport } from "../features/snapshots/restor
 import { restoreSnapshot } from "../features/snapshots/restore-snapshot.js";
 import { saveAgent, setStateKey, unsetStateKey } from "../features/snapshots/save-agent.js";
 import { takeSnapshot } from "../features/snapshots/take-snapshot.js";
+import { requireCapability } from "../store/capabilities.js";
 
 /** The records of agents, snapshots of an agent with all its sessions, and going back to one. */
 export class Agents {
@@ -49,8 +50,8 @@ export class Agents {
    * @example
    * await hold.agents.save({ id: "researcher", name: "Researcher", state: { topic: "kelp" } });
    */
-  save(agent: AgentInput, o?: KeyOptions): Promise<AgentRecord> {
-    return saveAgent(this.#ground, agent, o);
+  async save(agent: AgentInput, o?: KeyOptions): Promise<AgentRecord> {
+    return saveAgent(this.#in("hold.agents.save"), agent, o);
   }
 
   /**
@@ -61,8 +62,8 @@ export class Agents {
    * @example
    * await hold.agents.set("researcher", "topic", "kelp");
    */
-  set(id: string, key: string, value: Json, o?: KeyOptions): Promise<AgentRecord> {
-    return setStateKey(this.#ground, id, { key, value }, o);
+  async set(id: string, key: string, value: Json, o?: KeyOptions): Promise<AgentRecord> {
+    return setStateKey(this.#in("hold.agents.set"), id, { key, value }, o);
   }
 
   /**
@@ -72,8 +73,8 @@ export class Agents {
    * @example
    * await hold.agents.unset("researcher", "topic");
    */
-  unset(id: string, key: string, o?: KeyOptions): Promise<AgentRecord> {
-    return unsetStateKey(this.#ground, id, key, o);
+  async unset(id: string, key: string, o?: KeyOptions): Promise<AgentRecord> {
+    return unsetStateKey(this.#in("hold.agents.unset"), id, key, o);
   }
 
   /**
@@ -83,8 +84,8 @@ export class Agents {
    * const record = await hold.agents.get("researcher");
    * console.log(record?.state, record?.version);
    */
-  get(id: string): Promise<AgentWithSessions | undefined> {
-    return getAgent(this.#ground, id);
+  async get(id: string): Promise<AgentWithSessions | undefined> {
+    return getAgent(this.#in("hold.agents.get"), id);
   }
 
   /**
@@ -94,8 +95,8 @@ export class Agents {
    * const { items, next } = await hold.agents.list({ limit: 50 });
    * for (const { id, name } of items) console.log(id, name);
    */
-  list(o?: PageOptions): Promise<AgentPage> {
-    return listAgents(this.#ground, o);
+  async list(o?: PageOptions): Promise<AgentPage> {
+    return listAgents(this.#in("hold.agents.list"), o);
   }
 
   /**
@@ -106,8 +107,8 @@ export class Agents {
    * @example
    * const { keptFor } = await hold.agents.delete("researcher", { key: "request-7" });
    */
-  delete(id: string, o?: KeyOptions): Promise<DeleteAgentReport> {
-    return deleteAgent(this.#ground, id, o);
+  async delete(id: string, o?: KeyOptions): Promise<DeleteAgentReport> {
+    return deleteAgent(this.#in("hold.agents.delete"), id, o);
   }
 
   // ---- snapshots
@@ -120,8 +121,8 @@ export class Agents {
    * const { id } = await hold.agents.snapshot("researcher", { name: "before the update" });
    * await hold.agents.restore(id);
    */
-  snapshot(id: string, o?: SnapshotOptions): Promise<Snapshot> {
-    return takeSnapshot(this.#ground, id, o);
+  async snapshot(id: string, o?: SnapshotOptions): Promise<Snapshot> {
+    return takeSnapshot(this.#in("hold.agents.snapshot"), id, o);
   }
 
   /**
@@ -131,8 +132,8 @@ export class Agents {
    * @example
    * const { items } = await hold.agents.snapshots("researcher", { kind: "manual" });
    */
-  snapshots(id: string, filter?: SnapshotFilter): Promise<SnapshotPage> {
-    return listSnapshots(this.#ground, id, filter);
+  async snapshots(id: string, filter?: SnapshotFilter): Promise<SnapshotPage> {
+    return listSnapshots(this.#in("hold.agents.snapshots"), id, filter);
   }
 
   /**
@@ -141,8 +142,8 @@ export class Agents {
    * @example
    * const snapshot = await hold.agents.getSnapshot("snap-7k3fa1b2c4d5e6f7");
    */
-  getSnapshot(snapshotId: string): Promise<Snapshot | undefined> {
-    return getSnapshot(this.#ground, snapshotId);
+  async getSnapshot(snapshotId: string): Promise<Snapshot | undefined> {
+    return getSnapshot(this.#in("hold.agents.getSnapshot"), snapshotId);
   }
 
   /**
@@ -152,8 +153,8 @@ export class Agents {
    * @example
    * const { recovery } = await hold.agents.restore("snap-7k3fa1b2c4d5e6f7", { dryRun: true });
    */
-  restore(snapshotId: string, o?: RestoreOptions): Promise<RestoreReport> {
-    return restoreSnapshot(this.#ground, snapshotId, o);
+  async restore(snapshotId: string, o?: RestoreOptions): Promise<RestoreReport> {
+    return restoreSnapshot(this.#in("hold.agents.restore"), snapshotId, o);
   }
 
   /**
@@ -163,8 +164,8 @@ export class Agents {
    * @example
    * await hold.agents.deleteSnapshot("snap-7k3fa1b2c4d5e6f7");
    */
-  deleteSnapshot(snapshotId: string, o?: KeyOptions): Promise<void> {
-    return deleteSnapshot(this.#ground, snapshotId, o);
+  async deleteSnapshot(snapshotId: string, o?: KeyOptions): Promise<void> {
+    return deleteSnapshot(this.#in("hold.agents.deleteSnapshot"), snapshotId, o);
   }
 
   /**
@@ -176,8 +177,8 @@ export class Agents {
    * @example
    * const { removed } = await hold.agents.pruneSnapshots("researcher", { keep: 10 });
    */
-  pruneSnapshots(id: string, o?: PruneSnapshotsOptions): Promise<PruneSnapshotsReport> {
-    return pruneSnapshots(this.#ground, id, o);
+  async pruneSnapshots(id: string, o?: PruneSnapshotsOptions): Promise<PruneSnapshotsReport> {
+    return pruneSnapshots(this.#in("hold.agents.pruneSnapshots"), id, o);
   }
 
   /**
@@ -190,7 +191,9 @@ export class Agents {
    * await task.stop();
    */
   autoSnapshot(id: string, o: AutoSnapshotOptions): IntervalTask {
-    const automatic = autoSnapshot(this.#ground, id, o, () => this.#automatic.delete(automatic));
+    const automatic = autoSnapshot(this.#in("hold.agents.autoSnapshot"), id, o, () =>
+      this.#automatic.delete(automatic),
+    );
     this.#automatic.add(automatic);
     return automatic;
   }
@@ -198,5 +201,10 @@ export class Agents {
   /** @internal Stop automatic snapshots, when the store is closed. */
   async stop(): Promise<void> {
     for (const automatic of this.#automatic) await automatic.stop();
+  }
+
+  #in(call: string): Ground {
+    requireCapability(this.#ground.store, "documents", call);
+    return this.#ground;
   }
 }

@@ -28,6 +28,7 @@ import {
   type PruneReport,
   prune,
 } from "../features/retention/pruning.js";
+import { requireCapability } from "../store/capabilities.js";
 
 export interface DeleteCheckpointReport {
   /** False where there is no such checkpoint. */
@@ -95,8 +96,10 @@ export class Checkpoints {
       checkName(abbreviation, "checkpoint id"),
     );
     const [, beginning = "", seq = ""] = given ?? [];
-    const { lines } =
-      given === null ? { lines: [] } : await this.#ground.store.idsFrom(beginning, MOST_ALIKE);
+    const lines =
+      given === null
+        ? []
+        : await this.#ground.store.branches({ kind: "beginning", beginning, limit: MOST_ALIKE });
     if (lines.length === MOST_ALIKE)
       throw new HoldfastError(
         "INVALID_ID",
@@ -106,8 +109,8 @@ export class Checkpoints {
         },
       );
     const found: Checkpoint[] = [];
-    for (const line of lines) {
-      const checkpoint = await unlessDamaged(() => this.get(`${line}-${seq}`));
+    for (const { id } of lines) {
+      const checkpoint = await unlessDamaged(() => this.get(`${id}-${seq}`));
       if (checkpoint !== undefined) found.push(checkpoint);
     }
     return found;
@@ -216,6 +219,7 @@ export class Checkpoints {
    */
   async delete(id: string, o?: KeyOptions): Promise<DeleteCheckpointReport> {
     const { key } = options(o, "checkpoints.delete", ["key"]);
+    requireCapability(this.#ground.store, "reclaim", "hold.checkpoints.delete");
     const answer = (deleted: boolean): DeleteCheckpointReport => ({
       deleted,
       checkpoints: deleted ? 1 : 0,

@@ -25,7 +25,9 @@ import {
   Tally,
 } from "../features/retention/tally.js";
 import { applyToSnapshots } from "../features/snapshots/prune-snapshots.js";
+import { requireCapability } from "../store/capabilities.js";
 import type { SessionRow } from "../store/port/rows.js";
+import type { Store } from "../store/port.js";
 
 export interface PolicyOptions {
   /** Whose sessions it is for; without it, for all whose agent has none of its own. */
@@ -64,7 +66,7 @@ export class Retention {
   async set(policy: RetentionPolicy, o?: PolicyOptions): Promise<void> {
     const agent = agentIn(o, "retention.set");
     if (policy === undefined) throw invalid("policy", "it must be given; `clear` takes one away");
-    await storePolicy(this.#ground.store, agent, checkPolicy(policy, "retention.set"));
+    await storePolicy(this.#policies("set"), agent, checkPolicy(policy, "retention.set"));
   }
 
   /**
@@ -74,7 +76,7 @@ export class Retention {
    * const policy = await hold.retention.get({ agent: "support" });
    */
   async get(o?: PolicyOptions): Promise<RetentionPolicy | undefined> {
-    return storedPolicy(this.#ground.store, agentIn(o, "retention.get"));
+    return storedPolicy(this.#policies("get"), agentIn(o, "retention.get"));
   }
 
   /**
@@ -84,7 +86,7 @@ export class Retention {
    * await hold.retention.clear({ agent: "support" });
    */
   async clear(o?: PolicyOptions): Promise<boolean> {
-    return storePolicy(this.#ground.store, agentIn(o, "retention.clear"), undefined);
+    return storePolicy(this.#policies("clear"), agentIn(o, "retention.clear"), undefined);
   }
 
   /**
@@ -103,6 +105,7 @@ export class Retention {
       "onProgress",
       "signal",
     ]);
+    requireCapability(this.#policies("apply"), "reclaim", "hold.retention.apply");
     return this.#apply({
       agent: scopeOf(o, "agent") === undefined ? undefined : checkName(o.agent, "agent"),
       dryRun: flag(o.dryRun, "dryRun") ?? false,
@@ -122,6 +125,7 @@ export class Retention {
    */
   sweep(o: SweepOptions): IntervalTask {
     this.#ground.usable();
+    requireCapability(this.#policies("sweep"), "reclaim", "hold.retention.sweep");
     if (this.#sweep !== undefined)
       throw new HoldfastError(
         "CONFLICT",
@@ -148,6 +152,12 @@ export class Retention {
     });
     this.#sweep = sweep;
     return sweep;
+  }
+
+  /** The store, which must keep policies. */
+  #policies(call: string): Store {
+    requireCapability(this.#ground.store, "documents", `hold.retention.${call}`);
+    return this.#ground.store;
   }
 
   /** @internal Stop the sweep, when the store is closed. */

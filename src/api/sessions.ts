@@ -136,7 +136,7 @@ export class Sessions {
    */
   async has(id: string): Promise<boolean> {
     const known = sessionId(id);
-    return isThere(() => this.#ground.store.session(known));
+    return isThere(async () => (await this.#ground.store.session(known)).row);
   }
 
   /**
@@ -148,8 +148,8 @@ export class Sessions {
   async ids(beginning: string, o?: Pick<PageOptions, "limit">): Promise<readonly SessionId[]> {
     const { limit } = options(o, "sessions.ids", ["limit"]);
     if (beginning !== "") checkName(beginning, "the beginning of an id");
-    return (await this.#ground.store.idsFrom(beginning, limitOf(limit, "limit")))
-      .sessions as readonly SessionId[];
+    const query = { beginning, limit: limitOf(limit, "limit") };
+    return (await this.#ground.store.sessions(query)).map(({ id }) => id as SessionId);
   }
 
   /**

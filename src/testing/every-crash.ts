@@ -7,6 +7,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { callback, invalid, listOf, options, wholeNumber } from "../core/values/given.js";
 import { Holdfast } from "../holdfast.js";
+import { intercepted } from "../store/capabilities.js";
 import { thisMachine } from "../store/machine.js";
 import { MemoryStore } from "../store/memory.js";
 import type { Store } from "../store/port.js";
@@ -155,6 +156,8 @@ async function lives(
   throw new Error(`The run was not done after ${LIVES} lives.`);
 }
 
+const CHANGES: ReadonlySet<string> = new Set(["apply", "claims.claim", "inbox.post"]);
+
 /**
  * A process's view of the store, which ends at a point: every second point is before something is
  * made durable, the others after.
@@ -172,18 +175,9 @@ class Crash {
     this.happened = new Promise((resolve) => {
       this.#end = () => resolve(undefined);
     });
-    this.store = new Proxy(world, {
-      get: (target, name) => {
-        if (name === "close") return async () => {};
-        const member: unknown = Reflect.get(target, name, target);
-        if (typeof member !== "function") return member;
-        return (...args: readonly unknown[]) =>
-          this.#call(
-            () => Reflect.apply(member, target, args) as unknown,
-            name === "apply" || name === "claim" || name === "post",
-          );
-      },
-    });
+    this.store = intercepted(world, (name, call) =>
+      name === "close" ? Promise.resolve() : this.#call(call, CHANGES.has(name)),
+    );
   }
 
   #call(run: () => unknown, changes: boolean): unknown {

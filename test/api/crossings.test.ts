@@ -224,7 +224,7 @@ test("negative control: a store that leaves out a session of an agent is caught"
   const store = await openStore("memory:");
   const forgets = wrapped(store, {
     sessions: async (query) =>
-      (await store.sessions(query)).filter(({ id }) => query.agent === undefined || id !== "t"),
+      (await store.sessions(query)).filter(({ id }) => !("agent" in query) || id !== "t"),
   });
   const hold = new Holdfast(forgets, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
   await made(everyStore[0] as StoreKind, hold);

@@ -19,7 +19,7 @@ const sources = sourcesIn(fileURLToPath(new URL("../../src", import.meta.url)));
 const imports = importsOf(sources);
 const files = new Set(sources.map(({ file }) => file));
 
-const PORT = ["store/port.ts", "store/port", "store/search-port.ts"];
+const PORT = ["store/port.ts", "store/port", "store/search-port.ts", "store/capabilities.ts"];
 /** Values into values, and nothing else: all rooms above may use them. */
 const PURE = ["core", "formats"];
 const SCHEMAS = ["@standard-schema/spec", "@cfworker/json-schema"];

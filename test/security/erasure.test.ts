@@ -806,7 +806,11 @@ test.each(ofMemory)(
       const killed = made(
         wrapped(store, {
           apply: failing(store.apply.bind(store)),
-          replace: failing(store.replace.bind(store)),
+          reclaim: {
+            replace: failing((...args: Parameters<typeof store.reclaim.replace>) =>
+              store.reclaim.replace(...args),
+            ),
+          },
         }),
         100,
       );

@@ -521,7 +521,7 @@ describe.each(stores)("B9 a letter that another hand put into $name", ({ address
       const what = JSON.stringify(doc);
       const session = no % 2 === 0 ? "a" : "b";
       const id = `l${no}`;
-      await store.post(session, { id, text: sealed(doc), due: 0 });
+      await store.inbox.post(session, { id, text: sealed(doc), due: 0 });
       expect(await hold.verify(), what).toMatchObject({
         ok: false,
         findings: [{ code: "CORRUPT", sessionId: session }],
@@ -533,7 +533,7 @@ describe.each(stores)("B9 a letter that another hand put into $name", ({ address
         (await hold.sessions.redact(session, "kelp", { dryRun: true })).left.length,
         what,
       ).toBeGreaterThan(0);
-      const { lease } = (await store.session(session)) as SessionRow;
+      const { lease } = (await store.session(session)).row as SessionRow;
       expect(
         (await store.apply([{ session, when: { epoch: lease.epoch }, drained: [id] }])).ok,
         what,

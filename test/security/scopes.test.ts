@@ -320,7 +320,7 @@ describe("B8: the work of a search in a scope", () => {
         await hold.sessions.fork(at?.id ?? "", { id: `${id}-fork` });
       }
       const linesOf = async (sessions: readonly string[]) =>
-        (await Promise.all(sessions.map((session) => store.lines({ session }))))
+        (await Promise.all(sessions.map((session) => store.branches({ kind: "session", session }))))
           .flat()
           .map(({ id }) => id);
       const own = new Set(await linesOf([...Object.keys(OWN), "a-1-fork"]));

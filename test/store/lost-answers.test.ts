@@ -84,7 +84,7 @@ describe("answers that were lost", () => {
     };
     const away = wrapped(inner, {
       apply: (changes) => orAway(() => inner.apply(changes)),
-      post: (session, mail) => orAway(() => inner.post(session, mail)),
+      inbox: { post: (session, mail) => orAway(() => inner.inbox.post(session, mail)) },
     });
     const ledger: string[] = [];
     const hold = new Holdfast(away, thisMachine(), { now: Date.now }, 30_000);

@@ -2,11 +2,13 @@
  * Processes on one store that can be killed: each has a Holdfast of its own, and what a killed one
  * still wants reaches nobody.
  */
+
 import { Holdfast as Opened } from "../../src/holdfast.js";
 import type { Clock, Holdfast, HoldfastError, ModelReply, ModelRequest } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import { thisMachine } from "../../src/store/machine.js";
 import type { Store } from "../../src/store/port.js";
+import { through } from "./failures/wrapped.js";
 
 export interface ProcessOptions {
   readonly leaseMs?: number;
@@ -74,25 +76,23 @@ export class Processes {
       machine.leave();
       tell();
     };
-    const store = new Proxy(this.#store, {
-      get: (inner, name: keyof Store) => {
-        if (typeof inner[name] !== "function") return inner[name];
-        if (name === "close") return async () => {};
-        if (name === "watch" || name === "watchAll") return () => () => {};
-        return async (...args: unknown[]) => {
-          if (gone) return never();
-          if (name === "present" && args[0] === unreadable) throw new Error("damaged");
-          if (name === "present" && args[0] === diesReading) kill();
-          const isLast =
-            (name === "apply" || (countsPosts === true && name === "post")) &&
-            ++writes === diesAt?.write;
-          if (isLast && !diesAt.done) kill();
-          if (gone) return never();
-          const answer = await (inner[name] as (...args: unknown[]) => unknown)(...args);
-          if (isLast) kill();
-          return gone ? never() : answer;
-        };
-      },
+    const store = through(this.#store, (name, call, args) => {
+      if (name === "close") return Promise.resolve();
+      if (name === "watch") return () => {};
+      return (async () => {
+        if (gone) return never();
+        const isLook = name === "session" && args[1] === "end";
+        if (isLook && args[0] === unreadable) throw new Error("damaged");
+        if (isLook && args[0] === diesReading) kill();
+        const isLast =
+          (name === "apply" || (countsPosts === true && name === "inbox.post")) &&
+          ++writes === diesAt?.write;
+        if (isLast && !diesAt.done) kill();
+        if (gone) return never();
+        const answer = await call();
+        if (isLast) kill();
+        return gone ? never() : answer;
+      })();
     });
     const hold: Holdfast = new Opened(store, machine, clock, leaseMs);
     this.#living.add(hold);

@@ -40,8 +40,10 @@ const asksOnce = () =>
 const act = { input: { type: "object" }, mode: "once", approval: true, run: () => 1 } as const;
 
 /** Opens a store and makes one of each object that has public methods. */
-export async function openWorld(address: string): Promise<Opened> {
-  const hold = await open(address);
+export const openWorld = async (address: string): Promise<Opened> =>
+  openWorldOn(await open(address));
+
+export async function openWorldOn(hold: Holdfast): Promise<Opened> {
   const agent = hold.agent({ name: "agent", model: asksOnce(), tools: { act } });
   const stream = agent.stream("asked", "go");
   const { status } = await stream.result();

@@ -8,7 +8,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Traits } from "../../src/testing/index.js";
+import type { Traits } from "../../src/store/index.js";
 import { postgresUrl } from "./shared-postgres.js";
 
 const scratches: string[] = [];

@@ -1,8 +1,8 @@
 /** One process, two holders: each takes the other for dead. The shortest form of a kill. */
 import { Holdfast } from "../../src/holdfast.js";
 import { agent, type ModelReply, type RunResult } from "../../src/index.js";
+import type { Store } from "../../src/store/index.js";
 import { thisMachine } from "../../src/store/machine.js";
-import type { Store } from "../../src/testing/index.js";
 import { door } from "./processes.js";
 
 export type Tools = Record<string, object>;

@@ -143,13 +143,15 @@ test("where the store was away, a call is looked for under its key: nothing is l
         }
         return inner.apply(changes, docs);
       },
-      async doc(kind, id) {
-        // And is not back when whoever called looks whether it was done.
-        if (kind === RECEIPT && away === 1) {
-          away++;
-          throw new HoldfastError("UNREACHABLE", "It is still away.");
-        }
-        return inner.doc(kind, id);
+      documents: {
+        async get(kind, id) {
+          // And is not back when whoever called looks whether it was done.
+          if (kind === RECEIPT && away === 1) {
+            away++;
+            throw new HoldfastError("UNREACHABLE", "It is still away.");
+          }
+          return inner.documents.get(kind, id);
+        },
       },
     });
     const hold = new Hold(store, thisMachine(), { now: Date.now }, 30_000);
@@ -194,9 +196,11 @@ test("a store that is away for a second leaves nothing in doubt", async () => {
       away();
       return inner.apply(changes, docs);
     },
-    async doc(kind, id) {
-      away();
-      return inner.doc(kind, id);
+    documents: {
+      async get(kind, id) {
+        away();
+        return inner.documents.get(kind, id);
+      },
     },
   });
   const hold = new Hold(store, thisMachine(), { now: Date.now }, 30_000);

@@ -1,4 +1,5 @@
 /** The tools in a process: what each does, on every store, and what each refuses. */
+
 import { afterEach, describe, expect, expectTypeOf, test } from "vitest";
 import { Holdfast as Hold } from "../../src/holdfast.js";
 import { type Holdfast, HoldfastError, open } from "../../src/index.js";
@@ -512,11 +513,12 @@ test("a store that does not answer has not said that there is nothing: tools for
       return call(...args);
     };
   const store = wrapped(inner, {
-    session: once((id: string) => inner.session(id)),
-    present: once((id: string) => inner.present(id)),
-    doc: once((kind: string, id: string) => inner.doc(kind, id)),
+    session: once((...args: Parameters<MemoryStore["session"]>) => inner.session(...args)),
     saves: once((...args: Parameters<MemoryStore["saves"]>) => inner.saves(...args)),
-    line: once((id: string) => inner.line(id)),
+    branches: once((...args: Parameters<MemoryStore["branches"]>) => inner.branches(...args)),
+    documents: {
+      get: once((kind: string, id: string) => inner.documents.get(kind, id)),
+    },
   });
   const hold = new Hold(store, thisMachine(), { now: Date.now }, 30_000);
   opened.push(hold);

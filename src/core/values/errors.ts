@@ -160,6 +160,8 @@ export interface ErrorDetails {
   /** CONFLICT about a call: the decision that stands, and whose it is. */
   readonly decision?: "approved" | "denied" | "output" | "error" | "retry";
   readonly decidedBy?: string;
+  /** UNSUPPORTED: what the store would need to have. */
+  readonly capability?: string;
   readonly limit?: number;
   readonly found?: string | number;
 }

@@ -10,7 +10,9 @@ import { type LineNode, reach } from "../../core/retention/retention.js";
 import { highest } from "../../core/values/highest.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import { equal } from "../../core/values/json.js";
+import { documentsOf, requireCapability } from "../../store/capabilities.js";
 import type { DocChange, DocRow } from "../../store/port/documents.js";
+import { oneLine } from "../../store/port/queries.js";
 import type { LineRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
 import type { Ground } from "../journal/ground.js";
@@ -73,7 +75,7 @@ export class Acted {
     if (calls !== undefined && tools.length === 0) return [];
     const changes: DocChange[] = [];
     for (const id of this.#lines) {
-      const row = await this.#store.doc(ACTED, id);
+      const row = await documentsOf(this.#store).get(ACTED, id);
       const says = { tools, ...(calls === undefined && { unreadable: true as const }) };
       const known = row && (await unlessDamaged(() => actedOf(row)));
       if (
@@ -96,6 +98,8 @@ export class Acted {
         put,
       });
     }
+    if (changes.length > 0)
+      requireCapability(this.#store, "documents", "Deleting what forks must know the calls of");
     return changes;
   }
 
@@ -118,7 +122,9 @@ async function keptOf(
   const needed = reach(family);
   const kept = new Map<LineId, number>();
   for (const { id } of own) {
-    const pinned = (await store.pins(id)).flatMap(({ seq, doc }) => (goes.has(doc) ? [] : seq));
+    const pinned = (await documentsOf(store).pins(id)).flatMap(({ seq, doc }) =>
+      goes.has(doc) ? [] : seq,
+    );
     const last = highest(needed.get(id) ?? 0, pinned);
     if (last > 0) kept.set(id, last);
   }
@@ -129,7 +135,7 @@ async function keptOf(
 export async function actedIn({ store }: Ground, past: Past): Promise<readonly ActedDoc[]> {
   const found: ActedDoc[] = [];
   for (const { line, to } of await past.all()) {
-    const row = to === MAX_SEQ ? undefined : await store.doc(ACTED, line);
+    const row = to === MAX_SEQ ? undefined : await documentsOf(store).get(ACTED, line);
     if (row !== undefined) found.push(actedOf(row));
   }
   return found;
@@ -150,7 +156,7 @@ export async function forgetActed(
   const gone: string[] = [];
   for await (const { id } of documents(store, { kind: ACTED })) {
     signal?.throwIfAborted();
-    if ((await store.line(id)) === undefined) gone.push(id);
+    if ((await store.branches(oneLine(id)))[0] === undefined) gone.push(id);
   }
   for (const id of gone) await store.apply([], [{ kind: ACTED, id, when: {}, remove: true }]);
 }

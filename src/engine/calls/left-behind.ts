@@ -51,7 +51,10 @@ export class LeftBehind {
       (owner) => owner ?? [],
     );
     for (const owner of new Set<string>(owners)) {
-      for (const { id, origin: begins } of await ground.store.lines({ session: owner }))
+      for (const { id, origin: begins } of await ground.store.branches({
+        kind: "session",
+        session: owner,
+      }))
         if (!past.some(({ line }) => line === id)) stretches.push(whole(id, begins, owner));
     }
     return new LeftBehind(ground, stretches);

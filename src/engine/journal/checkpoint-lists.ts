@@ -135,7 +135,7 @@ export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promi
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
       // The session may have been deleted a moment ago.
-      if ((await ground.store.session(row.id)) !== undefined)
+      if ((await ground.store.session(row.id)).row !== undefined)
         damaged.push({ id: row.id, message: error.message });
     }
   }
@@ -172,7 +172,13 @@ async function isOn(
   all: boolean,
 ): Promise<boolean> {
   if (all)
-    return (await lineWith(ground, await ground.store.lines({ session: id }), place)) !== undefined;
+    return (
+      (await lineWith(
+        ground,
+        await ground.store.branches({ kind: "session", session: id }),
+        place,
+      )) !== undefined
+    );
   return isAlong(ground, line, place);
 }
 
@@ -203,7 +209,7 @@ async function* onAllLines(
   { from, atOnce, ...owned }: Walking,
 ): AsyncGenerator<Checkpoint> {
   const { journal, store } = ground;
-  const own = await store.lines({ session });
+  const own = await store.branches({ kind: "session", session });
   const last = own.at(-1);
   if (last === undefined) return;
   // The oldest line goes on into the past it shares with others, if it is a fork's; of the others

@@ -1,6 +1,7 @@
 /** Free what no session needs of lines whose session is gone. */
 import { type LineNode, reach } from "../../core/retention/retention.js";
 import type { LineId } from "../../core/values/ids.js";
+import { oneLine } from "../../store/port/queries.js";
 import type { LineRow } from "../../store/port/rows.js";
 import { fixed, IN_BULK, Pace } from "../util/pace.js";
 import { descendants } from "./family.js";
@@ -25,13 +26,16 @@ export async function cutLines(
   family: readonly LineNode[],
   { dryRun, signal, idle, onCut }: CutOptions,
 ): Promise<void> {
+  // Without it, they stay.
+  const { reclaim } = store;
+  if (reclaim === undefined) return;
   const needed = reach(family);
   const sizes = store.traits.inBulk ? fixed(IN_BULK.saves) : { least: 32, most: 2_000, first: 64 };
   const pace = new Pace(store, { ...sizes, rests: !dryRun, signal, idle });
   for (const { id } of lines) {
     const after = needed.get(id) ?? -1;
     const cut = async (limit: number): Promise<boolean> => {
-      const freed = await store.cut(
+      const freed = await reclaim.cut(
         id as LineId,
         after,
         dryRun ? Number.MAX_SAFE_INTEGER : limit,
@@ -51,7 +55,7 @@ export async function cutLines(
 export async function freeLines(ground: Ground, ids: readonly LineId[]): Promise<void> {
   const loose: LineRow[] = [];
   for (const id of ids) {
-    const row = await ground.store.line(id);
+    const row = (await ground.store.branches(oneLine(id)))[0];
     if (row !== undefined && !row.owned) loose.push(row);
   }
   const family = await descendants(ground, loose);

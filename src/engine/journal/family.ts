@@ -11,7 +11,7 @@ export async function descendants(
   const found = new Map(lines.map((line) => [line.id as string, line]));
   const todo = [...lines];
   for (const line of todo) {
-    for (const child of await store.lines({ origin: line.id })) {
+    for (const child of await store.branches({ kind: "forks", of: line.id })) {
       if (found.has(child.id)) continue;
       found.set(child.id, child);
       todo.push(child);
@@ -36,7 +36,7 @@ export async function pastOfSession(
   { store }: Ground,
   session: SessionId,
 ): Promise<ReadonlyMap<LineId, Readonly<Along>>> {
-  const own = await store.lines({ session });
+  const own = await store.branches({ kind: "session", session });
   const rows = new Map<string, LineRow>(own.map((row) => [row.id, row]));
   const found = new Map<LineId, Along>();
   for (const newest of own) {
@@ -49,7 +49,8 @@ export async function pastOfSession(
       if (known !== undefined || row.origin === null) break;
       const { line, seq }: Place = row.origin;
       if (!rows.has(line))
-        for (const older of await store.past(line, ROWS)) rows.set(older.id, older);
+        for (const older of await store.branches({ kind: "past", id: line, limit: ROWS }))
+          rows.set(older.id, older);
       row = rows.get(line);
       to = seq;
     }

@@ -179,7 +179,7 @@ export class Ground {
 
   /** Which incarnation of the store this is. Asked for once: it changes under nobody's hands. */
   async learnIncarnation(): Promise<string> {
-    this.#incarnation ??= await this.store.incarnation();
+    this.#incarnation ??= (await this.store.copies?.incarnation()) ?? "";
     return this.#incarnation;
   }
 

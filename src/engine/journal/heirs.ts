@@ -41,7 +41,12 @@ export class Heirs {
   }
 
   async #more(line: string, known: Known): Promise<void> {
-    const rows = await this.#store.lines({ origin: line, after: known.after, limit: ROWS });
+    const rows = await this.#store.branches({
+      kind: "later-forks",
+      of: line,
+      after: known.after,
+      limit: ROWS,
+    });
     known.isWhole = rows.length < ROWS;
     for (const { id, no, origin, session } of rows) {
       known.after = no;

@@ -9,7 +9,8 @@ import { isGap, priorOf } from "../../core/journal/save-note.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
-import type { Witnesses } from "../../store/port/copies.js";
+import { noWitnesses, type Witnesses } from "../../store/port/copies.js";
+import { oneLine } from "../../store/port/queries.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
 import { type HeadDoc, headOf, type LineDoc, lineOf } from "../records/rows.js";
@@ -67,7 +68,7 @@ export class Journal {
   async line(
     id: LineId,
   ): Promise<{ readonly doc: LineDoc; readonly session: string | null } | undefined> {
-    const row = await this.#store.line(id);
+    const row = (await this.#store.branches(oneLine(id)))[0];
     return row && { doc: this.#remember(lineOf(row)), session: row.session };
   }
 
@@ -93,8 +94,9 @@ export class Journal {
    * for.
    */
   async #pastRows(line: LineId, limit: number): Promise<readonly LineRow[]> {
-    if (this.#docs.get(line)?.origin !== null) return this.#store.past(line, limit);
-    const row = await this.#store.line(line);
+    if (this.#docs.get(line)?.origin !== null)
+      return this.#store.branches({ kind: "past", id: line, limit: limit });
+    const row = (await this.#store.branches(oneLine(line)))[0];
     return row === undefined ? [] : [row];
   }
 
@@ -103,13 +105,13 @@ export class Journal {
   /** Where a session stands, in one look; or undefined. */
   async present(id: SessionId): Promise<Standpoint | undefined> {
     const anchors = await this.#knownEnds();
-    const found = await this.#store.present(id);
-    if (found === undefined) return undefined;
-    const head = headOf(found.session);
+    const found = await this.#store.session(id, "end");
+    if (found.row === undefined) return undefined;
+    const head = headOf(found.row);
     if (found.line === undefined) throw lost(head.line);
     const line = this.#docs.get(head.line) ?? this.#remember(lineOf(found.line));
     checkAnchor(anchors, head.line, found.end);
-    return { row: found.session, head, line, tail: found.end && read(found.end) };
+    return { row: found.row, head, line, tail: found.end && read(found.end) };
   }
 
   /** The last save of a line, without its sections, or undefined where it has none. */
@@ -125,7 +127,8 @@ export class Journal {
    * move on.
    */
   #knownEnds(): Witnesses | Promise<Witnesses> {
-    this.#anchors ??= this.#store.anchors().then(
+    if (this.#store.copies === undefined) return noWitnesses;
+    this.#anchors ??= this.#store.copies.anchors().then(
       (anchors) => {
         this.#anchors = anchors;
         return anchors;
@@ -150,8 +153,9 @@ export class Journal {
   async endsOf(lines: readonly LineId[]): Promise<Witnesses> {
     const isFirst = !this.#hasListed;
     this.#hasListed = true;
-    return isFirst && this.#anchors === undefined
-      ? this.#store.anchors(new Set(lines))
+    const { copies } = this.#store;
+    return copies !== undefined && isFirst && this.#anchors === undefined
+      ? copies.anchors(new Set(lines))
       : this.#knownEnds();
   }
 
@@ -222,7 +226,7 @@ export class Journal {
     if ((await past.lineAt(seq)) === line) return true;
     // What a fork shares is the longest where it began: behind a rewind, the line it has left goes
     // further.
-    const oldest = (await this.#store.lines({ session })).at(-1);
+    const oldest = (await this.#store.branches({ kind: "session", session })).at(-1);
     return oldest !== undefined && (await this.past(oldest.id).lineAt(seq)) === line;
   }
 

@@ -73,7 +73,7 @@ export class LeaseKeeper {
 
   /** An earlier renewal landed although it seemed to fail: go on from what is stored. */
   async #learn(holder: Holder): Promise<void> {
-    const row = await this.#store.session(holder.id);
+    const row = (await this.#store.session(holder.id)).row;
     const lease = row && leaseOf(row);
     if (lease?.epoch === holder.lease.epoch && lease.owner !== null && this.#holders.has(holder))
       holder.lease = lease;

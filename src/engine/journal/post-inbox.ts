@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
+import { requireCapability } from "../../store/capabilities.js";
 import type { Store } from "../../store/port.js";
 import { type MailDoc, mailText } from "../records/rows.js";
 import { noSession } from "../util/not-found.js";
@@ -20,7 +21,7 @@ export async function tryPost(
   doc: MailDoc,
   o: PostOptions = {},
 ): Promise<"posted" | "known" | "conflict"> {
-  const posted = await store.post(session, {
+  const posted = await requireCapability(store, "inbox", "A message to a session").post(session, {
     id: o.id ?? randomUUID(),
     text: mailText(doc),
     due: o.due ?? 0,

@@ -1,5 +1,6 @@
 /** Reading a session's inbox: which letters may be taken in by now. */
 import type { SessionId } from "../../core/values/ids.js";
+import { inboxOf } from "../../store/capabilities.js";
 import type { Mail } from "../../store/port/inbox.js";
 import type { Store } from "../../store/port.js";
 import { type Appended, BESIDE, openLetters } from "../records/letters.js";
@@ -37,7 +38,7 @@ export async function readMail(
 
 async function allMail(store: Store, session: SessionId, dueBy: number): Promise<readonly Mail[]> {
   for (let limit = AT_ONCE; ; limit *= 2) {
-    const mail = await store.inbox(session, { dueBy, limit });
+    const mail = await inboxOf(store).list(session, { dueBy, limit });
     if (mail.length < limit) return mail;
   }
 }

@@ -15,6 +15,7 @@ import { type Digest, digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
 import { encode, type Json, sortedText } from "../../core/values/json.js";
+import { documentsOf, requireCapability } from "../../store/capabilities.js";
 import type { Applied } from "../../store/port/changes.js";
 import { type DocChange, type DocRow, RECEIPT } from "../../store/port/documents.js";
 import { unlessDamaged } from "../records/damage.js";
@@ -77,6 +78,7 @@ export async function once<A extends Json, R>(
   again: (answer: A) => R | Promise<R>,
 ): Promise<R> {
   if (key === undefined) return act(NONE);
+  requireCapability(ground.store, "documents", `hold.${name} with a key`);
   const call = { key: checkName(key, "key"), name, args: encode(args, name).value };
   const id = receiptId(call.key);
   // K3: whoever has the store alone would have to guess the key as well.
@@ -86,7 +88,7 @@ export async function once<A extends Json, R>(
     args: digest(`${call.key}\n${name}\n${to}\n${sortedText(call.args)}`),
   };
   const known = async (): Promise<{ readonly answer: A } | undefined> => {
-    const row = await ground.store.doc(RECEIPT, id);
+    const row = await documentsOf(ground.store).get(RECEIPT, id);
     if (row === undefined) return undefined;
     const doc = receiptOf(row);
     const body = bodyOf(row, doc);
@@ -166,7 +168,7 @@ const isAbsent = (answer: unknown): answer is Absent =>
 
 /** Whether something was done under a key. */
 export const isDone = async ({ store }: Ground, key: string): Promise<boolean> =>
-  (await store.doc(RECEIPT, receiptId(checkName(key, "key")))) !== undefined;
+  (await documentsOf(store).get(RECEIPT, receiptId(checkName(key, "key")))) !== undefined;
 
 const receiptId = (key: string): string => digest(`receipt ${key}`);
 
@@ -205,7 +207,7 @@ export async function forgetArguments({ store }: Ground, of: string): Promise<vo
     some = [];
   };
   for await (const { id } of documents(store, { kind: RECEIPT, of })) {
-    const row = await store.doc(RECEIPT, id);
+    const row = await documentsOf(store).get(RECEIPT, id);
     const doc = row && (await unlessDamaged(() => receiptOf(row)));
     if (row === undefined || doc === undefined || doc.args === FORGOTTEN) continue;
     const { version, body } = row;
@@ -224,7 +226,7 @@ export async function forgetArguments({ store }: Ground, of: string): Promise<vo
 
 /** Throws where it, or what was answered, is damaged. */
 export async function verifyReceipt({ store }: Ground, id: string): Promise<void> {
-  const row = await store.doc(RECEIPT, id);
+  const row = await documentsOf(store).get(RECEIPT, id);
   if (row !== undefined) bodyOf(row, receiptOf(row));
 }
 

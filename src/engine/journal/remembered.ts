@@ -14,6 +14,7 @@ import { randomUUID } from "node:crypto";
 import { isRedactions, type Redactions } from "../../core/transfer/transfer.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId } from "../../core/values/ids.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { type DocRow, REDACTED } from "../../store/port/documents.js";
 import { sealed, unsealedOr } from "../records/rows.js";
 import type { Ground } from "./ground.js";
@@ -30,7 +31,7 @@ const TRIES = 100;
 
 /** Of a line: empty where nothing of it was ever redacted here. */
 export async function redactionsOf({ store }: Ground, line: LineId): Promise<Redactions> {
-  const row = await store.doc(REDACTED, line);
+  const row = await documentsOf(store).get(REDACTED, line);
   return row === undefined ? [] : redactionsIn(row);
 }
 
@@ -67,8 +68,10 @@ export async function remember(
   line: LineId,
   change: (known: Redactions) => Redactions,
 ): Promise<void> {
+  // A store without documents redacts nothing. What an import brings to it comes as it is.
+  if (store.documents === undefined) return;
   for (let tries = 1; ; tries++) {
-    const row = await store.doc(REDACTED, line);
+    const row = await documentsOf(store).get(REDACTED, line);
     const all = change(row === undefined ? [] : redactionsIn(row));
     const redactions: Redactions = all.length <= MOST ? all : [[randomUUID(), 1]];
     const version = (row?.version ?? 0) + 1;

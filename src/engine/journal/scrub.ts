@@ -3,7 +3,9 @@
  * more.
  */
 import { HoldfastError, quote } from "../../core/values/errors.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
+import type { StoreReclaim } from "../../store/port/reclaim.js";
 import { unlessDamaged } from "../records/damage.js";
 import { documents } from "../records/documents.js";
 import { contentsOf } from "../records/snapshot-record.js";
@@ -19,6 +21,7 @@ const MOST_NAMED = 20;
  */
 export async function scrub(
   { store }: Ground,
+  reclaim: Pick<StoreReclaim, "scrub">,
   holds: (text: string) => boolean,
 ): Promise<readonly string[]> {
   const unpurged: string[] = [];
@@ -28,7 +31,7 @@ export async function scrub(
     if (!(error instanceof HoldfastError)) throw error;
     unpurged.push(`words in the index for search: it could not be gone over (${error.message}).`);
   }
-  const { left } = await store.scrub(holds);
+  const { left } = await reclaim.scrub(holds);
   return [...unpurged, ...left];
 }
 
@@ -59,7 +62,7 @@ async function forksOfDeleted(ground: Ground): Promise<ReadonlySet<string>> {
   const forks = new Set<string>();
   for (let before = Number.MAX_SAFE_INTEGER; ; ) {
     await breathe();
-    const rows = await ground.store.lines({ all: true, before, limit: LINES });
+    const rows = await ground.store.branches({ kind: "all", before, limit: LINES });
     for (const { session } of await descendants(
       ground,
       rows.filter(({ owned }) => !owned),
@@ -75,10 +78,10 @@ async function snapshotsOfDeleted(ground: Ground): Promise<ReadonlySet<string>> 
   const snapshots = new Set<string>();
   for await (const { id } of documents(store, { kind: SNAPSHOT })) {
     await breathe();
-    const row = await store.doc(SNAPSHOT, id);
+    const row = await documentsOf(store).get(SNAPSHOT, id);
     const contents = row && (await unlessDamaged(() => contentsOf(row)));
     for (const { id: session } of contents?.sessions ?? [])
-      if ((await store.session(session)) === undefined) snapshots.add(id);
+      if ((await store.session(session)).row === undefined) snapshots.add(id);
   }
   return snapshots;
 }

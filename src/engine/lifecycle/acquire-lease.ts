@@ -43,7 +43,7 @@ export async function takeLeaseToFree(
   const deadline = performance.now() + waitMs;
   for (;;) {
     signal?.throwIfAborted();
-    const row = await ground.store.session(id);
+    const row = (await ground.store.session(id)).row;
     if (row === undefined) throw noSession(id);
     const lease = await take(
       ground,
@@ -116,8 +116,8 @@ export async function orFound(
   } catch (error) {
     if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO"))
       throw error;
-    const row = await ground.store.session(change.session).catch(() => undefined);
-    if (row !== undefined && isDone(row)) return { ok: true };
+    const found = await ground.store.session(change.session).catch(() => undefined);
+    if (found?.row !== undefined && isDone(found.row)) return { ok: true };
     throw error;
   }
 }

@@ -26,7 +26,7 @@ export async function ensureSession(
 ): Promise<SessionId> {
   const want = { ...wanted(ground, id, given), parent: undefined };
   for (;;) {
-    const row = await ground.store.session(want.id);
+    const row = (await ground.store.session(want.id)).row;
     if (row !== undefined) {
       refuseOtherAgent(headOf(row), want);
       return want.id;
@@ -111,7 +111,7 @@ export async function begin(
           until: (await ground.now()) + leaseMs,
           ...(await inThisIncarnation(ground)),
         };
-  for (let buried = 0; ; buried = await ground.store.buriedEpoch(head.id)) {
+  for (let buried = 0; ; buried = (await ground.store.session(head.id)).buried) {
     const lease = { ...held, epoch: buried + 1 };
     const change = {
       head: headRow(head),

@@ -4,6 +4,7 @@ import { checkText, MAX_REASON } from "../../core/journal/checkpoint.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName, type SessionId } from "../../core/values/ids.js";
 import { encode, type Json } from "../../core/values/json.js";
+import { inboxOf, requireCapability } from "../../store/capabilities.js";
 import {
   type Decision,
   type DecisionLetter,
@@ -48,6 +49,7 @@ export async function approveCall(
   id: string,
   o: ApproveOptions | undefined,
 ): Promise<void> {
+  requireCapability(ground.store, "inbox", "hold.effects.approve");
   const { by, input, note } = options(o, "effects.approve", ["by", "input", "note"]);
   const call = await requireCall(
     ground,
@@ -70,6 +72,7 @@ function redactedInput({ redactor }: Ground, input: Json, name: string): Json {
 }
 
 export async function denyCall(ground: Ground, id: string, o: DenyOptions): Promise<void> {
+  requireCapability(ground.store, "inbox", "hold.effects.deny");
   const { by, reason } = options(o, "effects.deny", ["by", "reason"]);
   const why = checkText(reason, "reason", MAX_REASON);
   const call = await requireCall(ground, id, ["waiting"]);
@@ -78,6 +81,7 @@ export async function denyCall(ground: Ground, id: string, o: DenyOptions): Prom
 }
 
 export async function settleCall(ground: Ground, id: string, o: SettleOptions): Promise<void> {
+  requireCapability(ground.store, "inbox", "hold.effects.settle");
   const given = options(
     o as { output?: Json; error?: string; retry?: true; by?: string },
     "effects.settle",
@@ -156,7 +160,7 @@ async function decisionInMail(
   id: string,
 ): Promise<Decision | undefined> {
   const ids = [id, lateId(effect, attempt?.no ?? 1)];
-  const letters = (await store.inbox(session, { ids })).map((letter) => ({
+  const letters = (await inboxOf(store).list(session, { ids })).map((letter) => ({
     ...letter,
     doc: mailOf(letter.text, session),
   }));

@@ -89,11 +89,11 @@ async function forkable(
   at: Place,
   known: Checkpoint | undefined,
 ): Promise<{ readonly checkpoint: Checkpoint; readonly row: SessionRow }> {
-  const row = known && (await ground.store.session(known.sessionId));
+  const row = known && (await ground.store.session(known.sessionId)).row;
   if (known?.id === placeId(at.line, at.seq) && row?.head.line === at.line)
     return { checkpoint: known, row };
   const checkpoint = (await ground.journal.checkpointAt(at))?.checkpoint;
-  const owner = checkpoint && (await ground.store.session(checkpoint.sessionId));
+  const owner = checkpoint && (await ground.store.session(checkpoint.sessionId)).row;
   if (checkpoint === undefined || owner === undefined) throw notFound(placeId(at.line, at.seq));
   return { checkpoint, row: owner };
 }

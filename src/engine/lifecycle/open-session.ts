@@ -46,7 +46,7 @@ export async function openHolding(
   for (;;) {
     signal?.throwIfAborted();
     await breatheNowAndThen();
-    const row = await ground.store.session(want.id);
+    const row = (await ground.store.session(want.id)).row;
     if (row === undefined && !makes) throw noSession(want.id);
     const lease =
       row === undefined ? await madeLease(ground, want) : await take(ground, row, want, deadline);

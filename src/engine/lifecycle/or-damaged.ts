@@ -15,7 +15,7 @@ export async function orDamaged<T>(
   } catch (error) {
     if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
     // What is missing may have been deleted with the session, a moment ago.
-    if ((await store.session(session)) !== undefined)
+    if ((await store.session(session)).row !== undefined)
       damaged.push({ id: session, message: error.message });
     return undefined;
   }

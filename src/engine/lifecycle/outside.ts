@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
+import { requireCapability } from "../../store/capabilities.js";
 import type { SessionRow } from "../../store/port/rows.js";
 import type { Ground } from "../journal/ground.js";
 import { changesCourse, readMail } from "../journal/read-inbox.js";
@@ -14,6 +15,7 @@ export async function cancelSession(
   reason: string,
   turn?: string,
 ): Promise<void> {
+  requireCapability(ground.store, "inbox", "hold.sessions.cancel");
   await ground.post(id, { kind: "cancel", reason, ...(turn !== undefined && { turn }) });
   await takeIn(ground, id);
   for (const child of await childrenOf(ground, id)) await cancelSession(ground, child, reason);
@@ -78,10 +80,10 @@ function mayHaveChildren(row: SessionRow): boolean {
 
 /** The sessions that calls of this one run, and that are still its own. */
 export async function childrenOf(ground: Ground, id: SessionId): Promise<readonly SessionId[]> {
-  const row = await ground.store.session(id);
+  const row = (await ground.store.session(id)).row;
   if (row === undefined || !mayHaveChildren(row)) return [];
   const found = new Set<SessionId>();
-  for (const { id: line } of await ground.store.lines({ session: id })) {
+  for (const { id: line } of await ground.store.branches({ kind: "session", session: id })) {
     const doc = (await ground.journal.line(line))?.doc;
     if (doc === undefined) continue;
     const course = await ground.loader.courseAt({
@@ -89,7 +91,7 @@ export async function childrenOf(ground: Ground, id: SessionId): Promise<readonl
       tail: await ground.journal.tail(line),
     });
     for (const child of course.children) {
-      const made = await ground.store.session(child);
+      const made = (await ground.store.session(child)).row;
       if (made !== undefined && headOf(made).parent === id) found.add(child as SessionId);
     }
   }

@@ -6,7 +6,7 @@ import { noSession } from "../util/not-found.js";
 
 export async function requireSession(ground: Ground, id: unknown): Promise<SessionRow> {
   const known = sessionId(id);
-  const row = await ground.store.session(known);
+  const row = (await ground.store.session(known)).row;
   if (row === undefined) throw noSession(known);
   return row;
 }

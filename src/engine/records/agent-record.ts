@@ -5,6 +5,7 @@ import { checkName } from "../../core/values/ids.js";
 import { deepFreeze, encode, equal, type Json, type JsonObject } from "../../core/values/json.js";
 import { isTime } from "../../core/values/shapes.js";
 import { isoTime } from "../../core/values/time.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, type DocChange, type DocRow } from "../../store/port/documents.js";
 import type { Store } from "../../store/port.js";
 import { invalid, listOf, options, wholeNumber } from "../util/options.js";
@@ -186,7 +187,7 @@ export function agentOf(row: DocRow): AgentDoc {
 }
 
 export async function findAgent(store: Store, id: string): Promise<AgentDoc | undefined> {
-  const row = await store.doc(AGENT, id);
+  const row = await documentsOf(store).get(AGENT, id);
   return row && agentOf(row);
 }
 

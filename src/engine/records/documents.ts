@@ -1,4 +1,5 @@
 /** Going over documents beside the sessions. */
+import { documentsOf } from "../../store/capabilities.js";
 import type { DocRow } from "../../store/port/documents.js";
 import type { Store } from "../../store/port.js";
 
@@ -10,7 +11,7 @@ export async function* documents(
   of: { readonly kind: string; readonly of?: string },
 ): AsyncGenerator<DocRow> {
   for (let before: number | undefined; ; ) {
-    const rows: readonly DocRow[] = await store.docs({
+    const rows: readonly DocRow[] = await documentsOf(store).list({
       ...of,
       ...(before === undefined ? undefined : { before }),
       limit: AT_ONCE,

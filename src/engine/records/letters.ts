@@ -16,6 +16,7 @@ import type { MessageInput } from "../../core/messages/message.js";
 import { digest } from "../../core/values/digest.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { fromPlain, type PlainMessage } from "../../formats/plain.js";
+import { inboxOf } from "../../store/capabilities.js";
 import type { Store } from "../../store/port.js";
 import { type MailDoc, mailOf, mailText } from "./rows.js";
 
@@ -92,7 +93,7 @@ async function openLetter(
 ): Promise<Appended | undefined> {
   const [own, told] = [keyLetter(key), textLetter(key, tag)];
   const drained = [bellLetter(key), own, told];
-  const mail = await store.inbox(session, { ids: [own, told] });
+  const mail = await inboxOf(store).list(session, { ids: [own, told] });
   const waits = mail.find(({ id }) => id === own)?.text;
   if (waits === undefined) return { messages: [], drained };
   // One that cannot be read is left where it is, and `verify` tells: it must not keep its session
@@ -129,7 +130,7 @@ export async function waitsUnder(
   session: SessionId,
   key: string,
 ): Promise<{ readonly bell: Bell | undefined } | undefined> {
-  const mail = await store.inbox(session, { ids: [keyLetter(key), bellLetter(key)] });
+  const mail = await inboxOf(store).list(session, { ids: [keyLetter(key), bellLetter(key)] });
   const found = mail.find(({ id }) => id === bellLetter(key));
   const doc = found && mailOf(found.text, session);
   return mail.some(({ id }) => id === keyLetter(key))

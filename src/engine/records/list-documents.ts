@@ -3,6 +3,7 @@
  * named apart.
  */
 import { HoldfastError } from "../../core/values/errors.js";
+import { documentsOf } from "../../store/capabilities.js";
 import type { DocRow } from "../../store/port/documents.js";
 import type { Store } from "../../store/port.js";
 import { cursorAt, type Damaged, limitOf, numberOf, type Page } from "../util/options.js";
@@ -26,7 +27,7 @@ export async function listDocuments<T>(
   const damaged: Damaged[] = [];
   const named = () => (damaged.length === 0 ? undefined : { damaged });
   for (let before = cursor === undefined ? undefined : numberOf(cursor, "d", store.cursorKey); ; ) {
-    const rows = await store.docs({
+    const rows = await documentsOf(store).list({
       ...of,
       ...(before === undefined ? undefined : { before }),
       limit: most + 1,

@@ -106,9 +106,9 @@ export const withLabel = (entry: Entry, relabel: Relabel | undefined): Entry =>
  * Where a session stands now. Throws where its rows are damaged: a snapshot of what cannot be read
  * is none.
  */
-export function entryOf({ session, line, end }: Present): Entry {
-  const { id, createdAt, title, origin, parent, children } = headOf(session);
-  const { id: _id, version: _version, ...label } = labelOf(session);
+export function entryOf({ row, line, end }: Present): Entry {
+  const { id, createdAt, title, origin, parent, children } = headOf(row);
+  const { id: _id, version: _version, ...label } = labelOf(row);
   if (line === undefined)
     throw new HoldfastError("CORRUPT", `The branch of session ${quote(id)} is missing.`, {
       sessionId: id,

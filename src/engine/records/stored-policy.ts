@@ -2,6 +2,7 @@
 import type { RetentionPolicy } from "../../core/retention/policy.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { equal } from "../../core/values/json.js";
+import { documentsOf } from "../../store/capabilities.js";
 import type { DocRow } from "../../store/port/documents.js";
 import type { Store } from "../../store/port.js";
 import { checkPolicy } from "./check-policy.js";
@@ -35,7 +36,7 @@ export async function storedPolicy(
   agent?: string,
 ): Promise<RetentionPolicy | undefined> {
   const { kind, id } = nameOf(agent);
-  const row = await store.doc(kind, id);
+  const row = await documentsOf(store).get(kind, id);
   return row && policyOf(row);
 }
 
@@ -59,7 +60,7 @@ export async function storePolicy(
   const name = nameOf(agent);
   for (;;) {
     // By its number alone: one that is damaged can be set anew.
-    const before = await store.doc(name.kind, name.id);
+    const before = await documentsOf(store).get(name.kind, name.id);
     if (before === undefined && policy === undefined) return false;
     const version = (before?.version ?? 0) + 1;
     const doc: PolicyDoc | undefined = policy && {

@@ -47,6 +47,7 @@ import { Workspace } from "../../engine/session/workspace.js";
 import { noSession } from "../../engine/util/not-found.js";
 import { flag, invalid, options } from "../../engine/util/options.js";
 import { type PlainMessage, toPlain, withBytes } from "../../formats/plain.js";
+import { inboxOf, requireCapability } from "../../store/capabilities.js";
 
 export interface AppendOptions {
   /** The same key is the same call: it is appended once. */
@@ -129,6 +130,7 @@ export async function appendTo(
     }
     return { count: messages.length, taken: false };
   }
+  requireCapability(ground.store, "inbox", "hold.sessions.append");
   if (isMade) await ensureSession(ground, session, label);
   const check = digest(encoded.map(({ text }) => text).join("\n"));
   const sending = {
@@ -238,7 +240,7 @@ async function postAll(ground: Ground, sending: Sending): Promise<void> {
   await postKey(ground, sending);
   let isRung = false;
   try {
-    const posted = await ground.store.post(session, { id, text, due: HIDDEN });
+    const posted = await inboxOf(ground.store).post(session, { id, text, due: HIDDEN });
     if (posted === "absent") throw noSession(session);
     isRung = true;
     const bell = { kind: "append", check, tag, bytes } as const;

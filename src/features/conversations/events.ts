@@ -33,6 +33,7 @@ import { headOf } from "../../engine/records/rows.js";
 import { linked } from "../../engine/util/aborting.js";
 import { breathe } from "../../engine/util/breathe.js";
 import { flag, invalid, options, signalOf } from "../../engine/util/options.js";
+import { oneLine } from "../../store/port/queries.js";
 import { CallTeller, type SessionToolEvent } from "./tell-call.js";
 
 /**
@@ -165,16 +166,16 @@ async function* live(
   while (!signal.aborted) {
     watcher.looks();
     const present = await ground.reads.share(`present ${session}`, () =>
-      ground.store.present(session),
+      ground.store.session(session, "end"),
     );
-    if (present === undefined) return;
-    const head = headOf(present.session);
+    if (present.row === undefined) return;
+    const head = headOf(present.row);
     if (head.line !== line) {
       const followed = line;
       const now = ground.journal.past(head.line);
       const shared = await sharedUpTo(past, now).catch(async (error: unknown) => {
         // The line that was followed is gone with its session, and so is what they shared.
-        if ((await ground.store.line(followed)) === undefined) return 0;
+        if ((await ground.store.branches(oneLine(followed)))[0] === undefined) return 0;
         throw error;
       });
       past = now;
@@ -202,7 +203,7 @@ async function* live(
       }
     } catch (error) {
       // What is missing may have been deleted with its session, a moment ago.
-      if ((await ground.store.session(session)) === undefined) return;
+      if ((await ground.store.session(session)).row === undefined) return;
       throw error;
     }
     if (from.until !== undefined && (!any || seen >= from.until)) return;

@@ -93,8 +93,8 @@ export async function forksOf(
   const { limit } = options(o, "sessions.forks", ["limit"]);
   const most = limitOf(limit, "limit");
   const { id: session } = await requireSession(ground, id);
-  const begun = (await ground.store.lines({ session })).map((line) =>
-    ground.store.lines({ origin: line.id }),
+  const begun = (await ground.store.branches({ kind: "session", session })).map((line) =>
+    ground.store.branches({ kind: "forks", of: line.id }),
   );
   const lines = (await Promise.all(begun)).flat().sort((a, b) => b.no - a.no);
   const forks = new Set(lines.flatMap((line) => line.session ?? []));

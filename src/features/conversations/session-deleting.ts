@@ -21,6 +21,7 @@ import { contentsOf, snapshotsOf } from "../../engine/records/snapshot-record.js
 import { breatheNowAndThen } from "../../engine/util/breathe.js";
 import type { KeyOptions } from "../../engine/util/options.js";
 import { flag, options, scopeOf } from "../../engine/util/options.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 
@@ -128,7 +129,7 @@ async function surveyed(
   only: string | undefined,
 ): Promise<Survey | undefined> {
   const { store } = ground;
-  const row = await store.session(id);
+  const row = (await store.session(id)).row;
   if (row === undefined || (only !== undefined && row.head.agent !== only)) return undefined;
   const children = await childrenOf(ground, id);
   const theirs = await Promise.all(children.map((child) => surveyed(ground, child, undefined)));
@@ -136,7 +137,7 @@ async function surveyed(
   const all = children.flatMap((child, i) =>
     theirs[i] === undefined ? [] : [child, ...(theirs[i].answer.children ?? [])],
   );
-  const own = await store.lines({ session: id });
+  const own = await store.branches({ kind: "session", session: id });
   const family = await descendants(ground, own);
   const below = theirs.flatMap((their) => their?.answer ?? []);
   const snapshots = [
@@ -173,10 +174,12 @@ async function withCheckpoints(ground: Ground, id: SessionId, answer: Answer): P
   let checkpoints = 0;
   for (const one of goes) {
     await unlessDamaged(async () => {
-      const row = await ground.store.session(one);
+      const row = (await ground.store.session(one)).row;
       if (row === undefined) return;
       const newer = new Set(
-        (await ground.store.lines({ session: one })).slice(0, -1).map(({ id: line }) => line),
+        (await ground.store.branches({ kind: "session", session: one }))
+          .slice(0, -1)
+          .map(({ id: line }) => line),
       );
       for await (const checkpoint of ownedBy(ground, headOf(row), owners, {
         all: true,
@@ -213,7 +216,7 @@ async function remove(
   },
 ): Promise<boolean> {
   let isGone = false;
-  for (let row: SessionRow | undefined = first; ; row = await store.session(first.id)) {
+  for (let row: SessionRow | undefined = first; ; row = (await store.session(first.id)).row) {
     const there = row?.no === first.no ? row : undefined;
     if (there === undefined && receipt?.isKept !== true) return false;
     const removal =
@@ -243,7 +246,8 @@ async function snapshotsInto(
   const { store } = ground;
   const pinning = await unlessDamaged(async () => {
     const docs = new Set<number>();
-    for (const { id: line } of own) for (const { doc } of await store.pins(line)) docs.add(doc);
+    for (const { id: line } of own)
+      for (const { doc } of await documentsOf(store).pins(line)) docs.add(doc);
     return docs;
   });
   if (pinning?.size === 0 || agent == null) return [];
@@ -262,7 +266,7 @@ async function pointsInto(
   snapshot: string,
   own: readonly LineRow[],
 ): Promise<boolean> {
-  const row = await store.doc(SNAPSHOT, snapshot);
+  const row = await documentsOf(store).get(SNAPSHOT, snapshot);
   const contents = row && (await unlessDamaged(() => contentsOf(row)));
   return contents?.sessions.some(({ place }) => own.some(({ id }) => id === place?.line)) ?? false;
 }

@@ -17,6 +17,7 @@ import { Room } from "../../engine/journal/room.js";
 import { takeIn } from "../../engine/lifecycle/outside.js";
 import { keyOf } from "../../engine/records/letters.js";
 import type { MailDoc } from "../../engine/records/rows.js";
+import { requireCapability } from "../../store/capabilities.js";
 import { WAITS } from "../../store/port/inbox.js";
 
 /** How many signals may wait for a call that waits for them. */
@@ -52,6 +53,7 @@ export class Signals {
 
   /** Posts a signal. The same key is the same signal. */
   async send(session: SessionId, signal: Signal, key: string | undefined): Promise<void> {
+    requireCapability(this.#ground.store, "inbox", "hold.sessions.signal");
     const known = this.#bursts.get(session);
     const burst = known ?? this.#begin(session);
     burst.sending += 1;

@@ -77,7 +77,7 @@ async function relabelOrMake(
   { made, receipt }: { made: { agent: string | undefined } | undefined; receipt: Receipt<null> },
 ): Promise<SessionSummary> {
   for (;;) {
-    const row = await ground.store.session(id);
+    const row = (await ground.store.session(id)).row;
     if (row === undefined && made === undefined) throw noSession(id);
     if (row !== undefined && made !== undefined)
       refuseOtherAgent(headOf(row), { id, agent: made.agent });

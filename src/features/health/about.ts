@@ -54,9 +54,9 @@ export async function about(ground: Ground, isIndexed: boolean): Promise<StoreIn
     if (survey.looked === MOST) break;
   }
   const { index } = store;
-  const incarnation = await store.incarnation();
+  const incarnation = await ground.learnIncarnation();
   return {
-    ...(await store.about()),
+    ...(await store.info()).about,
     ...(isIndexed &&
       index !== undefined &&
       (await index.exists()) && { index: { behind: await index.missing() } }),

@@ -23,8 +23,10 @@ import { contentsOf } from "../../engine/records/snapshot-record.js";
 import { policyOf, RETENTION, STORE_RETENTION } from "../../engine/records/stored-policy.js";
 import { breathe } from "../../engine/util/breathe.js";
 import { callback, options } from "../../engine/util/options.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { noWitnesses, type Witnesses } from "../../store/port/copies.js";
 import { AGENT, type DocRow, RECEIPT, REDACTED, SNAPSHOT } from "../../store/port/documents.js";
+import { oneLine } from "../../store/port/queries.js";
 import type { LineRow } from "../../store/port/rows.js";
 
 interface Finding {
@@ -54,7 +56,7 @@ const ROWS = 500;
 export async function verifyStore(ground: Ground, given?: VerifyOptions): Promise<VerifyReport> {
   const { sessionId: only, onProgress } = options(given, "verify", ["sessionId", "onProgress"]);
   const id = only === undefined ? undefined : sessionId(only);
-  if (id !== undefined && (await ground.store.session(id)) === undefined)
+  if (id !== undefined && (await ground.store.session(id)).row === undefined)
     throw new HoldfastError("NOT_FOUND", `There is no session ${quote(id)}.`, { sessionId: id });
   return new Verification(ground, callback(onProgress, "onProgress")).run(id);
 }
@@ -79,12 +81,14 @@ class Verification {
     let anchors: Witnesses = noWitnesses;
     if (only === undefined) {
       await this.#guard({}, async () => {
-        anchors = await store.anchors();
+        anchors = (await store.copies?.anchors()) ?? noWitnesses;
         for (const message of await store.check()) this.#find({ code: "STORE", message });
       });
     }
     await this.#guard({}, async () => {
-      for (const line of await store.lines(only === undefined ? { all: true } : { session: only }))
+      for (const line of await store.branches(
+        only === undefined ? { kind: "all" } : { kind: "session", session: only },
+      ))
         await this.#line(line);
     });
     await this.#guard({}, () => this.#sessions(only));
@@ -235,7 +239,7 @@ class Verification {
     for await (const { id } of documents(this.#ground.store, { kind: RECEIPT }))
       await this.#guard({}, () => verifyReceipt(this.#ground, id));
     for await (const { id } of documents(this.#ground.store, { kind: SNAPSHOT })) {
-      const row = await this.#ground.store.doc(SNAPSHOT, id);
+      const row = await documentsOf(this.#ground.store).get(SNAPSHOT, id);
       if (row !== undefined) await this.#guard({}, () => this.#snapshot(row));
     }
   }
@@ -260,9 +264,9 @@ class Verification {
       // Where it ends is not known, and what stopped the reading has been said.
       if (this.#unread.has(line)) continue;
       const end = this.#ends.get(line);
-      if (end === undefined && (await this.#ground.store.anchors()).of(line) === undefined)
-        continue;
-      const row = await this.#ground.store.line(line as LineId);
+      const stays = async () => (await this.#ground.store.copies?.anchors())?.of(line);
+      if (end === undefined && (await stays()) === undefined) continue;
+      const row = (await this.#ground.store.branches(oneLine(line as LineId)))[0];
       if (end !== undefined && (end.seq > seq || (end.seq === seq && end.check === check)))
         continue;
       this.#find({

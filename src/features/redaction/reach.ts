@@ -33,7 +33,7 @@ async function stretch(
   after: number,
   to: number,
 ): Promise<Stretch> {
-  const forks = (await store.lines({ origin: row.id }))[0]?.no ?? 0;
+  const forks = (await store.branches({ kind: "forks", of: row.id }))[0]?.no ?? 0;
   return { line: row.id, row, from: Math.max(after, row.origin?.seq ?? 0) + 1, to, forks };
 }
 

@@ -31,7 +31,9 @@ import {
   signalOf,
   wholeNumber,
 } from "../../engine/util/options.js";
+import { requireCapability } from "../../store/capabilities.js";
 import type { Change } from "../../store/port/changes.js";
+import type { StoreReclaim } from "../../store/port/reclaim.js";
 import { Leases } from "./leases.js";
 import { OpenCalls, type Shared, sharedBy, stretchesOf } from "./reach.js";
 import { besideJournal, type InAgent, inReport, type RedactReport } from "./report.js";
@@ -85,8 +87,9 @@ export async function redactSession(
   const wanted = whatOf(what, checkWith(o.with ?? "[redacted]"));
   const waitMs = o.waitMs === undefined ? 0 : wholeNumber(o.waitMs, "waitMs", 0, MAX_LEASE_MS);
   const hearers = { signal: signalOf(o.signal), onProgress: callback(o.onProgress, "onProgress") };
-  if ((await ground.store.session(session)) === undefined) throw noSession(session);
+  if ((await ground.store.session(session)).row === undefined) throw noSession(session);
   const scrubs = flag(o.scrub, "scrub") ?? true;
+  requireCapability(ground.store, "documents", "hold.sessions.redact");
   const redacting = new Redacting(ground, session, wanted, hearers);
   return flag(o.dryRun, "dryRun") ? redacting.look(scrubs) : redacting.run(waitMs, scrubs);
 }
@@ -107,6 +110,7 @@ class Redacting {
   readonly #session: SessionId;
   readonly #what: What;
   readonly #hearers: Hearers;
+  readonly #reclaim: StoreReclaim;
   #leases: Leases | undefined;
   #looked = 0;
   #outsideChanged = false;
@@ -124,6 +128,7 @@ class Redacting {
     this.#session = session;
     this.#what = what;
     this.#hearers = hearers;
+    this.#reclaim = requireCapability(ground.store, "reclaim", "hold.sessions.redact");
   }
 
   #tick = (): void => {
@@ -204,7 +209,7 @@ class Redacting {
 
   /** Whether a fork's row, or a letter that waits for it, holds the text. */
   async #isBeside(session: SessionId, seen: Seen): Promise<boolean> {
-    const row = await this.#ground.store.session(session);
+    const row = (await this.#ground.store.session(session)).row;
     if (row === undefined) return false;
     const head = headOf(row);
     if (
@@ -242,7 +247,7 @@ class Redacting {
 
   /** Names that stand in the session's own row: they stay. */
   async #nameHead(seen: Seen): Promise<void> {
-    const row = await this.#ground.store.session(this.#session);
+    const row = (await this.#ground.store.session(this.#session)).row;
     const { agent, parent, origin } = row === undefined ? {} : headOf(row);
     for (const id of [this.#session, parent, origin?.sessionId])
       if (id !== undefined) this.#name(seen, id, "session-id");
@@ -291,7 +296,9 @@ class Redacting {
           const keptBlobs = await this.#sweep(seen);
           for (const id of isFound ? [this.#session, ...shared.sharers] : [])
             await forgetArguments(this.#ground, id);
-          const left = scrubs ? await scrub(this.#ground, this.#what.inFile) : UNSCRUBBED;
+          const left = scrubs
+            ? await scrub(this.#ground, this.#reclaim, this.#what.inFile)
+            : UNSCRUBBED;
           await this.#lookAtOthers(shared, seen);
           this.#hearers.onProgress?.(this.#looked);
           return this.#report(seen, shared, { outside, keptBlobs, left });
@@ -308,7 +315,7 @@ class Redacting {
   async #freeForks(): Promise<void> {
     const family = await descendants(
       this.#ground,
-      await this.#ground.store.lines({ session: this.#session }),
+      await this.#ground.store.branches({ kind: "session", session: this.#session }),
     );
     await freeLines(
       this.#ground,
@@ -357,7 +364,7 @@ class Redacting {
    * is anything to change.
    */
   async #snapshots({ sharers, by, others }: Shared, seen: Seen, dryRun: boolean): Promise<boolean> {
-    const agent = (await this.#ground.store.session(this.#session))?.head.agent ?? undefined;
+    const agent = (await this.#ground.store.session(this.#session)).row?.head.agent ?? undefined;
     if (agent === undefined) return false;
     const sessions = new Set<string>([this.#session, ...sharers]);
     const isEdited = (entry: Entry): boolean =>
@@ -382,7 +389,7 @@ class Redacting {
   async #sweep({ blobs }: Seen): Promise<readonly string[]> {
     const { store } = this.#ground;
     let after: Digest | undefined;
-    do ({ next: after } = await store.sweep(SWEPT_AT_ONCE, false, after));
+    do ({ next: after } = await this.#reclaim.sweep(SWEPT_AT_ONCE, false, after));
     while (after !== undefined);
     const keptBlobs: string[] = [];
     for (const name of blobs) if ((await store.blob(name)) !== undefined) keptBlobs.push(name);
@@ -398,7 +405,10 @@ class Redacting {
       if (change === undefined && seen.records === 0 && !this.#outsideChanged) return false;
       const epoch = (this.#leases as Leases).epoch(id);
       const when = { epoch, ...change?.when };
-      const lines = change === undefined ? [] : await this.#ground.store.lines({ session: id });
+      const lines =
+        change === undefined
+          ? []
+          : await this.#ground.store.branches({ kind: "session", session: id });
       const applied = await remembering(
         this.#ground,
         new Map(lines.map((line) => [line.id, 0])),
@@ -413,7 +423,7 @@ class Redacting {
 
   /** What is to be changed outside of a session's journal. */
   async #outside(id: SessionId, seen: Seen): Promise<Omit<Change, "session"> | undefined> {
-    const row = await this.#ground.store.session(id);
+    const row = (await this.#ground.store.session(id)).row;
     if (row === undefined) throw noSession(id);
     const before = headOf(row);
     const head = editHead(before, this.#what, seen);

@@ -23,6 +23,7 @@ import { textBytes } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { remembering } from "../../engine/journal/remembered.js";
 import type { Walked } from "../../engine/journal/walk.js";
+import { requireCapability } from "../../store/capabilities.js";
 import type { Replacement } from "../../store/port/reclaim.js";
 import { Bodies } from "./bodies.js";
 import type { OpenCalls, Stretch } from "./reach.js";
@@ -135,7 +136,12 @@ export class Rewriting {
     const known = { line: stretch.forks, doc: Number.MAX_SAFE_INTEGER };
     const flush = async (): Promise<boolean> => {
       const replaced =
-        batch.length === 0 || (await this.#ground.store.replace(stretch.line, batch, known));
+        batch.length === 0 ||
+        (await requireCapability(this.#ground.store, "reclaim", "hold.sessions.redact").replace(
+          stretch.line,
+          batch,
+          known,
+        ));
       batch = [];
       bytes = 0;
       return replaced;

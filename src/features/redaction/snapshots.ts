@@ -10,6 +10,7 @@ import { documents } from "../../engine/records/documents.js";
 import { unsealedOr } from "../../engine/records/rows.js";
 import { contentsOf, type Entry, withContents } from "../../engine/records/snapshot-record.js";
 import { breathe } from "../../engine/util/breathe.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, SNAPSHOT } from "../../store/port/documents.js";
 
 export interface Edited {
@@ -41,7 +42,7 @@ export async function editSnapshots(
   const damaged: string[] = [];
   let isChanged = false;
   const holding: string[] = [];
-  const record = await ground.store.doc(AGENT, agent);
+  const record = await documentsOf(ground.store).get(AGENT, agent);
   const isInRecord = record !== undefined && holds(valueIn(record.text));
   for await (const { id } of documents(ground.store, { kind: SNAPSHOT, of: agent })) {
     await breathe();
@@ -74,7 +75,7 @@ async function change(
   edit: (entry: Entry) => Entry,
   dryRun: boolean,
 ): Promise<Changed | "damaged" | undefined> {
-  const row = await store.doc(SNAPSHOT, id);
+  const row = await documentsOf(store).get(SNAPSHOT, id);
   const contents = row && (await unlessDamaged(() => contentsOf(row)));
   if (row === undefined || contents === undefined) return row && "damaged";
   const { sessions, ...rest } = contents;

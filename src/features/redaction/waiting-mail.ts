@@ -20,6 +20,7 @@ import {
   textLetter,
 } from "../../engine/records/letters.js";
 import { type MailDoc, mailOf, mailText } from "../../engine/records/rows.js";
+import { inboxOf } from "../../store/capabilities.js";
 import { OpenCalls } from "./reach.js";
 import type { Name, Seen } from "./rewriting.js";
 import type { What } from "./what.js";
@@ -31,7 +32,10 @@ interface Edits {
 
 /** The mail that waits for a session. `isDamaged`: some of it cannot be read. */
 export async function waitingMail({ store }: Ground, session: SessionId) {
-  const mail = await store.inbox(session, { dueBy: HIDDEN, limit: Number.MAX_SAFE_INTEGER });
+  const mail = await inboxOf(store).list(session, {
+    dueBy: HIDDEN,
+    limit: Number.MAX_SAFE_INTEGER,
+  });
   const sound = new Map<string, MailDoc>();
   for (const { id, text } of mail) {
     const doc = await unlessDamaged(() => mailOf(text, session));

@@ -12,6 +12,8 @@ import { forgetReceipts } from "../../engine/journal/receipts.js";
 import { keptOfDeleted, scrub } from "../../engine/journal/scrub.js";
 import { callback, flag, options, signalOf } from "../../engine/util/options.js";
 import { fixed, IN_BULK, Pace, type PaceOptions } from "../../engine/util/pace.js";
+import { requireCapability } from "../../store/capabilities.js";
+import type { StoreReclaim } from "../../store/port/reclaim.js";
 
 export interface GcOptions {
   /** Only answers what would be freed; what only pasts that would go refer to is not counted. */
@@ -71,11 +73,13 @@ interface Collecting {
 class Collection {
   readonly #ground: Ground;
   readonly #how: Collecting;
+  readonly #reclaim: StoreReclaim;
   #report: GcReport = { freedBytes: 0, saves: 0, blobs: 0, returnedBytes: 0 };
 
   constructor(ground: Ground, how: Collecting) {
     this.#ground = ground;
     this.#how = how;
+    this.#reclaim = requireCapability(ground.store, "reclaim", "hold.gc");
   }
 
   async run(): Promise<GcReport> {
@@ -88,7 +92,7 @@ class Collection {
     if (!this.#how.scrub) return this.#report;
     const left = [
       ...(await keptOfDeleted(this.#ground)),
-      ...(await scrub(this.#ground, () => true)),
+      ...(await scrub(this.#ground, this.#reclaim, () => true)),
     ];
     return Object.freeze({ ...this.#report, left });
   }
@@ -137,7 +141,7 @@ class Collection {
     const nodes: LineNode[] = [];
     let before = Number.MAX_SAFE_INTEGER;
     const look = async (limit: number): Promise<boolean> => {
-      const rows = await store.lines({ all: true, before, limit });
+      const rows = await store.branches({ kind: "all", before, limit });
       for (const { id, owned, origin } of rows)
         if (!owned || origin !== null) nodes.push({ id, owned, origin });
       before = rows.at(-1)?.no ?? 0;
@@ -148,11 +152,10 @@ class Collection {
   }
 
   async #blobs(): Promise<void> {
-    const { store } = this.#ground;
     const pace = this.#pace({ least: 32, most: 5_000, first: 64, rests: true }, IN_BULK.blobs);
     for (let after: Digest | undefined; ; ) {
       const { count, bytes, next } = await pace.step((limit) =>
-        store.sweep(limit, this.#how.dryRun, after),
+        this.#reclaim.sweep(limit, this.#how.dryRun, after),
       );
       if (count > 0) this.#tell({ blobs: count, freedBytes: bytes });
       if (next === undefined) return;
@@ -161,10 +164,9 @@ class Collection {
   }
 
   async #room(): Promise<void> {
-    const { store } = this.#ground;
     const pace = this.#pace({ least: 16, most: 1_000, first: 32, rests: true }, IN_BULK.blobs);
     const giveBack = async (limit: number): Promise<boolean> => {
-      const { count, bytes } = await store.compact(limit);
+      const { count, bytes } = await this.#reclaim.compact(limit);
       if (bytes > 0) this.#tell({ returnedBytes: bytes });
       return count === limit;
     };

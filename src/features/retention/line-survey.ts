@@ -11,6 +11,7 @@ import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import type { Past, Segment } from "../../engine/journal/past.js";
 import { Pace } from "../../engine/util/pace.js";
+import { documentsOf } from "../../store/capabilities.js";
 import type { KnownNeeds } from "../../store/port/reclaim.js";
 import type { LineRow } from "../../store/port/rows.js";
 
@@ -58,8 +59,8 @@ export async function surveyLine(
 ): Promise<LineSurvey> {
   // In this order: a line that began where something was pinned is there before the pin can be
   // gone.
-  const pins = await store.pins(line);
-  const forks = await store.lines({ origin: line });
+  const pins = await documentsOf(store).pins(line);
+  const forks = await store.branches({ kind: "forks", of: line });
   const origins = new Set(forks.flatMap(({ origin }) => origin?.seq ?? []));
   const others = new Set([...pins.map(({ seq }) => seq), ...origins]);
   const docs = pins.map(({ doc }) => doc);

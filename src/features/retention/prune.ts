@@ -25,7 +25,8 @@ import { textBytes } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { hole } from "../../engine/journal/walk.js";
 import { Pace } from "../../engine/util/pace.js";
-import type { KnownNeeds, Replacement } from "../../store/port/reclaim.js";
+import { documentsOf, requireCapability } from "../../store/capabilities.js";
+import type { KnownNeeds, Replacement, StoreReclaim } from "../../store/port/reclaim.js";
 import type { LineSurvey, MarkAt } from "./line-survey.js";
 
 const AT_ONCE = { least: 16, most: 200, first: 32 } as const;
@@ -143,6 +144,7 @@ class Rewriting {
   readonly #survey: LineSurvey;
   readonly #plan: Plan;
   readonly #options: RemoveOptions;
+  readonly #reclaim: StoreReclaim;
   /** The last fork and the last pin that are known of. */
   #known: KnownNeeds;
   /** The gap that the last step has left at its lower end: it grows with the next. */
@@ -158,6 +160,7 @@ class Rewriting {
     this.#survey = survey;
     this.#plan = plan;
     this.#options = o;
+    this.#reclaim = requireCapability(ground.store, "reclaim", "Removing checkpoints");
     this.#known = survey.known;
   }
 
@@ -212,7 +215,7 @@ class Rewriting {
       if (changes.length >= limit || bytes >= MOST_BYTES) break;
     }
     const { replacements, below } = this.#replacements(changes);
-    if (replacements.length > 0 && !(await store.replace(line, replacements, this.#known)))
+    if (replacements.length > 0 && !(await this.#reclaim.replace(line, replacements, this.#known)))
       return undefined;
     this.#above = below;
     const removed = changes.filter(
@@ -299,8 +302,8 @@ class Rewriting {
     const { store } = this.#ground;
     const { line, end } = this.#survey;
     const { gone, stay, pinned } = this.#plan;
-    const forks = await store.lines({ origin: line });
-    const pins = await store.pins(line);
+    const forks = await store.branches({ kind: "forks", of: line });
+    const pins = await documentsOf(store).pins(line);
     const docs = pins.map(({ doc }) => doc);
     const known = { line: forks[0]?.no ?? 0, doc: highest(0, docs) };
     if (known.line <= this.#known.line && known.doc <= this.#known.doc) return false;

@@ -16,6 +16,7 @@ import { headOf } from "../../engine/records/rows.js";
 import { policyFor } from "../../engine/records/stored-policy.js";
 import { noSession } from "../../engine/util/not-found.js";
 import { callback, flag, oneOf, options, signalOf } from "../../engine/util/options.js";
+import { requireCapability } from "../../store/capabilities.js";
 import { type LineSurvey, type MarkAt, surveyLine } from "./line-survey.js";
 import { removeMarks } from "./prune.js";
 
@@ -70,6 +71,7 @@ export async function prune(
     "onProgress",
     "signal",
   ]);
+  requireCapability(ground.store, "reclaim", "hold.checkpoints.prune");
   const said = checkRules(rest, "checkpoints.prune");
   const policy = Object.keys(said).length > 0 ? said : await ofItsAgent(ground, id);
   return pruneBy(ground, id, policy, {
@@ -103,7 +105,7 @@ export async function pruneBy(
     if (
       error instanceof HoldfastError &&
       error.code === "CORRUPT" &&
-      (await ground.store.session(row.id))?.no !== row.no
+      (await ground.store.session(row.id)).row?.no !== row.no
     )
       throw noSession(row.id as SessionId);
     throw error;
@@ -156,7 +158,8 @@ async function whatGoes(
   );
   const heirs = new Heirs(ground.store);
   const surveys = new Map<LineId, LineSurvey>();
-  const others = run.branches === "all" ? await ground.store.lines({ session: id }) : [];
+  const others =
+    run.branches === "all" ? await ground.store.branches({ kind: "session", session: id }) : [];
   for (const own of [...past.map((segment) => segment.line), ...others.map((other) => other.id)])
     if (!surveys.has(own)) surveys.set(own, await surveyLine(ground, own, run.signal));
 

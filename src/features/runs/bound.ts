@@ -6,6 +6,7 @@ import type { Ground } from "../../engine/journal/ground.js";
 import { ensureSession } from "../../engine/lifecycle/create-session.js";
 import { drawId, idAndInput } from "../../engine/lifecycle/session-ids.js";
 import { options, signalOf, wholeNumber } from "../../engine/util/options.js";
+import { requireCapability } from "../../store/capabilities.js";
 import { askingOf, requestOf, turnLetter } from "./asking.js";
 import { type Definition, definitionOf } from "./define/define.js";
 import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./define/definition.js";
@@ -126,6 +127,7 @@ class Binding implements Omit<BoundAgent, Types> {
   }
 
   async submit(...given: readonly unknown[]): Promise<Turn> {
+    requireCapability(this.#ground.store, "inbox", "agent.submit");
     const asked = this.#asked<SubmitOptions>(given);
     const o = options(asked.o, "submit", ["key", "tags", "title", "metadata", "atMs"]);
     const { message, key } = askingOf(asked.input, o.key, this.#ground.redactor);

@@ -9,6 +9,7 @@ import {
   MAX_SYSTEM,
   putAgent,
 } from "../../engine/records/agent-record.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { AGENT } from "../../store/port/documents.js";
 import type { Definition } from "./define/define.js";
 
@@ -18,8 +19,8 @@ import type { Definition } from "./define/define.js";
  */
 export async function ensureAgent(ground: Ground, definition: Definition): Promise<void> {
   const { name } = definition;
-  if (ground.knownAgents.has(name)) return;
-  if ((await ground.store.doc(AGENT, name)) === undefined) {
+  if (ground.knownAgents.has(name) || ground.store.documents === undefined) return;
+  if ((await documentsOf(ground.store).get(AGENT, name)) === undefined) {
     // Where another process was quicker, its record is as good.
     await ground.store.apply([], [putAgent(recordFor(ground, definition), undefined)]);
   }

@@ -18,6 +18,7 @@ import type { SessionOptions } from "../../engine/lifecycle/session-options.js";
 import { headOf } from "../../engine/records/rows.js";
 import type { Holding } from "../../engine/session/holding.js";
 import { linked } from "../../engine/util/aborting.js";
+import { requireCapability } from "../../store/capabilities.js";
 import {
   type Asking,
   isMeant,
@@ -70,7 +71,7 @@ export class Runs {
       const { turn, result: going } = active;
       if (active.agent !== definition.name) {
         // What another agent is at is not what is asked for here, be it the same words.
-        const row = await this.#ground.store.session(id);
+        const row = (await this.#ground.store.session(id)).row;
         if (row !== undefined) refuseOtherAgent(headOf(row), { id, agent: definition.name });
         await going.catch(() => {});
         continue;
@@ -119,6 +120,7 @@ export class Runs {
   async #interrupt(id: SessionId): Promise<void> {
     const present = await this.#ground.journal.present(id);
     const turn = present && (await this.#ground.loader.courseAt(present)).turn;
+    requireCapability(this.#ground.store, "inbox", 'agent.run with ifBusy: "interrupt"');
     if (turn !== undefined)
       await this.#ground.post(id, {
         kind: "cancel",
@@ -136,6 +138,7 @@ export class Runs {
     { message, key }: Asking,
     { isActive = false } = {},
   ): Promise<RunResult> {
+    requireCapability(this.#ground.store, "inbox", 'agent.run with ifBusy: "queue"');
     const turn = key ?? randomUUID();
     await this.#made(id);
     await this.waiting.post(id, turnLetter(turn, key, message), {
@@ -155,7 +158,7 @@ export class Runs {
 
   /** The run that is under way may have begun this instant: its session is waited for. */
   async #made(id: SessionId): Promise<void> {
-    while (this.#active.has(id) && (await this.#ground.store.session(id)) === undefined)
+    while (this.#active.has(id) && (await this.#ground.store.session(id)).row === undefined)
       await sleep(MADE_MS);
   }
 

@@ -46,7 +46,7 @@ export class Owners {
   /** The row of a session; undefined as above. */
   async wanted(id: string): Promise<SessionRow | undefined> {
     if (!this.#sessions.has(id)) {
-      const row = await this.#store.session(id);
+      const row = (await this.#store.session(id)).row;
       this.#sessions.set(id, row && isWanted(row, this.#wanted) ? row : undefined);
     }
     return this.#sessions.get(id);

@@ -9,6 +9,7 @@ import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import type { Journal } from "../../engine/journal/journal.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { breathe } from "../../engine/util/breathe.js";
+import { oneLine } from "../../store/port/queries.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
 import {
@@ -120,20 +121,21 @@ export class Scan {
   async *#lines(options: FindOptions): AsyncGenerator<LineRow> {
     const { within, agent } = options;
     if (within === undefined && agent === undefined)
-      return yield* await this.#store.lines({ all: true });
+      return yield* await this.#store.branches({ kind: "all" });
     const seen = new Set<string>();
     for (const id of within?.lines.keys() ?? []) {
-      const line = await this.#store.line(id);
+      const [line] = await this.#store.branches(oneLine(id));
       if (line !== undefined) yield line;
     }
     if (within !== undefined) return;
     for await (const { id: session } of this.#sessions(options)) {
-      for (const own of await this.#store.lines({ session })) {
+      for (const own of await this.#store.branches({ kind: "session", session })) {
         yield own;
         let { origin } = own;
         while (origin !== null && !seen.has(origin.line)) {
           seen.add(origin.line);
-          const line: LineRow | undefined = await this.#store.line(origin.line);
+          const found: readonly LineRow[] = await this.#store.branches(oneLine(origin.line));
+          const [line] = found;
           if (line === undefined || line.session !== null) break;
           yield line;
           origin = line.origin;
@@ -145,7 +147,7 @@ export class Scan {
   /** Sessions whose titles may be wanted. */
   async *#sessions({ within, agent, tag }: FindOptions): AsyncGenerator<SessionRow> {
     if (within !== undefined) {
-      const row = await this.#store.session(within.session);
+      const { row } = await this.#store.session(within.session);
       if (row !== undefined) yield row;
       return;
     }

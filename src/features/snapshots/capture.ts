@@ -3,6 +3,7 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { sessionRows } from "../../engine/records/session-rows.js";
 import { MAX_SESSIONS } from "../../engine/records/snapshot-record.js";
+import { requireCapability } from "../../store/capabilities.js";
 import type { Applied } from "../../store/port/changes.js";
 import type { Decision } from "../../store/port/documents.js";
 import type { Present } from "../../store/port/rows.js";
@@ -31,16 +32,19 @@ export async function capture(
     ...(also && { also }),
     ...(how && { how }),
   };
-  const applied = await store.capture(query, (sessions) => {
-    thrown = undefined;
-    try {
-      if (sessions.length > MAX_SESSIONS) throw tooMany(agent);
-      return decide(sessions);
-    } catch (error) {
-      thrown = error;
-      return undefined;
-    }
-  });
+  const applied = await requireCapability(store, "documents", "A snapshot").capture(
+    query,
+    (sessions) => {
+      thrown = undefined;
+      try {
+        if (sessions.length > MAX_SESSIONS) throw tooMany(agent);
+        return decide(sessions);
+      } catch (error) {
+        thrown = error;
+        return undefined;
+      }
+    },
+  );
   if (thrown !== undefined) throw thrown;
   return applied;
 }
@@ -52,8 +56,8 @@ export async function capture(
 export async function lookAt({ store }: Ground, agent: string): Promise<readonly Present[]> {
   const found: Present[] = [];
   for await (const { id } of sessionRows(store, { agent })) {
-    const present = await store.present(id);
-    if (present !== undefined) found.push(present);
+    const { row, line, end } = await store.session(id, "end");
+    if (row !== undefined) found.push({ row, line, end });
     if (found.length > MAX_SESSIONS) throw tooMany(agent);
   }
   return found;

@@ -14,6 +14,7 @@ import { sessionRows } from "../../engine/records/session-rows.js";
 import { snapshotsOf } from "../../engine/records/snapshot-record.js";
 import { RETENTION } from "../../engine/records/stored-policy.js";
 import { type KeyOptions, options } from "../../engine/util/options.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, SNAPSHOT } from "../../store/port/documents.js";
 import type { LineRow } from "../../store/port/rows.js";
 import { capture } from "./capture.js";
@@ -51,9 +52,9 @@ async function deleteWhole(
   const { store } = ground;
   for (let tries = 0; tries < TRIES; tries++) {
     // By their rows: what is damaged goes like the rest.
-    const record = await store.doc(AGENT, agent);
+    const record = await documentsOf(store).get(AGENT, agent);
     const snapshots = await snapshotsOf(store, agent);
-    const policy = await store.doc(RETENTION, agent);
+    const policy = await documentsOf(store).get(RETENTION, agent);
     const { children, lines } = await belongings(ground, agent);
     const family = await descendants(ground, lines);
     const owners = new Set(lines.map(({ session }) => session));
@@ -71,7 +72,7 @@ async function deleteWhole(
       { agent, hold: true, also: children, how: "frees" },
       (sessions) => {
         gone.clear();
-        for (const { session } of sessions) gone.add(session.id);
+        for (const { row } of sessions) gone.add(row.id);
         for (const child of children) gone.add(child);
         if (record === undefined && snapshots.length === 0 && gone.size === 0) throw noAgent(agent);
         const docs = [
@@ -138,10 +139,11 @@ async function belongings(
   const children = new Set<string>();
   const lines: LineRow[] = [];
   for await (const { id } of sessionRows(store, { agent })) {
-    lines.push(...(await store.lines({ session: id })));
+    lines.push(...(await store.branches({ kind: "session", session: id })));
     await addChildren(ground, id as SessionId, children);
   }
-  for (const child of children) lines.push(...(await store.lines({ session: child })));
+  for (const child of children)
+    lines.push(...(await store.branches({ kind: "session", session: child })));
   return { children: [...children], lines };
 }
 

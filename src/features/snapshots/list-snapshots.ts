@@ -11,6 +11,7 @@ import {
   type Page,
   type PageOptions,
 } from "../../engine/util/options.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 
 export interface SnapshotPage extends Page<Snapshot> {
@@ -29,7 +30,7 @@ export async function getSnapshot(
   { store }: Ground,
   snapshotId: string,
 ): Promise<Snapshot | undefined> {
-  const row = await store.doc(SNAPSHOT, checkName(snapshotId, "snapshot id"));
+  const row = await documentsOf(store).get(SNAPSHOT, checkName(snapshotId, "snapshot id"));
   return row && snapshotOf(row);
 }
 

@@ -23,6 +23,7 @@ import {
 import { breathe } from "../../engine/util/breathe.js";
 import { concernsOne, type ToldOfSnapshots } from "../../engine/util/concerns-one.js";
 import { flag, options, signalOf } from "../../engine/util/options.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { type DocRow, SNAPSHOT } from "../../store/port/documents.js";
 import type { Store } from "../../store/port.js";
 
@@ -161,7 +162,7 @@ async function ownPolicies(
   if (agent === undefined)
     for await (const row of documents(store, { kind: RETENTION })) await read(row);
   else {
-    const row = await store.doc(RETENTION, agent);
+    const row = await documentsOf(store).get(RETENTION, agent);
     if (row !== undefined) await read(row);
   }
   return own;

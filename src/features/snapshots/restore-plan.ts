@@ -43,27 +43,27 @@ export function outcomesOf(
 ): ReadonlyMap<string, Restoring> {
   const outcomes = new Map<string, Restoring>();
   for (const present of sessions) {
-    const was = verified.get(present.session.id)?.entry;
-    const label = labelOf(present.session);
-    if (was === undefined) outcomes.set(present.session.id, label.archived ? "same" : "archived");
-    else if (!isAt(present, was)) outcomes.set(present.session.id, "moved");
-    else outcomes.set(present.session.id, isLabelled(label, was) ? "same" : "labelled");
+    const was = verified.get(present.row.id)?.entry;
+    const label = labelOf(present.row);
+    if (was === undefined) outcomes.set(present.row.id, label.archived ? "same" : "archived");
+    else if (!isAt(present, was)) outcomes.set(present.row.id, "moved");
+    else outcomes.set(present.row.id, isLabelled(label, was) ? "same" : "labelled");
   }
   for (const id of verified.keys()) if (!outcomes.has(id)) outcomes.set(id, "made");
   return outcomes;
 }
 
 export function moved(
-  { session }: Present,
+  { row }: Present,
   { entry, status, reason }: Verified,
   lease: Lease,
   on: OnNewLine,
 ): Change {
-  const { reason: _reason, due: _due, incarnation: _before, ...rest } = headOf(session);
+  const { reason: _reason, due: _due, incarnation: _before, ...rest } = headOf(row);
   const head: HeadDoc = { ...rest, ...begunAs(on, status, reason) };
-  const label = labelOf(session);
+  const label = labelOf(row);
   return {
-    session: session.id,
+    session: row.id,
     when: { epoch: lease.epoch },
     line: lineFor(entry, on),
     head: headRow(head),
@@ -93,14 +93,14 @@ export function made(
   };
 }
 
-export function relabelled({ session }: Present, was: Entry | undefined): Change {
-  const before = labelOf(session);
+export function relabelled({ row }: Present, was: Entry | undefined): Change {
+  const before = labelOf(row);
   const next: LabelDoc = {
     ...(was === undefined ? { ...before, archived: true } : was.label),
     id: before.id,
     version: before.version + 1,
   };
-  return { session: session.id, when: { version: before.version }, label: labelRow(next) };
+  return { session: row.id, when: { version: before.version }, label: labelRow(next) };
 }
 
 const begunAs = (
@@ -117,7 +117,7 @@ const begunAs = (
 const lineFor = ({ place, digest }: Entry, { line }: OnNewLine) =>
   newLine({ id: line, origin: place, prev: digest ?? rootDigest(line) });
 
-const isAt = ({ session, end, line }: Present, { place, digest }: Entry): boolean =>
+const isAt = ({ row, end, line }: Present, { place, digest }: Entry): boolean =>
   end === undefined
     ? place === null
       ? line?.origin === null
@@ -126,7 +126,7 @@ const isAt = ({ session, end, line }: Present, { place, digest }: Entry): boolea
       digest !== null &&
       end.line === place.line &&
       end.seq === place.seq &&
-      session.head.line === place.line;
+      row.head.line === place.line;
 
 function isLabelled(label: LabelDoc, { label: was }: Entry): boolean {
   const { id: _id, version: _version, ...own } = label;

@@ -8,6 +8,7 @@ import { once } from "../../engine/journal/receipts.js";
 import { findAgent, recordOf } from "../../engine/records/agent-record.js";
 import { noSnapshot, type Snapshot } from "../../engine/records/snapshot-record.js";
 import { callback, flag, options, signalOf } from "../../engine/util/options.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 import { getSnapshot } from "./list-snapshots.js";
 import type { RestoredKept, RestoreOptions, RestoreReport, Restoring } from "./restore-report.js";
@@ -38,7 +39,7 @@ export async function restoreSnapshot(
     ...(told && { onProgress: told }),
   };
   const restore = async (): Promise<Restore> => {
-    const row = await ground.store.doc(SNAPSHOT, id);
+    const row = await documentsOf(ground.store).get(SNAPSHOT, id);
     if (row === undefined) throw noSnapshot(id);
     return new Restore(ground, row, given);
   };
@@ -52,7 +53,7 @@ export async function restoreSnapshot(
         return await (await restore()).run(() => newSnapshotId(ground), receipt);
       } catch (error) {
         // A rule may have removed it meanwhile, and what it pointed at may have gone with it.
-        if ((await ground.store.doc(SNAPSHOT, id)) === undefined) throw noSnapshot(id);
+        if ((await documentsOf(ground.store).get(SNAPSHOT, id)) === undefined) throw noSnapshot(id);
         throw error;
       }
     },

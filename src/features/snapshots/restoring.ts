@@ -27,6 +27,7 @@ import {
   snapshotOf,
 } from "../../engine/records/snapshot-record.js";
 import { breathe } from "../../engine/util/breathe.js";
+import { documentsOf } from "../../store/capabilities.js";
 import type { Change } from "../../store/port/changes.js";
 import {
   AGENT,
@@ -79,11 +80,11 @@ export class Restore {
     const sessions = await lookAt(this.#ground, this.#snapshot.agent);
     const outcomes = outcomesOf(sessions, verified);
     const held = sessions.filter(
-      (present) => this.#holderOf(present, now) && outcomes.get(present.session.id) === "moved",
+      (present) => this.#holderOf(present, now) && outcomes.get(present.row.id) === "moved",
     );
     return this.#report(
       outcomes,
-      held.length === 0 ? undefined : { held: held.map(({ session }) => session.id) },
+      held.length === 0 ? undefined : { held: held.map(({ row }) => row.id) },
     );
   }
 
@@ -141,11 +142,11 @@ export class Restore {
       const outcomes = outcomesOf(sessions, verified);
       const changes: Change[] = [];
       for (const present of sessions) {
-        const { id } = present.session;
+        const { id } = present.row;
         if (outcomes.get(id) !== "moved") continue;
         const holder = this.#holderOf(present, now);
         if (holder !== undefined && !this.#o.takeOver) throw held(id, holder);
-        const before = leaseOf(present.session);
+        const before = leaseOf(present.row);
         const lease: Lease = {
           epoch: before.epoch + 1,
           owner: this.#ground.machine.self,
@@ -164,9 +165,9 @@ export class Restore {
     return seized;
   }
 
-  #holderOf({ session }: Present, now: number): string | undefined {
+  #holderOf({ row }: Present, now: number): string | undefined {
     const { machine, store } = this.#ground;
-    const grant = grantLease(leaseOf(session), {
+    const grant = grantLease(leaseOf(row), {
       owner: machine.self,
       now,
       incarnation: this.#ground.incarnation,
@@ -205,13 +206,13 @@ export class Restore {
     const { store } = this.#ground;
     const { agent } = this.#snapshot;
     for (let tries = 0; tries < TRIES; tries++) {
-      const row = await store.doc(AGENT, agent);
+      const row = await documentsOf(store).get(AGENT, agent);
       const still = await this.#still();
       const buried = new Map<string, number>();
       for (const id of verified.keys()) {
         const there = await store.session(id);
-        if (there === undefined) buried.set(id, await store.buriedEpoch(id));
-        else if (there.head.agent !== agent) throw another(id, agent);
+        if (there.row === undefined) buried.set(id, there.buried);
+        else if (there.row.head.agent !== agent) throw another(id, agent);
       }
       let report: RestoreReport | undefined;
       let isSeized = true;
@@ -253,7 +254,7 @@ export class Restore {
    */
   async #still(): Promise<DocChange> {
     const { id, digest } = this.#snapshot;
-    const row = await this.#ground.store.doc(SNAPSHOT, id);
+    const row = await documentsOf(this.#ground.store).get(SNAPSHOT, id);
     if (row === undefined) throw noSnapshot(id);
     if (snapshotOf(row).digest !== digest)
       throw new HoldfastError(
@@ -275,9 +276,8 @@ export class Restore {
   ): boolean {
     const outcomes = outcomesOf(sessions, verified);
     return sessions.every(
-      ({ session }) =>
-        outcomes.get(session.id) !== "moved" ||
-        seized.get(session.id)?.epoch === leaseOf(session).epoch,
+      ({ row }) =>
+        outcomes.get(row.id) !== "moved" || seized.get(row.id)?.epoch === leaseOf(row).epoch,
     );
   }
 
@@ -293,7 +293,7 @@ export class Restore {
     const outcomes = outcomesOf(sessions, verified);
     const changes: Change[] = [];
     for (const present of sessions) {
-      const { id } = present.session;
+      const { id } = present.row;
       const outcome = outcomes.get(id);
       if (outcome === "moved")
         changes.push(

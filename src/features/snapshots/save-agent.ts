@@ -19,6 +19,7 @@ import {
   soundAgent,
 } from "../../engine/records/agent-record.js";
 import { type KeyOptions, options } from "../../engine/util/options.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { AGENT } from "../../store/port/documents.js";
 
 export async function saveAgent(
@@ -94,7 +95,7 @@ async function putChecked(
   { makes = true } = {},
 ): Promise<AgentRecord> {
   for (;;) {
-    const row = await ground.store.doc(AGENT, id);
+    const row = await documentsOf(ground.store).get(AGENT, id);
     if (row === undefined && !makes) throw noAgent(id);
     const now = ground.wallMs();
     // Of a damaged record an edit would keep nothing but itself.

@@ -26,6 +26,7 @@ import type { Ground } from "../../engine/journal/ground.js";
 import { redactionsOf, remember } from "../../engine/journal/remembered.js";
 import { type LineDoc, leaseRow } from "../../engine/records/rows.js";
 import type { Change, NewSave } from "../../store/port/changes.js";
+import { oneLine } from "../../store/port/queries.js";
 import type { Head, Label, NewLine } from "../../store/port/rows.js";
 
 /**
@@ -152,7 +153,7 @@ export class BringIn {
     const { store } = this.#target.ground;
     const known = this.#lines.get(line.id);
     if (known === undefined) {
-      const row = await store.line(line.id);
+      const row = (await store.branches(oneLine(line.id)))[0];
       if (row !== undefined && row.text !== line.text)
         throw new Refused(
           "CONFLICT",
@@ -164,7 +165,8 @@ export class BringIn {
       if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
       const tail =
         row === undefined ? undefined : await this.#target.ground.journal.saves.last(line.id);
-      const home = of !== null && (await store.session(of)) === undefined ? of : nobodys(line.id);
+      const home =
+        of !== null && (await store.session(of)).row === undefined ? of : nobodys(line.id);
       const known = await this.#orRefused(() => redactionsOf(this.#target.ground, line.id));
       const here = without(known, redacted);
       const there = without(redacted, known);
@@ -202,7 +204,8 @@ export class BringIn {
       return;
     // A dry run has not brought it in; and what belongs to nobody may have been freed since it was.
     if (!isPlace && this.#target.dryRun) return;
-    if (!isPlace && (await store.line(origin.line))?.owned !== true) throw new Again();
+    if (!isPlace && (await store.branches(oneLine(origin.line)))[0]?.owned !== true)
+      throw new Again();
     throw new Refused(
       "CONFLICT",
       `It begins at ${placeId(origin.line, origin.seq)}, and that is not there, or another. Delete the session that owns line ${origin.line} here, or import into another tenant or store.`,
@@ -447,7 +450,7 @@ export class BringIn {
   async #session(id: SessionId, head: Head, label: Label): Promise<Outcome> {
     const { ground, dryRun } = this.#target;
     const own = [...this.#lines.values()].filter(({ of }) => of === id);
-    if ((await ground.store.session(id)) !== undefined) {
+    if ((await ground.store.session(id)).row !== undefined) {
       if (own.every(({ owner, differs }) => owner === id && !differs)) return "known";
       // Its lines are brought in all the same: forks that come with it may begin on them.
       await this.#flush();
@@ -493,7 +496,7 @@ export class BringIn {
           ...without(there, known),
         ]);
     const claims = own.map(({ line }) => line.id);
-    const buried = await store.buriedEpoch(id);
+    const buried = (await store.session(id)).buried;
     const lease = leaseRow(id, { ...freeLease, epoch: buried + 1 });
     await this.#apply([
       ...this.#pending,

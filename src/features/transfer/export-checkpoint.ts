@@ -29,6 +29,7 @@ import {
   type Settlement,
 } from "../../engine/records/rows.js";
 import { notFound } from "../../engine/util/not-found.js";
+import { oneLine } from "../../store/port/queries.js";
 import type { LineRow } from "../../store/port/rows.js";
 
 /** What goes out of a session: its row, and each of its lines up to a record. */
@@ -42,7 +43,7 @@ const MESSAGES = 20;
 export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
   const { journal, loader, store } = ground;
   const found = await journal.checkpointAt(place);
-  const row = await store.line(place.line);
+  const row = (await store.branches(oneLine(place.line)))[0];
   const present = found && (await journal.present(found.checkpoint.sessionId));
   if (found === undefined || row === undefined || present === undefined)
     throw notFound(placeId(place.line, place.seq));

@@ -42,6 +42,7 @@ import { sessionRows } from "../../engine/records/session-rows.js";
 import { breathe, breatheNowAndThen } from "../../engine/util/breathe.js";
 import { noSession, notFound } from "../../engine/util/not-found.js";
 import { callback, invalid, options, scopeOf, signalOf } from "../../engine/util/options.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, type DocRow, REDACTED } from "../../store/port/documents.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import { type Moment, momentAt } from "./export-checkpoint.js";
@@ -109,7 +110,8 @@ export async function* exportRows(
   const onLeftOut = callback(o.onLeftOut, "onLeftOut");
   const only = session === undefined ? undefined : sessionId(session);
   await ground.takeInPosted();
-  if (only !== undefined && (await ground.store.session(only)) === undefined) throw noSession(only);
+  if (only !== undefined && (await ground.store.session(only)).row === undefined)
+    throw noSession(only);
   if (checkpoint !== undefined) {
     const place = checkpointPlace(checkpoint);
     const found = place && (await ground.journal.checkpointAt(place));
@@ -142,7 +144,7 @@ async function agentsOf(
     }
   };
   if (only !== undefined) {
-    const row = await store.doc(AGENT, only);
+    const row = await documentsOf(store).get(AGENT, only);
     if (row !== undefined) add(row);
     return texts;
   }
@@ -199,7 +201,7 @@ class Export {
   }
 
   async *rows(agents: readonly AgentText[]): AsyncGenerator<string> {
-    const [redacted] = await this.#ground.store.docs({ kind: REDACTED, limit: 1 });
+    const [redacted] = await documentsOf(this.#ground.store).list({ kind: REDACTED, limit: 1 });
     this.#isRedacted = redacted !== undefined;
     yield this.#writer.write(firstRow(this.#ids.length));
     for (const agent of agents) yield this.#writer.write(agent);
@@ -248,7 +250,7 @@ class Export {
         )
           throw error;
         this.#forget();
-        const isThere = (await this.#ground.store.session(id)) !== undefined;
+        const isThere = (await this.#ground.store.session(id)).row !== undefined;
         if (isThere && tries >= TRIES[error.code]) {
           const message = error.message.slice(0, 1_000).toWellFormed();
           this.#leave({ id, code: error.code, message });
@@ -297,11 +299,11 @@ class Export {
       if (present === undefined) return undefined;
       labelOf(present.row);
       const lines: { readonly row: LineRow; readonly to: number }[] = [];
-      for (const row of (await store.lines({ session: id })).toReversed()) {
+      for (const row of (await store.branches({ kind: "session", session: id })).toReversed()) {
         const end = row.id === present.head.line ? present.tail : await journal.tail(row.id);
         lines.push({ row, to: end?.save.seq ?? row.origin?.seq ?? 0 });
       }
-      const after = await store.session(id);
+      const after = (await store.session(id)).row;
       if (after === undefined) return undefined;
       if (after.head.text === present.row.head.text) {
         if (!lines.some(({ row }) => row.id === present.head.line))
@@ -334,7 +336,8 @@ class Export {
     let place: Place | null = line.origin;
     let rows: readonly LineRow[] = [];
     for (; place !== null && !this.#has(place); ) {
-      if (rows.length === 0) rows = await this.#ground.store.past(place.line, LINES);
+      if (rows.length === 0)
+        rows = await this.#ground.store.branches({ kind: "past", id: place.line, limit: LINES });
       const [row, ...rest] = rows;
       if (row?.id !== place.line || (row.origin !== null && row.origin.seq >= place.seq))
         throw lost(place.line);

@@ -31,6 +31,7 @@ import { agentFrom } from "../../engine/records/agent-record.js";
 import { headOf } from "../../engine/records/rows.js";
 import { breatheNowAndThen } from "../../engine/util/breathe.js";
 import { callback, flag, invalid, options, signalOf } from "../../engine/util/options.js";
+import { documentsOf } from "../../store/capabilities.js";
 import { Again, BringIn, type Brought, type Outcome, Refused, type Target } from "./bring-in.js";
 import { RowCheck } from "./check-rows.js";
 import type { TransferProgress } from "./export.js";
@@ -63,11 +64,11 @@ export interface ImportReport {
   readonly sessions: readonly { readonly id: string; readonly outcome: "imported" | "known" }[];
   /**
    * Agents whose records came. One that was known is the same here; one that was `kept` is another
-   * here, and stays as it is.
+   * here, and stays as it is. One was `left-out` where the store keeps no documents.
    */
   readonly agents: readonly {
     readonly id: string;
-    readonly outcome: "imported" | "known" | "kept";
+    readonly outcome: "imported" | "known" | "kept" | "left-out";
   }[];
   /** Sessions that could not be imported, and what to do about it. */
   readonly conflicts: readonly {
@@ -183,7 +184,10 @@ class Import {
     readonly message: string;
   }[] = [];
   readonly #leftOut: LeftOut[] = [];
-  readonly #agents: { readonly id: string; readonly outcome: "imported" | "known" | "kept" }[] = [];
+  readonly #agents: {
+    readonly id: string;
+    readonly outcome: "imported" | "known" | "kept" | "left-out";
+  }[] = [];
   readonly #agentIds = new Set<string>();
   /** Lines of sessions that were refused: what no other needs of them is freed at the end. */
   readonly #needless = new Set<LineId>();
@@ -304,8 +308,12 @@ class Import {
     this.#agentIds.add(agent);
     const change = agentFrom(agent, text);
     const { ground, dryRun } = this.#target;
+    if (ground.store.documents === undefined) {
+      this.#agents.push({ id: agent, outcome: "left-out" });
+      return;
+    }
     for (;;) {
-      const there = await ground.store.doc(change.kind, agent);
+      const there = await documentsOf(ground.store).get(change.kind, agent);
       const outcome = there === undefined ? "imported" : there.text === text ? "known" : "kept";
       if (outcome === "imported" && !dryRun && !(await ground.store.apply([], [change])).ok)
         continue;
@@ -347,8 +355,10 @@ class Import {
   /** Posts what became of open calls to a session that was not opened here since it came. */
   async #post(session: SessionId, letters: readonly LetterText[]): Promise<void> {
     const { ground, dryRun } = this.#target;
-    const row = dryRun ? undefined : await ground.store.session(session);
+    const row = dryRun ? undefined : (await ground.store.session(session)).row;
     if (row === undefined || headOf(row).incarnation !== IMPORTED) return;
+    // Without an inbox these calls are in doubt when the session is opened.
+    if (ground.store.inbox === undefined) return;
     for (const { id, doc } of lettersFrom(session, letters))
       await ground.tryPost(session, doc, { id });
   }

@@ -6,8 +6,8 @@ import type { Save } from "../../core/journal/save.js";
 import type { LineId } from "../../core/values/ids.js";
 import { firstFrom } from "../beginnings.js";
 import type { InboxQuery, Mail, Posted } from "../port/inbox.js";
-import type { Beginnings, LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
-import type { LineRow, Present, SessionRow } from "../port/rows.js";
+import type { LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
+import type { LineRow, Present, SessionFound, SessionRow } from "../port/rows.js";
 import type { Waiting } from "./claims/waiting.js";
 import { nameOf } from "./files/names.js";
 import { DAMAGED } from "./files/sealed.js";
@@ -39,8 +39,20 @@ export class Reader {
 
   // ---- sessions
 
-  session(id: string): SessionRow | undefined {
+  find(id: string, how?: "end"): SessionFound {
+    const present = how === "end" ? this.present(id) : undefined;
+    if (present !== undefined) return { ...present, buried: 0 };
     const found = this.#sessions.find(id);
+    const row = this.#sessionRow(id, found);
+    const isBuried = row === undefined && found !== undefined && found !== "damaged";
+    return { row, buried: isBuried ? found.buried : 0 };
+  }
+
+  session(id: string): SessionRow | undefined {
+    return this.#sessionRow(id, this.#sessions.find(id));
+  }
+
+  #sessionRow(id: string, found: Found): SessionRow | undefined {
     const entry = this.#catalogue.entry(id);
     if (found !== undefined && found !== "damaged") return sessionRow(found);
     // Its file cannot be read, or is gone, and the index knows of it.
@@ -51,19 +63,28 @@ export class Reader {
   present(id: string): Present | undefined {
     for (let tries = 0; ; tries++) {
       const before = this.#sessions.find(id);
-      const session = this.session(id);
-      if (session === undefined) return undefined;
-      const line = this.line(session.head.line);
-      const end = line === undefined ? undefined : this.#journal(session.head.line)?.last();
+      const row = this.session(id);
+      if (row === undefined) return undefined;
+      const line = this.line(row.head.line);
+      const end = line === undefined ? undefined : this.#journal(row.head.line)?.last();
       // Of one instant: another process may have changed it since it was read.
       if (versionOf(this.#sessions.find(id)) === versionOf(before) || tries > 100)
-        return { session, line, end };
+        return { row, line, end };
     }
   }
 
   sessions(query: SessionQuery): SessionRow[] {
     const rows: SessionRow[] = [];
     if (query.limit <= 0) return rows;
+    if ("beginning" in query) {
+      const all = [...this.#catalogue.sessions({ limit: Number.MAX_SAFE_INTEGER })];
+      const ids = firstFrom(
+        all.map(({ id }) => id),
+        query.beginning,
+        query.limit,
+      );
+      return ids.flatMap((id) => this.session(id) ?? []);
+    }
     for (const entry of this.#catalogue.sessions(query)) {
       const row = this.session(entry.id);
       // Asked again: the index may be a little ahead of what it speaks of, or behind.
@@ -83,12 +104,8 @@ export class Reader {
       .reverse();
     return ids.slice(0, limit).flatMap((id) => {
       const present = this.present(id);
-      return present?.session.head.agent === agent ? [present] : [];
+      return present?.row.head.agent === agent ? [present] : [];
     });
-  }
-
-  buriedEpoch(id: string): number {
-    return this.#sessions.get(id)?.buried ?? 0;
   }
 
   // ---- lines
@@ -108,7 +125,7 @@ export class Reader {
     return line && lineRow(line);
   }
 
-  past(id: string, limit: number): LineRow[] {
+  #past(id: string, limit: number): LineRow[] {
     const past: LineRow[] = [];
     for (
       let row = this.line(id);
@@ -122,40 +139,27 @@ export class Reader {
     return past;
   }
 
-  idsFrom(beginning: string, limit: number): Beginnings {
-    const sessions = [...this.#catalogue.sessions({ limit: Number.MAX_SAFE_INTEGER })].map(
-      ({ id }) => id,
-    );
-    const lines = [...this.#allLines()].map(({ id }) => id);
-    return {
-      sessions: firstFrom(sessions, beginning, limit),
-      lines: firstFrom(lines, beginning, limit),
-    };
-  }
-
-  lines(of: LineQuery): LineRow[] {
-    const found =
-      "session" in of
-        ? this.#linesOf(of.session)
-        : "origin" in of
-          ? this.#catalogue.forksOf(of.origin)
-          : this.#some(of);
-    const rows = found.flatMap((standing) => this.#row(standing) ?? []).sort((a, b) => b.no - a.no);
-    return "after" in of
+  branches(query: LineQuery): LineRow[] {
+    if (query.kind === "past") return this.#past(query.id, query.limit);
+    if (query.kind === "beginning") {
+      const ids = [...this.#allLines()].map(({ id }) => id);
+      return firstFrom(ids, query.beginning, query.limit).flatMap((id) => this.line(id) ?? []);
+    }
+    const rows = this.#some(query)
+      .flatMap((standing) => this.#row(standing) ?? [])
+      .sort((a, b) => b.no - a.no);
+    return query.kind === "later-forks"
       ? rows
-          .filter(({ no }) => no > of.after)
-          .slice(-of.limit)
+          .filter(({ no }) => no > query.after)
+          .slice(-query.limit)
           .reverse()
       : rows;
   }
 
-  #some({
-    before = Number.MAX_SAFE_INTEGER,
-    limit,
-  }: {
-    readonly before?: number;
-    readonly limit?: number;
-  }): Standing[] {
+  #some(query: Exclude<LineQuery, { readonly kind: "past" | "beginning" }>): Standing[] {
+    if (query.kind === "session") return this.#linesOf(query.session);
+    if (query.kind !== "all") return this.#catalogue.forksOf(query.of);
+    const { before = Number.MAX_SAFE_INTEGER, limit } = query;
     const all = [...this.#allLines()].filter(({ no }) => no < before);
     return limit === undefined ? all : all.sort((a, b) => b.no - a.no).slice(0, limit);
   }

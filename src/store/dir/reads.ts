@@ -6,12 +6,9 @@ import { setImmediate as breathe } from "node:timers/promises";
 import type { Save } from "../../core/journal/save.js";
 import type { Digest } from "../../core/values/digest.js";
 import type { LineId } from "../../core/values/ids.js";
-import type { DocQuery, DocRow, Pin } from "../port/documents.js";
-import type { InboxQuery, Mail } from "../port/inbox.js";
-import type { Beginnings, LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
-import type { LineRow, Present, SessionRow } from "../port/rows.js";
+import type { LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
+import type { LineRow, SessionFound, SessionRow } from "../port/rows.js";
 import { storeClosed } from "../refusals.js";
-import { rowOf } from "./documents/doc-files.js";
 import { Approach } from "./journal/approach.js";
 import type { StoreFiles } from "./store-files.js";
 import type { WriteAccess } from "./write-access.js";
@@ -31,36 +28,19 @@ export abstract class DirReads {
     return this.files.presence.gone;
   }
 
-  session(id: string): Promise<SessionRow | undefined> {
-    return this.#readOf(id, () => this.files.reader.session(id));
-  }
-
-  present(id: string): Promise<Present | undefined> {
-    return this.#readOf(id, () => this.files.reader.present(id));
+  session(id: string, how?: "end"): Promise<SessionFound> {
+    return this.read(() => {
+      this.#correct(id);
+      return this.files.reader.find(id, how);
+    });
   }
 
   sessions(query: SessionQuery): Promise<readonly SessionRow[]> {
     return this.read(() => this.files.reader.sessions(query));
   }
 
-  buriedEpoch(id: string): Promise<number> {
-    return this.read(() => this.files.reader.buriedEpoch(id));
-  }
-
-  idsFrom(beginning: string, limit: number): Promise<Beginnings> {
-    return this.read(() => this.files.reader.idsFrom(beginning, limit));
-  }
-
-  line(id: string): Promise<LineRow | undefined> {
-    return this.read(() => this.files.reader.line(id));
-  }
-
-  past(id: string, limit: number): Promise<readonly LineRow[]> {
-    return this.read(() => this.files.reader.past(id, limit));
-  }
-
-  lines(of: LineQuery): Promise<readonly LineRow[]> {
-    return this.read(() => this.files.reader.lines(of));
+  branches(query: LineQuery): Promise<readonly LineRow[]> {
+    return this.read(() => this.files.reader.branches(query));
   }
 
   async saves(line: LineId, query: SaveQuery): Promise<readonly Save[]> {
@@ -72,39 +52,17 @@ export abstract class DirReads {
     }
   }
 
-  doc(kind: string, id: string): Promise<(DocRow & { readonly body: string | null }) | undefined> {
-    return this.read(() => {
-      const found = this.files.sessions.documents.get(kind, id);
-      return found && { ...rowOf(found), body: found.body };
-    });
-  }
-
-  docs(query: DocQuery): Promise<readonly DocRow[]> {
-    return this.read(() => this.files.sessions.documents.list(query));
-  }
-
-  pins(line: LineId): Promise<readonly Pin[]> {
-    return this.read(() => this.files.sessions.documents.pins(line));
-  }
-
   blob(digest: Digest): Promise<Uint8Array | undefined> {
     return this.read(() => this.files.blobs.get(digest));
-  }
-
-  inbox(session: string, query: InboxQuery): Promise<readonly Mail[]> {
-    return this.read(() => this.files.reader.inbox(session, query));
   }
 
   /**
    * A session that is asked for by its id is found by its own file: what that says is believed, and
    * the index corrected.
    */
-  #readOf<T>(id: string, look: () => T): Promise<T> {
-    return this.read(() => {
-      const found = this.files.sessions.find(id);
-      if (found !== "damaged") this.files.index.correct(found);
-      return look();
-    });
+  #correct(id: string): void {
+    const found = this.files.sessions.find(id);
+    if (found !== "damaged") this.files.index.correct(found);
   }
 
   protected async read<T>(look: () => T): Promise<T> {

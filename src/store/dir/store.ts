@@ -9,17 +9,17 @@ import { Anchors } from "../anchors.js";
 import { monotonicMs } from "../machine.js";
 import { bytesOf, concernsAbout, filesBelow } from "../place.js";
 import type { Applied, Change } from "../port/changes.js";
-import type { ClaimQuery, Granting } from "../port/claims.js";
-import type { Backup, Witnesses } from "../port/copies.js";
-import type { CaptureQuery, Decision, DocChange } from "../port/documents.js";
-import type { Mail, Posted } from "../port/inbox.js";
-import type { About, Counts, Traits } from "../port/info.js";
-import type { Freed, KnownNeeds, Replacement, Scrubbed, Swept } from "../port/reclaim.js";
-import type { Present, SessionRow } from "../port/rows.js";
+import type { StoreClaims } from "../port/claims.js";
+import type { StoreCopies } from "../port/copies.js";
+import type { DocChange, StoreDocuments } from "../port/documents.js";
+import type { StoreInbox } from "../port/inbox.js";
+import type { About, Info, Traits } from "../port/info.js";
+import type { StoreReclaim } from "../port/reclaim.js";
 import type { Store } from "../port.js";
 import { noBackup, storeClosed } from "../refusals.js";
 import { freeing, takesAway } from "../reserve.js";
 import type { Done } from "./committer.js";
+import { rowOf } from "./documents/doc-files.js";
 import { translate } from "./files/failures.js";
 import { checkDirectory } from "./files/files.js";
 import { watchDue, watchSession } from "./index/watch.js";
@@ -71,8 +71,6 @@ export class DirStore extends DirReads implements Store {
     await this.access.follow();
   }
 
-  // ---- writing
-
   apply(
     changes: readonly Change[],
     docs: readonly DocChange[] = none,
@@ -81,29 +79,6 @@ export class DirStore extends DirReads implements Store {
     if (this.isClosed) return Promise.reject(storeClosed());
     const submit = () => this.access.committer.submit((writer) => writer.apply({ changes, docs }));
     return how === "frees" || takesAway({ changes, docs }) ? this.#removing(submit) : submit();
-  }
-
-  async capture(
-    { agent, limit, how }: CaptureQuery,
-    decide: (sessions: readonly Present[]) => Decision | undefined,
-  ): Promise<Applied> {
-    this.checkOpen();
-    const submit = () =>
-      this.access.committer.submit((writer) =>
-        writer.capture(this.files.reader.presents(agent, limit), decide),
-      );
-    return how === "frees" ? this.#removing(submit) : submit();
-  }
-
-  async replace(
-    line: LineId,
-    replacements: readonly Replacement[],
-    known: KnownNeeds,
-  ): Promise<boolean> {
-    this.checkOpen();
-    return this.#removing(() =>
-      this.access.committer.submit((writer) => writer.removals.replace(line, replacements, known)),
-    );
   }
 
   /** On a full disk the reserve is given up. */
@@ -115,83 +90,31 @@ export class DirStore extends DirReads implements Store {
     return freeing(this.files.root, typed, [() => this.files.reserve.give()]);
   }
 
-  async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
-    if (!dryRun) {
-      this.checkOpen();
-      return this.#removing(() =>
-        this.access.committer.submit((writer) => writer.removals.cut(line, after, limit)),
-      );
-    }
-    return this.read(() => {
-      const row = this.files.reader.line(line);
-      const standing = this.files.index.catalogue.line(line);
-      if (standing === undefined || row === undefined || row.owned) return freedOf([]);
-      const pinned = this.files.sessions.documents.pins(line).map(({ seq }) => seq);
-      return freedOf(
-        this.files.reader.journal(standing)?.newest(highest(Math.max(after, 0), pinned), limit) ??
-          [],
-      );
-    });
-  }
-
-  async claim(query: ClaimQuery, grant: Granting): Promise<readonly SessionRow[]> {
-    this.checkOpen();
-    // Asked first, leases included: a worker that finds nothing to take neither takes the lock for
-    // it nor keeps it.
-    const isWorth = await this.read(() =>
-      this.files.due.isWorth(query, grant, { settles: this.access.isWriter }),
-    );
-    return isWorth ? this.access.committer.submit((writer) => writer.claim(query, grant)) : [];
-  }
-
-  async sweep(limit: number, dryRun: boolean, after = ""): Promise<Swept> {
-    this.checkOpen();
-    if (dryRun) return this.#survey.sweep(limit, after);
-    const submit = <T>(run: (writer: Writer) => Done<T>): Promise<T> => {
-      this.checkOpen();
-      return this.#removing(() => this.access.committer.submit(run));
-    };
-    return this.#survey.sweep(limit, after, {
-      settle: () => submit(() => ({ answer: undefined, saves: [], wrote: false })),
-      free: async (unused) => submit((writer) => writer.removals.sweep(unused)),
-    });
-  }
-
-  // ---- reading
-
   async now(): Promise<number> {
     return monotonicMs();
   }
 
-  async about(): Promise<About> {
+  async info(how?: "counts"): Promise<Info> {
     this.checkOpen();
-    return this.read(() => ({
-      kind: "dir",
-      place: this.files.root,
-      engine: "files",
-      format: this.#options.format,
-      diskBytes: bytesOf(filesBelow(this.files.root)),
-      synced: "each journal and its directory, at every save",
-      concerns: concernsAbout(this.files.root, [this.files.root]),
-    }));
+    const about = await this.read(
+      (): About => ({
+        kind: "dir",
+        place: this.files.root,
+        engine: "files",
+        format: this.#options.format,
+        diskBytes: bytesOf(filesBelow(this.files.root)),
+        synced: "each journal and its directory, at every save",
+        concerns: concernsAbout(this.files.root, [this.files.root]),
+      }),
+    );
+    return how === undefined ? { about } : { about, counts: await this.#survey.counts() };
   }
 
-  post(session: string, mail: Mail): Promise<Posted> {
-    return this.read(() => {
-      this.files.presence.check();
-      const posted = this.files.reader.post(session, mail);
-      this.files.presence.check();
-      return posted;
-    });
-  }
-
-  watch(session: string, wake: () => void): () => void {
-    return this.#watched(() => watchSession(this.files.sessions.directory(session), wake));
-  }
-
-  watchAll(wake: () => void): () => void {
+  watch(session: string | undefined, wake: () => void): () => void {
     return this.#watched(() =>
-      watchDue(this.files.waiting.path, join(this.files.root, CHANGES), wake),
+      session === undefined
+        ? watchDue(this.files.waiting.path, join(this.files.root, CHANGES), wake)
+        : watchSession(this.files.sessions.directory(session), wake),
     );
   }
 
@@ -205,58 +128,8 @@ export class DirStore extends DirReads implements Store {
     };
   }
 
-  // ---- all of it
-
-  counts(): Promise<Counts> {
-    return this.#survey.counts();
-  }
-
-  /** Anchors of lines that were cut on purpose are no witnesses. */
-  async anchors(of?: ReadonlySet<string>): Promise<Witnesses> {
-    const anchors = await this.#anchors.read(of);
-    const isCut = (line: string) => this.files.index.catalogue.wasCut(line as LineId);
-    return this.read(() => ({
-      of: (line) => (isCut(line) ? undefined : anchors.of(line)),
-      *[Symbol.iterator]() {
-        for (const anchor of anchors) if (!isCut(anchor.line)) yield anchor;
-      },
-    }));
-  }
-
-  incarnation(): Promise<string> {
-    return this.read(() => this.#options.incarnation());
-  }
-
-  async beginIncarnation(): Promise<string> {
-    this.checkOpen();
-    this.files.presence.check();
-    return this.#options.beginIncarnation();
-  }
-
-  async backup(): Promise<Backup> {
-    this.checkOpen();
-    throw noBackup(
-      "Copy the directory while nobody writes, and let `holdfast restored` be the first that is run on a copy that is put back; or use hold.export.",
-    );
-  }
-
   check(): Promise<readonly string[]> {
     return this.access.tenure.keep(() => this.#survey.check(this.access.isWriter));
-  }
-
-  async compact(): Promise<Freed> {
-    this.checkOpen();
-    await this.access.committer.drain();
-    this.files.presence.check();
-    await this.files.reserve.make();
-    return freedOf([]);
-  }
-
-  async scrub(holds: (text: string) => boolean): Promise<Scrubbed> {
-    this.checkOpen();
-    return this.#removing(() =>
-      this.access.committer.submit((writer) => writer.removals.scrub(this.files.root, holds)),
-    );
   }
 
   async close(): Promise<void> {
@@ -269,4 +142,127 @@ export class DirStore extends DirReads implements Store {
     await this.#anchors.close();
     this.access.close();
   }
+
+  // ---- capabilities
+
+  readonly documents: StoreDocuments = {
+    get: (kind, id) =>
+      this.read(() => {
+        const found = this.files.sessions.documents.get(kind, id);
+        return found && { ...rowOf(found), body: found.body };
+      }),
+    list: (query) => this.read(() => this.files.sessions.documents.list(query)),
+    pins: (line) => this.read(() => this.files.sessions.documents.pins(line)),
+    capture: async ({ agent, limit, how }, decide) => {
+      this.checkOpen();
+      const submit = () =>
+        this.access.committer.submit((writer) =>
+          writer.capture(this.files.reader.presents(agent, limit), decide),
+        );
+      return how === "frees" ? this.#removing(submit) : submit();
+    },
+  };
+
+  readonly inbox: StoreInbox = {
+    post: (session, mail) =>
+      this.read(() => {
+        this.files.presence.check();
+        const posted = this.files.reader.post(session, mail);
+        this.files.presence.check();
+        return posted;
+      }),
+    list: (session, query) => this.read(() => this.files.reader.inbox(session, query)),
+  };
+
+  readonly claims: StoreClaims = {
+    claim: async (query, grant) => {
+      this.checkOpen();
+      // Asked first, leases included: a worker that finds nothing to take neither takes the lock for
+      // it nor keeps it.
+      const isWorth = await this.read(() =>
+        this.files.due.isWorth(query, grant, { settles: this.access.isWriter }),
+      );
+      return isWorth ? this.access.committer.submit((writer) => writer.claim(query, grant)) : [];
+    },
+  };
+
+  readonly reclaim: StoreReclaim = {
+    replace: async (line, replacements, known) => {
+      this.checkOpen();
+      return this.#removing(() =>
+        this.access.committer.submit((writer) =>
+          writer.removals.replace(line, replacements, known),
+        ),
+      );
+    },
+    cut: async (line, after, limit, dryRun) => {
+      if (!dryRun) {
+        this.checkOpen();
+        return this.#removing(() =>
+          this.access.committer.submit((writer) => writer.removals.cut(line, after, limit)),
+        );
+      }
+      return this.read(() => {
+        const row = this.files.reader.line(line);
+        const standing = this.files.index.catalogue.line(line);
+        if (standing === undefined || row === undefined || row.owned) return freedOf([]);
+        const pinned = this.files.sessions.documents.pins(line).map(({ seq }) => seq);
+        return freedOf(
+          this.files.reader.journal(standing)?.newest(highest(Math.max(after, 0), pinned), limit) ??
+            [],
+        );
+      });
+    },
+    sweep: async (limit, dryRun, after = "") => {
+      this.checkOpen();
+      if (dryRun) return this.#survey.sweep(limit, after);
+      const submit = <T>(run: (writer: Writer) => Done<T>): Promise<T> => {
+        this.checkOpen();
+        return this.#removing(() => this.access.committer.submit(run));
+      };
+      return this.#survey.sweep(limit, after, {
+        settle: () => submit(() => ({ answer: undefined, saves: [], wrote: false })),
+        free: async (unused) => submit((writer) => writer.removals.sweep(unused)),
+      });
+    },
+    compact: async () => {
+      this.checkOpen();
+      await this.access.committer.drain();
+      this.files.presence.check();
+      await this.files.reserve.make();
+      return freedOf([]);
+    },
+    scrub: async (holds) => {
+      this.checkOpen();
+      return this.#removing(() =>
+        this.access.committer.submit((writer) => writer.removals.scrub(this.files.root, holds)),
+      );
+    },
+  };
+
+  readonly copies: StoreCopies = {
+    incarnation: () => this.read(() => this.#options.incarnation()),
+    begin: async () => {
+      this.checkOpen();
+      this.files.presence.check();
+      return this.#options.beginIncarnation();
+    },
+    backup: async () => {
+      this.checkOpen();
+      throw noBackup(
+        "Copy the directory while no process writes, and let `holdfast restored` be the first that is run on a copy that is put back; or use hold.export.",
+      );
+    },
+    // Anchors of lines that were cut on purpose tell of no loss.
+    anchors: async (of) => {
+      const anchors = await this.#anchors.read(of);
+      const isCut = (line: string) => this.files.index.catalogue.wasCut(line as LineId);
+      return this.read(() => ({
+        of: (line) => (isCut(line) ? undefined : anchors.of(line)),
+        *[Symbol.iterator]() {
+          for (const anchor of anchors) if (!isCut(anchor.line)) yield anchor;
+        },
+      }));
+    },
+  };
 }

@@ -31,3 +31,28 @@ export interface Backup {
   readonly bytes: number;
   readonly sessions: number;
 }
+
+export interface StoreCopies {
+  /**
+   * Which incarnation this is: empty until the store was first put back from a copy. The same for
+   * all tenants.
+   */
+  incarnation(): Promise<string>;
+  /**
+   * Begins another, and answers its name: the store is a copy, and the original may go on. Others
+   * who have it open learn of that when they open it again. It concerns all tenants, and is
+   * UNSUPPORTED where the store was opened for one.
+   */
+  begin(): Promise<string>;
+  /**
+   * Writes a copy of the whole place, all tenants, as it is at one moment, while others go on
+   * writing. UNSUPPORTED, with what to do instead, where that is not the store's to do, or where it
+   * was opened for one tenant.
+   */
+  backup(path: string, o: BackupOptions): Promise<Backup>;
+  /**
+   * The last place known to have been on each line, or on each of these, from outside the store's
+   * own file.
+   */
+  anchors(of?: ReadonlySet<string>): Promise<Witnesses>;
+}

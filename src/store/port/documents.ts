@@ -1,6 +1,7 @@
 /** Documents: small texts beside the sessions, which may pin places. */
-import type { Place } from "../../core/values/ids.js";
-import type { Change } from "./changes.js";
+import type { LineId, Place } from "../../core/values/ids.js";
+import type { Applied, Change } from "./changes.js";
+import type { Present } from "./rows.js";
 
 /**
  * A small text beside the sessions, under a kind and an id: an agent, a snapshot, a policy. What is
@@ -38,6 +39,11 @@ export const PINS_NOTHING: ReadonlySet<string> = new Set([AGENT, RECEIPT, REDACT
 /** As it is listed. Numbers rise in the order of making, and none is used twice. */
 export interface DocRow extends Omit<Doc, "pins" | "body"> {
   readonly no: number;
+}
+
+/** With its body, as it is read alone. */
+export interface WholeDoc extends DocRow {
+  readonly body: string | null;
 }
 
 /** With neither `put` nor `remove` it is a condition, and changes nothing. */
@@ -78,4 +84,27 @@ export interface CaptureQuery {
 export interface Decision {
   readonly changes: readonly Change[];
   readonly docs: readonly DocChange[];
+}
+
+export interface StoreDocuments {
+  get(kind: string, id: string): Promise<WholeDoc | undefined>;
+  /**
+   * Newest first. One that is damaged so that its owner cannot be told comes with those of every
+   * owner, last and with none.
+   */
+  list(query: DocQuery): Promise<readonly DocRow[]>;
+  /** The places of a line that documents pin. */
+  pins(line: LineId): Promise<readonly Pin[]>;
+  /**
+   * Looks at an agent's sessions, the oldest first and `limit` at most, and at where each stands,
+   * and applies what `decide` answers, all at one moment: nothing changes in between. `decide`
+   * answers undefined where nothing is to be done; it is called inside the store's transaction,
+   * must neither wait nor throw, and may be called again. `hold` tells that the sessions may
+   * change: then no other process writes to them meanwhile. Documents that pin something are made
+   * by no other way.
+   */
+  capture(
+    query: CaptureQuery,
+    decide: (sessions: readonly Present[]) => Decision | undefined,
+  ): Promise<Applied>;
 }

@@ -33,6 +33,13 @@ export type InboxQuery =
    */
   | { readonly ids: readonly string[] };
 
+export interface StoreInbox {
+  /** Idempotent by id, and needs no lease. */
+  post(session: string, mail: Mail): Promise<Posted>;
+  /** Entries not yet taken in that are due, or that are named, oldest first. */
+  list(session: string, query: InboxQuery): Promise<readonly Mail[]>;
+}
+
 export const MAX_IDS = 100;
 
 /**

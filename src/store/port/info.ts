@@ -34,7 +34,8 @@ export interface Concern {
 
 /** What a store is and stands on, for people. */
 export interface About {
-  readonly kind: "memory" | "sqlite" | "dir" | "postgres";
+  /** `memory`, `sqlite`, `dir`, `postgres`, or a word of the store's own. */
+  readonly kind: string;
   /** Where it is; an address has no password. */
   readonly place: string;
   /** What keeps it, with its version. */
@@ -48,4 +49,10 @@ export interface About {
   /** How what was acknowledged is kept, in words. */
   readonly synced: string;
   readonly concerns: readonly Concern[];
+}
+
+export interface Info {
+  readonly about: About;
+  /** There where it was asked for. */
+  readonly counts?: Counts;
 }

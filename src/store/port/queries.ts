@@ -1,6 +1,7 @@
 /** What sessions, lines and saves are read by. */
 
-export interface SessionQuery {
+/** Newest first. */
+export interface NewestSessions {
   readonly agent?: string;
   readonly status?: string;
   readonly tag?: string;
@@ -10,16 +11,32 @@ export interface SessionQuery {
   readonly limit: number;
 }
 
-/**
- * Those of a session, those that begin on a line, or all: of these, with `limit`, so many with
- * lower numbers than `before`.
- */
+export type SessionQuery =
+  | NewestSessions
+  /** Those whose id begins with a text, byte by byte in the order of their ids. */
+  | { readonly beginning: string; readonly limit: number };
+
+/** Newest first, unless a kind says otherwise. */
 export type LineQuery =
-  | { readonly session: string }
-  | { readonly origin: string }
-  /** Oldest first, behind the line with this number. */
-  | { readonly origin: string; readonly after: number; readonly limit: number }
-  | { readonly all: true; readonly before?: number; readonly limit?: number };
+  /** The line and those it goes back to, as far as they are there: the line itself comes first. */
+  | { readonly kind: "past"; readonly id: string; readonly limit: number }
+  | { readonly kind: "session"; readonly session: string }
+  /** Those that begin on a line. */
+  | { readonly kind: "forks"; readonly of: string }
+  /** The same, oldest first, behind the line with this number. */
+  | {
+      readonly kind: "later-forks";
+      readonly of: string;
+      readonly after: number;
+      readonly limit: number;
+    }
+  /** Those whose id begins with a text, byte by byte in the order of their ids. */
+  | { readonly kind: "beginning"; readonly beginning: string; readonly limit: number }
+  /** All: with `limit`, so many with lower numbers than `before`. */
+  | { readonly kind: "all"; readonly before?: number; readonly limit?: number };
+
+/** Asks for one line. */
+export const oneLine = (id: string): LineQuery => ({ kind: "past", id, limit: 1 });
 
 export interface SaveQuery {
   /** The saves that hold any of these records. */
@@ -30,10 +47,4 @@ export interface SaveQuery {
   /** Sections to read; the mark always is. Those left out come as null. */
   readonly items: boolean;
   readonly state: boolean;
-}
-
-/** Ids that begin alike. */
-export interface Beginnings {
-  readonly sessions: readonly string[];
-  readonly lines: readonly string[];
 }

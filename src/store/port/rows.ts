@@ -58,12 +58,20 @@ export interface LineRow extends NewLine {
   readonly session: string | null;
 }
 
+/** What is known of a session. `line` and `end` come where they were asked for. */
+export interface SessionFound extends Partial<Omit<Present, "row">> {
+  /** Undefined where there is no such session. */
+  readonly row: SessionRow | undefined;
+  /** Where there is none: the epoch that a deleted session of this id has left, or 0. */
+  readonly buried: number;
+}
+
 /**
  * Where a session stands. `line` is undefined where damage has taken it, `end` where the line has
  * no save yet.
  */
 export interface Present {
-  readonly session: SessionRow;
+  readonly row: SessionRow;
   readonly line: LineRow | undefined;
   /** The line's last save, without items and state. */
   readonly end: Save | undefined;

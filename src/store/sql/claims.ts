@@ -2,8 +2,14 @@
  * Giving out sessions that are due, as steps. No lock is waited for: what others are just writing
  * to is left for the next claim.
  */
-import { type ClaimQuery, type Granting, MAX_CANDIDATES } from "../port/claims.js";
+import {
+  type ClaimQuery,
+  type Granting,
+  MAX_CANDIDATES,
+  type StoreClaims,
+} from "../port/claims.js";
 import type { SessionRow } from "../port/rows.js";
+import type { Access } from "./access.js";
 import { change, look, row, rowsOf } from "./asks.js";
 import type { Ask, Database, Job, Row, Steps } from "./database.js";
 import { sessionRow } from "./rows.js";
@@ -15,7 +21,7 @@ type Position = readonly [wake: number, no: number];
 /** Before all that is due. */
 const FIRST: Position = [Number.MIN_SAFE_INTEGER, 0];
 
-export class Claims {
+class Claims {
   readonly #db: Pick<Database, "dialect" | "tryLock">;
   readonly #sql: Statements;
   readonly #tenant: string;
@@ -115,4 +121,17 @@ export class Claims {
     }
     return granted.length === 0 ? undefined : granted;
   }
+}
+
+export function claimsOf(store: Access): StoreClaims {
+  const claims = new Claims(store.db, store.sql, store.tenant);
+  return {
+    async claim(query, grant) {
+      // Looked for first: a worker that finds nothing to do keeps no other from writing.
+      const { text, params } = claims.any(query);
+      return (await store.read(text, ...params)).length === 0
+        ? []
+        : store.write(claims.claim(query, grant));
+    },
+  };
 }

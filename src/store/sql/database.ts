@@ -5,7 +5,9 @@
  */
 import type { LineId } from "../../core/values/ids.js";
 import type { Applied, Change, NewSave } from "../port/changes.js";
-import type { Traits } from "../port/info.js";
+import type { StoreCopies } from "../port/copies.js";
+import type { About, Traits } from "../port/info.js";
+import type { StoreReclaim } from "../port/reclaim.js";
 import type { Store } from "../port.js";
 
 export type Param = string | number | Uint8Array | null;
@@ -147,13 +149,15 @@ export interface Database {
 }
 
 /** Hears of what other processes change. */
-export type Watching = Pick<Store, "watch" | "watchAll">;
+export type Watching = Pick<Store, "watch">;
 
 /** Looks after the place that the rows are in. The port says what each method does. */
-export type Maintenance = Pick<
-  Store,
-  "anchors" | "check" | "backup" | "about" | "compact" | "scrub" | "close"
->;
+export interface Maintenance
+  extends Pick<Store, "check" | "close">,
+    Pick<StoreCopies, "anchors" | "backup">,
+    Pick<StoreReclaim, "compact" | "scrub"> {
+  about(): Promise<About>;
+}
 
 export interface DatabaseParts {
   readonly db: Database;

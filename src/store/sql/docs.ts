@@ -1,9 +1,12 @@
 /** Changing documents, and what they pin, as steps. */
 import type { Refusal } from "../port/changes.js";
-import type { DocChange } from "../port/documents.js";
+import type { DocChange, StoreDocuments } from "../port/documents.js";
+import type { Access } from "./access.js";
 import { change, look, row } from "./asks.js";
 import type { Steps } from "./database.js";
-import type { Statements } from "./statements.js";
+import { docRow, docWithBody } from "./rows.js";
+import { docsBy, type Statements } from "./statements.js";
+import type { Writer } from "./writer.js";
 
 export class Docs {
   readonly #sql: Statements;
@@ -52,6 +55,30 @@ export class Docs {
     return remove !== true || there === undefined;
   }
 }
+
+export const documentsOf = (store: Access, writer: Writer): StoreDocuments => ({
+  async get(kind, id) {
+    const row = (await store.read(store.sql.doc, store.tenant, kind, id))[0];
+    return row && docWithBody(row);
+  },
+  async list({ kind, of, before = Number.MAX_SAFE_INTEGER, limit }) {
+    const filters = of === undefined ? [] : [of];
+    const statement = docsBy({ of: of !== undefined });
+    return (await store.read(statement, store.tenant, kind, ...filters, before, limit)).map(docRow);
+  },
+  async pins(line) {
+    return (await store.read(store.sql.pins, store.tenant, line)).map(([seq, doc]) => ({
+      seq: seq as number,
+      doc: doc as number,
+    }));
+  },
+  capture: (query, decide) =>
+    store.write(
+      writer.capture(query, decide, store.db.lockAll, ({ changes }, begun) =>
+        store.db.applied(changes, begun),
+      ),
+    ),
+});
 
 /** In the order of the statement's columns. */
 const VERSION = 4;

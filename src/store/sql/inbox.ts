@@ -1,9 +1,18 @@
 /** Changes to inboxes, as steps: mail is posted, and taken in. */
 import type { Change } from "../port/changes.js";
-import { drainedText, isDrained, type Mail, type Posted, TURN_MAIL } from "../port/inbox.js";
+import {
+  drainedText,
+  isDrained,
+  type Mail,
+  type Posted,
+  type StoreInbox,
+  TURN_MAIL,
+} from "../port/inbox.js";
+import type { Access } from "./access.js";
 import { change, changed, look, row } from "./asks.js";
 import type { Job, Steps } from "./database.js";
-import type { Statements } from "./statements.js";
+import { mailRow } from "./rows.js";
+import { mailBy, type Statements } from "./statements.js";
 
 export class Inbox {
   readonly #sql: Statements;
@@ -57,3 +66,17 @@ export class Inbox {
     if (asks.length > 0) yield asks;
   }
 }
+
+export const inboxOf = (store: Access, inbox: Inbox): StoreInbox => ({
+  post: (session, mail) => store.write(inbox.post(session, mail, () => store.db.posted(session))),
+  async list(session, query) {
+    const { sql, tenant } = store;
+    if (!("ids" in query))
+      return (await store.read(sql.inbox, tenant, session, query.dueBy, query.limit)).map(mailRow);
+    const { ids } = query;
+    store.checkOpen();
+    return ids.length === 0
+      ? []
+      : (await store.read(mailBy(ids.length), tenant, session, ...ids)).map(mailRow);
+  },
+});

@@ -4,26 +4,16 @@ import type { Save } from "../../core/journal/save.js";
 import type { Digest } from "../../core/values/digest.js";
 import type { LineId } from "../../core/values/ids.js";
 import { beyond } from "../beginnings.js";
-import type { DocQuery, DocRow, Pin } from "../port/documents.js";
-import type { InboxQuery, Mail } from "../port/inbox.js";
 import type { Counts } from "../port/info.js";
-import type { Beginnings, LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
-import type { LineRow, Present, SessionRow } from "../port/rows.js";
-import { storeClosed } from "../refusals.js";
-import type { Database, Param, Row } from "./database.js";
-import {
-  blobRow,
-  docRow,
-  docWithBody,
-  epochRow,
-  lineRow,
-  mailRow,
-  presentRow,
-  saveRow,
-  sessionRow,
-} from "./rows.js";
-import { docsBy, mailBy, type Statements, sessionsBy } from "./statements.js";
+import type { LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
+import type { LineRow, SessionFound, SessionRow } from "../port/rows.js";
+import { Access } from "./access.js";
+import type { Param, Row } from "./database.js";
+import { blobRow, epochRow, lineRow, presentRow, saveRow, sessionRow } from "./rows.js";
+import { sessionsBy } from "./statements.js";
 
+/** The place of a session's id among its columns. */
+const ID = 1;
 const COUNTED_AT_ONCE = 20_000;
 const MAX_KEYS = 50_000;
 
@@ -31,42 +21,28 @@ const MAX_KEYS = 50_000;
  * The half of the store that only reads. Each method asks the database for rows, and the port says
  * what it answers.
  */
-export abstract class SqlReads {
-  readonly gone?: AbortSignal;
-  protected readonly db: Database;
-  protected readonly sql: Statements;
-  protected readonly tenant: string;
+export abstract class SqlReads extends Access {
   /**
    * The numbers of lines. One that was cut, and brought in again by another process, has another.
    */
   protected readonly keys = new Map<string, number>();
-  protected isClosed = false;
 
-  constructor(db: Database, sql: Statements, tenant: string) {
-    this.db = db;
-    if (db.gone) this.gone = db.gone;
-    this.sql = sql;
-    this.tenant = tenant;
+  async session(id: string, how?: "end"): Promise<SessionFound> {
+    if (how === "end") {
+      const [row] = await this.read(this.sql.present, this.tenant, id);
+      if (row !== undefined) return { ...presentRow(row), buried: 0 };
+    }
+    const params = [this.tenant, id, this.tenant, id];
+    const [row, older] = await this.read(this.sql.sessionOrBuried, ...params);
+    const found = row?.[ID] === null ? older : row;
+    if (found !== undefined) return { row: sessionRow(found), buried: 0 };
+    return { row: undefined, buried: row === undefined ? 0 : epochRow(row, id) };
   }
 
-  async session(id: string): Promise<SessionRow | undefined> {
-    const row = (await this.read(this.sql.session, this.tenant, id))[0];
-    return row && sessionRow(row);
-  }
-
-  async present(id: string): Promise<Present | undefined> {
-    const row = (await this.read(this.sql.present, this.tenant, id))[0];
-    return row && presentRow(row);
-  }
-
-  async sessions({
-    agent,
-    status,
-    tag,
-    archived,
-    before,
-    limit,
-  }: SessionQuery): Promise<readonly SessionRow[]> {
+  async sessions(query: SessionQuery): Promise<readonly SessionRow[]> {
+    if ("beginning" in query)
+      return (await this.#from(this.sql.sessionsFrom, query)).map(sessionRow);
+    const { agent, status, tag, archived, before, limit } = query;
     const filters: Param[] = [];
     if (tag !== undefined) filters.push(tag);
     if (agent !== undefined) filters.push(agent);
@@ -82,40 +58,36 @@ export abstract class SqlReads {
     ).map(sessionRow);
   }
 
-  async buriedEpoch(id: string): Promise<number> {
-    const row = (await this.read(this.sql.buriedEpoch, this.tenant, id))[0];
-    return row ? epochRow(row, id) : 0;
+  async branches(query: LineQuery): Promise<readonly LineRow[]> {
+    const { sql, tenant } = this;
+    const rows = (): Promise<readonly Row[]> => {
+      switch (query.kind) {
+        case "past":
+          return query.limit === 1
+            ? this.read(sql.line, tenant, query.id)
+            : this.read(sql.past, tenant, query.id, tenant, query.limit, tenant);
+        case "session":
+          return this.read(sql.linesOfSession, tenant, query.session);
+        case "forks":
+          return this.read(sql.linesOfOrigin, tenant, query.of);
+        case "later-forks":
+          return this.read(sql.oldestOfOrigin, tenant, query.of, query.after, query.limit);
+        case "beginning":
+          return this.#from(sql.linesFrom, query);
+        case "all": {
+          const { before = Number.MAX_SAFE_INTEGER, limit = Number.MAX_SAFE_INTEGER } = query;
+          return this.readLong(sql.allLines, tenant, before, limit);
+        }
+      }
+    };
+    return (await rows()).map(lineRow);
   }
 
-  async idsFrom(beginning: string, limit: number): Promise<Beginnings> {
-    const within = [this.tenant, beginning, beyond(beginning), limit];
-    const ids = async (statement: string) =>
-      (await this.read(statement, ...within)).map(([id]) => String(id));
-    return { sessions: await ids(this.sql.sessionIdsFrom), lines: await ids(this.sql.lineIdsFrom) };
-  }
-
-  async line(id: string): Promise<LineRow | undefined> {
-    const row = (await this.read(this.sql.line, this.tenant, id))[0];
-    return row && lineRow(row);
-  }
-
-  async past(id: string, limit: number): Promise<readonly LineRow[]> {
-    return (await this.read(this.sql.past, this.tenant, id, this.tenant, limit, this.tenant)).map(
-      lineRow,
-    );
-  }
-
-  async lines(of: LineQuery): Promise<readonly LineRow[]> {
-    if ("session" in of)
-      return (await this.read(this.sql.linesOfSession, this.tenant, of.session)).map(lineRow);
-    if ("after" in of)
-      return (
-        await this.read(this.sql.oldestOfOrigin, this.tenant, of.origin, of.after, of.limit)
-      ).map(lineRow);
-    if ("origin" in of)
-      return (await this.read(this.sql.linesOfOrigin, this.tenant, of.origin)).map(lineRow);
-    const { before = Number.MAX_SAFE_INTEGER, limit = Number.MAX_SAFE_INTEGER } = of;
-    return (await this.readLong(this.sql.allLines, this.tenant, before, limit)).map(lineRow);
+  #from(
+    statement: string,
+    { beginning, limit }: { readonly beginning: string; readonly limit: number },
+  ): Promise<readonly Row[]> {
+    return this.read(statement, this.tenant, beginning, beyond(beginning), limit);
   }
 
   async saves(line: LineId, query: SaveQuery): Promise<readonly Save[]> {
@@ -157,58 +129,12 @@ export abstract class SqlReads {
     return found;
   }
 
-  async doc(
-    kind: string,
-    id: string,
-  ): Promise<(DocRow & { readonly body: string | null }) | undefined> {
-    const row = (await this.read(this.sql.doc, this.tenant, kind, id))[0];
-    return row && docWithBody(row);
-  }
-
-  async docs({
-    kind,
-    of,
-    before = Number.MAX_SAFE_INTEGER,
-    limit,
-  }: DocQuery): Promise<readonly DocRow[]> {
-    const filters = of === undefined ? [] : [of];
-    return (
-      await this.read(
-        docsBy({ of: of !== undefined }),
-        this.tenant,
-        kind,
-        ...filters,
-        before,
-        limit,
-      )
-    ).map(docRow);
-  }
-
-  async pins(line: LineId): Promise<readonly Pin[]> {
-    return (await this.read(this.sql.pins, this.tenant, line)).map(([seq, doc]) => ({
-      seq: seq as number,
-      doc: doc as number,
-    }));
-  }
-
   async blob(digest: Digest): Promise<Uint8Array | undefined> {
     const row = (await this.read(this.sql.blob, this.tenant, digest))[0];
     return row && blobRow(row);
   }
 
-  async inbox(session: string, query: InboxQuery): Promise<readonly Mail[]> {
-    if (!("ids" in query))
-      return (await this.read(this.sql.inbox, this.tenant, session, query.dueBy, query.limit)).map(
-        mailRow,
-      );
-    const { ids } = query;
-    this.checkOpen();
-    return ids.length === 0
-      ? []
-      : (await this.read(mailBy(ids.length), this.tenant, session, ...ids)).map(mailRow);
-  }
-
-  async counts(): Promise<Counts> {
+  protected async counts(): Promise<Counts> {
     const [sessions, agents] = (
       await this.readLong(this.sql.sessionCounts, this.tenant, this.tenant, this.tenant)
     )[0] as [number, number];
@@ -231,23 +157,5 @@ export abstract class SqlReads {
       await breathe();
     }
     return counts;
-  }
-
-  async incarnation(): Promise<string> {
-    return String((await this.read(this.sql.incarnation))[0]?.[0] ?? "");
-  }
-
-  protected read(statement: string, ...params: Param[]): Promise<readonly Row[]> {
-    return this.isClosed ? Promise.reject(storeClosed()) : this.db.read(statement, params);
-  }
-
-  /** It goes over much of the store, and may take its time. */
-  protected readLong(statement: string, ...params: Param[]): Promise<readonly Row[]> {
-    return this.isClosed ? Promise.reject(storeClosed()) : this.db.read(statement, params, "long");
-  }
-
-  protected checkOpen(): void {
-    if (this.isClosed) throw storeClosed();
-    this.gone?.throwIfAborted();
   }
 }

@@ -3,7 +3,7 @@ import type { Save } from "../../core/journal/save.js";
 import { CHECK_CHARS } from "../../core/journal/save-digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { LineId } from "../../core/values/ids.js";
-import type { DocRow } from "../port/documents.js";
+import type { DocRow, WholeDoc } from "../port/documents.js";
 import type { Mail } from "../port/inbox.js";
 import type { LineRow, Present, SessionRow } from "../port/rows.js";
 import type { Param, Row } from "./database.js";
@@ -216,11 +216,11 @@ export function lineRow(row: Row): LineRow {
 }
 
 export function presentRow(row: Row): Present {
-  const session = sessionRow(row.slice(0, columnsOf.session));
+  const session = sessionRow(row);
   const line = row.slice(columnsOf.session, columnsOf.session + columnsOf.line);
   const end = row.slice(columnsOf.session + columnsOf.line);
   return {
-    session,
+    row: session,
     line: line[0] === null ? undefined : lineRow(line),
     end: end[0] === null ? undefined : saveRow(session.head.line, [...end, null, null]),
   };
@@ -235,7 +235,7 @@ export const docRow = ([no, kind, id, whose, version, body]: Row): DocRow => ({
   text: text(body),
 });
 
-export const docWithBody = (row: Row): DocRow & { readonly body: string | null } => ({
+export const docWithBody = (row: Row): WholeDoc => ({
   ...docRow(row),
   body: textOrNull(row[6]),
 });

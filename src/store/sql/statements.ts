@@ -103,6 +103,12 @@ export function statementsIn(dialect: Dialect) {
       FROM session s LEFT JOIN line l ON l.tenant = s.tenant AND l.id = s.line ${lastSave.join}
       WHERE s.tenant = ? AND s.id = ? ${lastSave.order}`,
     session: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.id = ?`,
+    /**
+     * The same, and what a deleted one of this id has left: a row with its epoch, and else nothing.
+     */
+    sessionOrBuried: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.id = ?
+      UNION ALL SELECT b.epoch${", NULL".repeat(columnsOf.session - 1)} FROM buried b WHERE b.tenant = ? AND b.id = ?`,
+    sessionsFrom: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.id >= ? AND s.id < ? ORDER BY s.id LIMIT ${most}`,
     sessionByNo: sessionWith(""),
     sessionsAfter: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.no > ? ORDER BY s.no LIMIT ${most}`,
     buriedEpoch: "SELECT epoch FROM buried WHERE tenant = ? AND id = ?",
@@ -142,8 +148,7 @@ export function statementsIn(dialect: Dialect) {
         WHERE o.tenant = ? AND o.id = p.id AND o.origin_line IS NOT NULL AND p.place < ${most})
       SELECT ${lineColumns} FROM past CROSS JOIN line l LEFT JOIN session s ON s.no = l.session
       WHERE l.tenant = ? AND l.id = past.id ORDER BY past.place`,
-    sessionIdsFrom: `SELECT id FROM session WHERE tenant = ? AND id >= ? AND id < ? ORDER BY id LIMIT ${most}`,
-    lineIdsFrom: `SELECT id FROM line WHERE tenant = ? AND id >= ? AND id < ? ORDER BY id LIMIT ${most}`,
+    linesFrom: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.id >= ? AND l.id < ? ORDER BY l.id LIMIT ${most}`,
     linesOfSession: `SELECT ${lineColumns} FROM session s JOIN line l ON l.session = s.no WHERE s.tenant = ? AND s.id = ? ORDER BY l.no DESC`,
     linesOfOrigin: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.origin_line = ? ORDER BY l.no DESC`,
     oldestOfOrigin: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.origin_line = ? AND l.no > ? ORDER BY l.no LIMIT ${most}`,

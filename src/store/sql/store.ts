@@ -8,19 +8,19 @@ import type { LineId } from "../../core/values/ids.js";
 import { newIncarnation } from "../incarnation.js";
 import { justASave } from "../just-a-save.js";
 import type { Applied, Change } from "../port/changes.js";
-import type { ClaimQuery, Granting } from "../port/claims.js";
-import type { Backup, BackupOptions, Witnesses } from "../port/copies.js";
-import type { CaptureQuery, Decision, DocChange } from "../port/documents.js";
-import type { Mail, Posted } from "../port/inbox.js";
-import type { About, Traits } from "../port/info.js";
-import type { Freed, KnownNeeds, Replacement, Scrubbed, Swept } from "../port/reclaim.js";
-import type { Present, SessionRow } from "../port/rows.js";
+import type { StoreClaims } from "../port/claims.js";
+import type { StoreCopies } from "../port/copies.js";
+import type { DocChange, StoreDocuments } from "../port/documents.js";
+import type { StoreInbox } from "../port/inbox.js";
+import type { Info, Traits } from "../port/info.js";
+import type { Freed, StoreReclaim } from "../port/reclaim.js";
 import type { Store } from "../port.js";
 import { ofAllTenants, storeClosed } from "../refusals.js";
 import type { SearchIndex } from "../search-port.js";
-import { Claims } from "./claims.js";
+import { claimsOf } from "./claims.js";
 import type { DatabaseParts, Maintenance, Watching } from "./database.js";
-import { Inbox } from "./inbox.js";
+import { documentsOf } from "./docs.js";
+import { Inbox, inboxOf } from "./inbox.js";
 import { SqlReads } from "./reads.js";
 import { freedOf, Removals } from "./removals.js";
 import { statementsIn } from "./statements.js";
@@ -43,12 +43,13 @@ export class SqlStore extends SqlReads implements Store {
   readonly traits: Traits;
   readonly index?: SearchIndex;
   readonly cursorKey?: string;
+  readonly inbox: StoreInbox;
+  readonly claims: StoreClaims;
+  readonly documents: StoreDocuments;
   readonly #watching: Watching;
   readonly #maintenance: Maintenance;
   readonly #writer: Writer;
   readonly #removals: Removals;
-  readonly #inbox: Inbox;
-  readonly #claims: Claims;
   readonly #leaveIndex: () => Promise<void>;
 
   constructor(
@@ -63,13 +64,13 @@ export class SqlStore extends SqlReads implements Store {
     if (index) this.index = index;
     this.#leaveIndex = async () => index?.close();
     this.traits = db.traits;
-    this.#inbox = new Inbox(sql, tenant);
-    this.#writer = new Writer(db.dialect, sql, tenant, this.#inbox);
+    const inbox = new Inbox(sql, tenant);
+    this.#writer = new Writer(db.dialect, sql, tenant, inbox);
     this.#removals = new Removals(db.dialect, sql, tenant);
-    this.#claims = new Claims(db, sql, tenant);
+    this.inbox = inboxOf(this, inbox);
+    this.claims = claimsOf(this);
+    this.documents = documentsOf(this, this.#writer);
   }
-
-  // ---- writing
 
   apply(
     changes: readonly Change[],
@@ -88,35 +89,69 @@ export class SqlStore extends SqlReads implements Store {
     );
   }
 
-  async capture(
-    query: CaptureQuery,
-    decide: (sessions: readonly Present[]) => Decision | undefined,
-  ): Promise<Applied> {
+  async now(): Promise<number> {
     this.checkOpen();
-    return this.db.write(
-      this.#writer.capture(query, decide, this.db.lockAll, ({ changes }, begun) =>
-        this.db.applied(changes, begun),
-      ),
-    );
+    return this.db.now();
   }
 
-  async replace(
-    line: LineId,
-    replacements: readonly Replacement[],
-    known: KnownNeeds,
-  ): Promise<boolean> {
+  async info(how?: "counts"): Promise<Info> {
     this.checkOpen();
-    return this.db.write(this.#removals.replace(line, replacements, known));
+    const { diskBytes, ...rest } = await this.#maintenance.about();
+    const about = this.#isOfOne || diskBytes === undefined ? rest : { ...rest, diskBytes };
+    return how === undefined ? { about } : { about, counts: await this.counts() };
   }
 
-  async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
+  watch(session: string | undefined, wake: () => void): () => void {
     this.checkOpen();
-    if (dryRun) return this.#wouldCut(line, after, limit);
-    const freed = await this.db.write(this.#removals.cut(line, after, limit));
-    this.keys.delete(line);
-    this.db.wasCut(line);
-    return freed;
+    return this.#watching.watch(session, wake);
   }
+
+  async check(): Promise<readonly string[]> {
+    this.checkOpen();
+    return this.#maintenance.check();
+  }
+
+  async close(): Promise<void> {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    await this.#leaveIndex();
+    await this.#maintenance.close();
+  }
+
+  // ---- capabilities
+
+  readonly reclaim: StoreReclaim = {
+    replace: (line, replacements, known) =>
+      this.write(this.#removals.replace(line, replacements, known)),
+    cut: async (line, after, limit, dryRun) => {
+      this.checkOpen();
+      if (dryRun) return this.#wouldCut(line, after, limit);
+      const freed = await this.db.write(this.#removals.cut(line, after, limit));
+      this.keys.delete(line);
+      this.db.wasCut(line);
+      return freed;
+    },
+    sweep: async (limit, dryRun, after = "") => {
+      // Looked for without a lock: who begins to use one meanwhile is seen before it goes.
+      const some = await this.read(this.sql.someBlobs, this.tenant, after, limit);
+      const unused = some.filter(([, , isUsed]) => isUsed === 0);
+      const freed =
+        dryRun || unused.length === 0
+          ? freedOf(unused)
+          : await this.db.write(this.#removals.sweep(unused));
+      return some.length < limit ? freed : { ...freed, next: some.at(-1)?.[0] as Digest };
+    },
+    compact: async (limit) => {
+      this.checkOpen();
+      const freed = await this.#maintenance.compact(limit);
+      // The file is all tenants': how much of it was free says something of the others.
+      return this.#isOfOne ? { ...freed, bytes: 0 } : freed;
+    },
+    scrub: async (holds) => {
+      this.checkOpen();
+      return this.#maintenance.scrub(holds);
+    },
+  };
 
   /** Counted a stretch at a time, and without a lock. */
   async #wouldCut(id: LineId, after: number, limit: number): Promise<Freed> {
@@ -142,93 +177,25 @@ export class SqlStore extends SqlReads implements Store {
     return freed;
   }
 
-  async sweep(limit: number, dryRun: boolean, after = ""): Promise<Swept> {
-    // Looked for without a lock: whoever begins to use one meanwhile is seen before it goes.
-    const some = await this.read(this.sql.someBlobs, this.tenant, after, limit);
-    const unused = some.filter(([, , isUsed]) => isUsed === 0);
-    const freed =
-      dryRun || unused.length === 0
-        ? freedOf(unused)
-        : await this.db.write(this.#removals.sweep(unused));
-    return some.length < limit ? freed : { ...freed, next: some.at(-1)?.[0] as Digest };
-  }
-
-  async post(session: string, mail: Mail): Promise<Posted> {
-    this.checkOpen();
-    return this.db.write(this.#inbox.post(session, mail, () => this.db.posted(session)));
-  }
-
-  async claim(query: ClaimQuery, grant: Granting): Promise<readonly SessionRow[]> {
-    // Looked for first: a worker that finds nothing to do keeps nobody from writing.
-    const { text, params } = this.#claims.any(query);
-    return (await this.read(text, ...params)).length === 0
-      ? []
-      : this.db.write(this.#claims.claim(query, grant));
-  }
-
-  async now(): Promise<number> {
-    this.checkOpen();
-    return this.db.now();
-  }
-
-  async about(): Promise<About> {
-    this.checkOpen();
-    const { diskBytes, ...about } = await this.#maintenance.about();
-    return this.#isOfOne || diskBytes === undefined ? about : { ...about, diskBytes };
-  }
-
-  watch(session: string, wake: () => void): () => void {
-    this.checkOpen();
-    return this.#watching.watch(session, wake);
-  }
-
-  watchAll(wake: () => void): () => void {
-    this.checkOpen();
-    return this.#watching.watchAll(wake);
-  }
-
-  async anchors(of?: ReadonlySet<string>): Promise<Witnesses> {
-    this.checkOpen();
-    return this.#maintenance.anchors(of);
-  }
-
-  async beginIncarnation(): Promise<string> {
-    this.checkOpen();
-    if (this.#isOfOne) throw ofAllTenants("A new incarnation");
-    const name = newIncarnation();
-    await this.db.write(this.#writer.beginIncarnation(name));
-    return name;
-  }
-
-  async backup(path: string, o: BackupOptions): Promise<Backup> {
-    this.checkOpen();
-    if (this.#isOfOne) throw ofAllTenants("A backup");
-    return this.#maintenance.backup(path, o);
-  }
-
-  async check(): Promise<readonly string[]> {
-    this.checkOpen();
-    return this.#maintenance.check();
-  }
-
-  async compact(limit: number): Promise<Freed> {
-    this.checkOpen();
-    const freed = await this.#maintenance.compact(limit);
-    // The file is all tenants': how much of it was free says something of the others.
-    return this.#isOfOne ? { ...freed, bytes: 0 } : freed;
-  }
-
-  async scrub(holds: (text: string) => boolean): Promise<Scrubbed> {
-    this.checkOpen();
-    return this.#maintenance.scrub(holds);
-  }
-
-  async close(): Promise<void> {
-    if (this.isClosed) return;
-    this.isClosed = true;
-    await this.#leaveIndex();
-    await this.#maintenance.close();
-  }
+  readonly copies: StoreCopies = {
+    incarnation: async () => String((await this.read(this.sql.incarnation))[0]?.[0] ?? ""),
+    begin: async () => {
+      this.checkOpen();
+      if (this.#isOfOne) throw ofAllTenants("A new incarnation");
+      const name = newIncarnation();
+      await this.db.write(this.#writer.beginIncarnation(name));
+      return name;
+    },
+    backup: async (path, o) => {
+      this.checkOpen();
+      if (this.#isOfOne) throw ofAllTenants("A backup");
+      return this.#maintenance.backup(path, o);
+    },
+    anchors: async (of) => {
+      this.checkOpen();
+      return this.#maintenance.anchors(of);
+    },
+  };
 
   get #isOfOne(): boolean {
     return this.cursorKey !== undefined;

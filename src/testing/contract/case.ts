@@ -1,6 +1,7 @@
 /** A case of the contract, and what cases are written with. */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
+import type { Capability } from "../../store/capabilities.js";
 import type { Applied, Refusal } from "../../store/port/changes.js";
 import type { Traits } from "../../store/port/info.js";
 import type { KnownNeeds } from "../../store/port/reclaim.js";
@@ -11,7 +12,8 @@ export interface StoreHarness {
   readonly traits: Traits;
   /**
    * Open the store for a tenant.
-   * The first call finds it empty; a later one finds what a durable store was given before.
+   * The first call finds it empty; a later one finds what a durable store was given before. A store
+   * that knows no tenants opens another place for each.
    */
   open(tenant?: string): Promise<Store>;
 }
@@ -19,21 +21,41 @@ export interface StoreHarness {
 /** One test of the contract that a store keeps. */
 export interface ContractCase {
   readonly name: string;
+  /** The capabilities that it is about. None: it is of the required part. */
+  readonly needs: readonly Capability[];
   /** `make` gives a harness on a place of its own at every call. */
   readonly run: (make: () => StoreHarness | Promise<StoreHarness>) => Promise<void>;
 }
 
-interface Case<F> {
-  readonly act: (store: Store) => Promise<F>;
-  readonly check: (store: Store, facts: F) => Promise<void>;
+export type Having<C extends Capability> = Store & {
+  readonly [K in C]-?: NonNullable<Store[K]>;
+};
+
+interface Case<C extends Capability, F> {
+  readonly act: (store: Having<C>) => Promise<F>;
+  readonly check: (store: Having<C>, facts: F) => Promise<void>;
 }
 
-export function define<F>(name: string, { act, check }: Case<F>): ContractCase {
-  return {
+/** Opens a store that must have some capabilities. */
+export async function openHaving<C extends Capability>(
+  harness: StoreHarness,
+  needs: readonly C[],
+  tenant?: string,
+): Promise<Having<C>> {
+  const store = await harness.open(tenant);
+  for (const need of needs) assert.notEqual(store[need], undefined, `the store has no ${need}`);
+  return store as Having<C>;
+}
+
+/** Answers how to define cases about capabilities. */
+export const defineFor =
+  <C extends Capability = never>(...needs: readonly C[]) =>
+  <F>(name: string, { act, check }: Case<C, F>): ContractCase => ({
     name,
+    needs,
     async run(make) {
       const harness = await make();
-      const store = await harness.open();
+      const store = await openHaving(harness, needs);
       let facts: F;
       try {
         assert.deepEqual(
@@ -46,21 +68,23 @@ export function define<F>(name: string, { act, check }: Case<F>): ContractCase {
       } finally {
         await store.close();
       }
-      const again = await harness.open();
+      const again = await openHaving(harness, needs);
       try {
         if (harness.traits.durable) await check(again, facts);
         else
-          assert.equal(
-            (await again.counts()).sessions,
-            0,
+          assert.deepEqual(
+            await again.sessions({ limit: 1 }),
+            [],
             "a store that is not durable is empty when opened again",
           );
       } finally {
         await again.close();
       }
     },
-  };
-}
+  });
+
+/** Defines a case of the required part. */
+export const define = defineFor();
 
 export const ok = (applied: Applied, message?: string): void =>
   assert.equal(applied.ok, true, message);

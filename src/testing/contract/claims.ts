@@ -2,8 +2,7 @@
 import assert from "node:assert/strict";
 import type { Granting } from "../../store/port/claims.js";
 import type { LeaseRow, SessionRow } from "../../store/port/rows.js";
-import type { Store } from "../../store/port.js";
-import { type ContractCase, define, ok, refused } from "./case.js";
+import { type ContractCase, defineFor, type Having, ok, refused } from "./case.js";
 import { begin, Fixture } from "./fixture.js";
 
 /** What a worker does: takes what is free, for a minute, with the next epoch. */
@@ -18,12 +17,12 @@ const idsOf = (rows: readonly SessionRow[]): string[] => rows.map(({ id }) => id
 
 /** The ids that a claim would look at, in its order. Nothing is granted. */
 async function offered(
-  store: Store,
+  store: Having<"claims">,
   dueBy: number,
   { agent = "x", limit = 100 } = {},
 ): Promise<string[]> {
   const seen: string[] = [];
-  const none = await store.claim({ agent, dueBy, limit }, ({ id }) => {
+  const none = await store.claims.claim({ agent, dueBy, limit }, ({ id }) => {
     // It may be asked again for the same row.
     if (!seen.includes(id)) seen.push(id);
     return undefined;
@@ -38,6 +37,9 @@ const head = (made: ReturnType<typeof begin>, due: number | null, agent = "x") =
   head: { ...made.head, agent, due },
 });
 
+const define = defineFor("claims");
+const defineWithMail = defineFor("claims", "inbox");
+
 export const claims: readonly ContractCase[] = [
   define("a claim is given the sessions of its agent that are due, the longest due first", {
     async act(store) {
@@ -50,24 +52,24 @@ export const claims: readonly ContractCase[] = [
       assert.deepEqual(await offered(store, 4), []);
       assert.deepEqual(await offered(store, 100, { agent: "X" }), []);
       assert.deepEqual(await offered(store, 100), ["s10", "t10", "s20", "s30", "now"]);
-      assert.deepEqual(await store.claim({ agent: "x", dueBy: 100, limit: 0 }, take), []);
-      const first = await store.claim({ agent: "x", dueBy: 100, limit: 2 }, take);
+      assert.deepEqual(await store.claims.claim({ agent: "x", dueBy: 100, limit: 0 }, take), []);
+      const first = await store.claims.claim({ agent: "x", dueBy: 100, limit: 2 }, take);
       assert.deepEqual(idsOf(first), ["s10", "t10"]);
-      const rest = await store.claim({ agent: "x", dueBy: 100, limit: 2 }, take);
+      const rest = await store.claims.claim({ agent: "x", dueBy: 100, limit: 2 }, take);
       assert.deepEqual(idsOf(rest), ["s20", "s30"]);
       return [...first, ...rest];
     },
     async check(store, claimed) {
       for (const row of claimed) {
         assert.equal(row.lease.epoch, 2);
-        assert.deepEqual(await store.session(row.id), row, "as it is afterwards");
+        assert.deepEqual((await store.session(row.id)).row, row, "as it is afterwards");
       }
       for (const id of ["now", "later", "idle", "other", "nobody's"])
-        assert.equal((await store.session(id))?.lease.epoch, 1);
+        assert.equal((await store.session(id)).row?.lease.epoch, 1);
     },
   }),
 
-  define(
+  defineWithMail(
     "turns in its mail do not make a session due that waits for somebody; anything else does, and they do once it goes on",
     {
       async act(store) {
@@ -77,10 +79,19 @@ export const claims: readonly ContractCase[] = [
         });
         for (const one of made) ok(await store.apply([one]));
         for (const { session } of made)
-          assert.equal(await store.post(session, { id: "turn:1", text: "x", due: 10 }), "posted");
+          assert.equal(
+            await store.inbox.post(session, { id: "turn:1", text: "x", due: 10 }),
+            "posted",
+          );
         assert.deepEqual(await offered(store, 100), ["in-progress", "completed"]);
-        assert.equal(await store.post("waiting", { id: "turn", text: "x", due: 20 }), "posted");
-        assert.equal(await store.post("in-doubt", { id: "TURN:2", text: "x", due: 30 }), "posted");
+        assert.equal(
+          await store.inbox.post("waiting", { id: "turn", text: "x", due: 20 }),
+          "posted",
+        );
+        assert.equal(
+          await store.inbox.post("in-doubt", { id: "TURN:2", text: "x", due: 30 }),
+          "posted",
+        );
         assert.deepEqual(await offered(store, 100), [
           "in-progress",
           "completed",
@@ -105,21 +116,21 @@ export const claims: readonly ContractCase[] = [
       async check(store) {
         assert.deepEqual(await offered(store, 100), ["in-doubt"]);
         assert.deepEqual(
-          (await store.inbox("waiting", { dueBy: 100, limit: 10 })).map(({ id }) => id),
+          (await store.inbox.list("waiting", { dueBy: 100, limit: 10 })).map(({ id }) => id),
           ["turn:1"],
         );
       },
     },
   ),
 
-  define("mail that is due makes its session due, by the first of all that waits", {
+  defineWithMail("mail that is due makes its session due, by the first of all that waits", {
     async act(store) {
       const made = ["a", "b", "c", "d", "e"].map((id) =>
         begin(id, { agent: "x", ...(id === "b" && { due: 50 }) }),
       );
       for (const one of made) ok(await store.apply([one]));
       const post = (session: string, due: number) =>
-        store.post(session, { id: `${session} ${due}`, text: "x", due });
+        store.inbox.post(session, { id: `${session} ${due}`, text: "x", due });
       for (const due of [70, 40, 90]) assert.equal(await post("c", due), "posted");
       for (const due of [60, 0]) assert.equal(await post("d", due), "posted");
       assert.equal(await post("b", 80), "posted");
@@ -153,7 +164,7 @@ export const claims: readonly ContractCase[] = [
         clocks.push(now);
         return Number(row.id.slice(1)) % 2 ? next(row.lease, 7) : undefined;
       };
-      const claimed = idsOf(await store.claim({ agent: "x", dueBy: 100, limit: 3 }, odd));
+      const claimed = idsOf(await store.claims.claim({ agent: "x", dueBy: 100, limit: 3 }, odd));
       assert.deepEqual(claimed, ["s1", "s3", "s5"]);
       const after = await store.now();
       assert.ok(
@@ -177,13 +188,15 @@ export const claims: readonly ContractCase[] = [
         Array.from({ length: 30 }, (_, i) => begin(`s${i}`, { agent: "x", due: i })),
       );
       const claims = await Promise.all(
-        Array.from({ length: 12 }, () => store.claim({ agent: "x", dueBy: 100, limit: 4 }, take)),
+        Array.from({ length: 12 }, () =>
+          store.claims.claim({ agent: "x", dueBy: 100, limit: 4 }, take),
+        ),
       );
       const claimed = claims.flatMap(idsOf);
       assert.equal(new Set(claimed).size, claimed.length);
       // One that came while another looked at the same may have found less than there was.
       for (let more = [""]; more.length > 0; claimed.push(...more))
-        more = idsOf(await store.claim({ agent: "x", dueBy: 100, limit: 4 }, take));
+        more = idsOf(await store.claims.claim({ agent: "x", dueBy: 100, limit: 4 }, take));
       assert.deepEqual(
         claimed.toSorted(),
         Array.from({ length: 30 }, (_, i) => `s${i}`).toSorted(),
@@ -192,7 +205,7 @@ export const claims: readonly ContractCase[] = [
     },
     async check(store) {
       assert.ok((await store.sessions({ limit: 100 })).every(({ lease }) => lease.epoch === 2));
-      assert.deepEqual(await store.claim({ agent: "x", dueBy: 100, limit: 4 }, take), []);
+      assert.deepEqual(await store.claims.claim({ agent: "x", dueBy: 100, limit: 4 }, take), []);
     },
   }),
 
@@ -201,14 +214,16 @@ export const claims: readonly ContractCase[] = [
       const f = new Fixture("a", { agent: "x", due: 1 });
       ok(await store.apply([f.begin()]));
       ok(await store.apply([f.save({ items: 1 })]));
-      assert.deepEqual(idsOf(await store.claim({ agent: "x", dueBy: 1, limit: 1 }, take)), ["a"]);
+      assert.deepEqual(idsOf(await store.claims.claim({ agent: "x", dueBy: 1, limit: 1 }, take)), [
+        "a",
+      ]);
       refused(await store.apply([f.peek({ items: 1 }, 1)]), "epoch");
       ok(await store.apply([f.save({ items: 1 }, 2)]));
       return f;
     },
     async check(store, f) {
       refused(await store.apply([f.peek({ items: 1 }, 1)]), "epoch");
-      assert.equal((await store.session("a"))?.lease.epoch, 2);
+      assert.equal((await store.session("a")).row?.lease.epoch, 2);
     },
   }),
 
@@ -234,11 +249,11 @@ export const claims: readonly ContractCase[] = [
     },
   ),
 
-  define("what was deleted is due no more, and one of the same name is another", {
+  defineWithMail("what was deleted is due no more, and one of the same name is another", {
     async act(store) {
       ok(await store.apply([begin("a", { agent: "x", due: 1 }), begin("b", { agent: "x" })]));
       for (const id of ["a", "b"])
-        assert.equal(await store.post(id, { id: "m", text: "x", due: 0 }), "posted");
+        assert.equal(await store.inbox.post(id, { id: "m", text: "x", due: 0 }), "posted");
       assert.deepEqual(await offered(store, 10), ["a", "b"]);
       for (const id of ["a", "b"]) ok(await store.apply([{ session: id, when: {}, remove: true }]));
       assert.deepEqual(await offered(store, 10), []);

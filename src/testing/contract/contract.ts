@@ -1,30 +1,51 @@
 /**
  * The contract of a store, as cases that any test runner can loop over:
  *
- *     for (const { name, run } of storeContract) test(name, () => run(harness));
+ *     for (const { name, run } of await contractFor(harness)) test(name, () => run(harness));
  *
  * A case acts on a fresh store and checks what it finds; where the store says it is durable, it is
  * then closed, opened again, and checked once more. Where it says it is not, it must be empty
  * instead. Names begin with the invariants of the port they test (P1 …).
  */
-import type { ContractCase } from "./case.js";
+import { CAPABILITIES } from "../../store/capabilities.js";
+import type { ContractCase, StoreHarness } from "./case.js";
 import { claims } from "./claims.js";
-import { docs } from "./docs.js";
-import { incarnation } from "./incarnation.js";
+import { copies } from "./copies.js";
+import { documents } from "./documents.js";
+import { inbox } from "./inbox.js";
+import { missing } from "./missing.js";
 import { moving } from "./moving.js";
-import { removal } from "./removal.js";
-import { rewording } from "./rewording.js";
+import { reclaim } from "./reclaim.js";
 import { saves } from "./saves.js";
 import { sessions } from "./sessions.js";
 
-/** The tests that every store passes: run each of them with your test runner. */
+/**
+ * The tests that every store passes: run each of them with your test runner.
+ * Cases that name no capability are the required part.
+ */
 export const storeContract: readonly ContractCase[] = [
   ...saves,
   ...sessions,
-  ...claims,
-  ...removal,
-  ...rewording,
   ...moving,
-  ...docs,
-  ...incarnation,
+  ...inbox,
+  ...claims,
+  ...documents,
+  ...reclaim,
+  ...copies,
 ];
+
+/**
+ * The cases for one store: the required part, the parts of the capabilities that it has, and that
+ * the calls which need the others are refused.
+ */
+export async function contractFor(
+  make: () => StoreHarness | Promise<StoreHarness>,
+): Promise<readonly ContractCase[]> {
+  const store = await (await make()).open();
+  const has = CAPABILITIES.filter((name) => store[name] !== undefined);
+  await store.close();
+  return [
+    ...storeContract.filter(({ needs }) => needs.every((need) => has.includes(need))),
+    ...missing.filter(({ needs }) => !needs.some((need) => has.includes(need))),
+  ];
+}

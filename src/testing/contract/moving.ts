@@ -1,6 +1,7 @@
 /** Journals that are brought in before anybody owns them, the past of a line, and tenants. */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
+import { oneLine } from "../../store/port/queries.js";
 import type { Store } from "../../store/port.js";
 import { all, anything, type ContractCase, define, ok, refused } from "./case.js";
 import { begin, digestOf, Fixture, freed, lineOf } from "./fixture.js";
@@ -22,10 +23,13 @@ export const moving: readonly ContractCase[] = [
         "tail",
       );
       assert.deepEqual(
-        [(await store.line(f.line))?.owned, (await store.line(f.line))?.session],
+        [
+          (await store.branches(oneLine(f.line)))[0]?.owned,
+          (await store.branches(oneLine(f.line)))[0]?.session,
+        ],
         [false, null],
       );
-      assert.equal(await store.session("a"), undefined);
+      assert.equal((await store.session("a")).row, undefined);
       assert.deepEqual(await store.sessions({ limit: 10 }), []);
       // A second line, that begins on the first.
       const other = f.forked("a", 3);
@@ -43,7 +47,7 @@ export const moving: readonly ContractCase[] = [
         await store.apply([{ ...session, claims: [f.line, "0000000000000000" as never] }]),
         "line",
       );
-      assert.equal(await store.session("a"), undefined);
+      assert.equal((await store.session("a")).row, undefined);
       ok(await store.apply([{ ...session, claims: [f.line, other.line] }]));
       refused(await store.apply([{ ...absent, loose: made.line }]), "exists");
       refused(await store.apply([{ ...begin("b"), claims: [f.line] }]), "line");
@@ -57,19 +61,21 @@ export const moving: readonly ContractCase[] = [
       assert.deepEqual(await store.saves(lineOf(first), all), first);
       assert.deepEqual(await store.saves(lineOf(second), all), second);
       assert.deepEqual(
-        (await store.lines({ session: "a" })).map(({ id, owned }) => [id, owned]),
+        (await store.branches({ kind: "session", session: "a" })).map(({ id, owned }) => [
+          id,
+          owned,
+        ]),
         [
           [lineOf(second), true],
           [lineOf(first), true],
         ],
       );
-      assert.deepEqual((await store.present("a"))?.end, {
+      assert.deepEqual((await store.session("a", "end")).end, {
         ...(second[0] as Save),
         items: null,
         state: null,
       });
-      assert.deepEqual(await store.sweep(10, true), freed([]));
-      assert.equal(await store.session("b"), undefined);
+      assert.equal((await store.session("b")).row, undefined);
     },
   }),
 
@@ -94,7 +100,7 @@ export const moving: readonly ContractCase[] = [
         2,
       );
       assert.deepEqual(
-        [await store.line(f.line), await store.session("a")],
+        [(await store.branches(oneLine(f.line)))[0], (await store.session("a")).row],
         [undefined, undefined],
       );
       ok(await store.apply([first, second, { ...session, claims, saves: first.saves }]));
@@ -102,41 +108,11 @@ export const moving: readonly ContractCase[] = [
     },
     async check(store, claims) {
       assert.deepEqual(
-        (await store.lines({ session: "a" })).map(({ id }) => id),
+        (await store.branches({ kind: "session", session: "a" })).map(({ id }) => id),
         claims.toReversed(),
       );
       for (const line of claims) assert.equal((await store.saves(line, all)).length, 1);
-      assert.equal(await store.session("nobody"), undefined);
-    },
-  }),
-
-  define("what was brought in and never claimed can be cut", {
-    async act(store) {
-      const f = new Fixture("a");
-      const absent = { session: "a", when: { absent: true } } as const;
-      ok(
-        await store.apply([
-          {
-            ...absent,
-            loose: f.begin().line,
-            saves: f.save({ items: 1, mark: true, blob: "gone" }).saves ?? [],
-          },
-        ]),
-      );
-      assert.equal((await store.cut(f.line, -1, 100, false)).count, 1);
-      assert.deepEqual(await store.sweep(10, false), freed(["gone"]));
-      return f.line;
-    },
-    async check(store, line) {
-      assert.equal(await store.line(line), undefined);
-      assert.deepEqual(await store.counts(), {
-        agents: 0,
-        sessions: 0,
-        checkpoints: 0,
-        snapshots: 0,
-        messages: 0,
-        sizeBytes: 0,
-      });
+      assert.equal((await store.session("nobody")).row, undefined);
     },
   }),
 
@@ -155,16 +131,25 @@ export const moving: readonly ContractCase[] = [
       return { a: a.line, b: b.line, c: c.line };
     },
     async check(store, { a, b, c }) {
-      const past = await store.past(c, 10);
-      assert.deepEqual(past, [await store.line(c), await store.line(b), await store.line(a)]);
+      const past = await store.branches({ kind: "past", id: c, limit: 10 });
+      assert.deepEqual(past, [
+        (await store.branches(oneLine(c)))[0],
+        (await store.branches(oneLine(b)))[0],
+        (await store.branches(oneLine(a)))[0],
+      ]);
       assert.deepEqual(
         past.map(({ session }) => session),
         ["c", null, "a"],
       );
-      assert.deepEqual(await store.past(a, 10), [await store.line(a)]);
-      assert.deepEqual(await store.past(c, 2), past.slice(0, 2));
-      assert.deepEqual(await store.past(c, 1), past.slice(0, 1));
-      assert.deepEqual(await store.past("0000000000000000", 10), []);
+      assert.deepEqual(await store.branches({ kind: "past", id: a, limit: 10 }), [
+        (await store.branches(oneLine(a)))[0],
+      ]);
+      assert.deepEqual(await store.branches({ kind: "past", id: c, limit: 2 }), past.slice(0, 2));
+      assert.deepEqual(await store.branches({ kind: "past", id: c, limit: 1 }), past.slice(0, 1));
+      assert.deepEqual(
+        await store.branches({ kind: "past", id: "0000000000000000", limit: 10 }),
+        [],
+      );
     },
   }),
 
@@ -184,6 +169,7 @@ export const moving: readonly ContractCase[] = [
 
   {
     name: "P9 tenants do not see each other, whatever they name",
+    needs: [],
     async run(make) {
       const harness = await make();
       const mine = await harness.open("acme");
@@ -194,17 +180,21 @@ export const moving: readonly ContractCase[] = [
       try {
         ok(await mine.apply([a.begin({ epoch: 7 })]));
         ok(await mine.apply([a.save({ items: 2, mark: true, blob: "secret" }, 7)]));
-        assert.equal(await mine.post("a", { id: "m", text: "for acme", due: 0 }), "posted");
+        await mine.inbox?.post("a", { id: "m", text: "for acme", due: 0 });
         const before = await whole(mine, a);
 
         for (const other of [theirs, plain]) {
-          assert.equal(await other.session("a"), undefined);
-          assert.equal(await other.present("a"), undefined);
-          assert.equal(await other.line(a.line), undefined);
-          assert.deepEqual(await other.past(a.line, 10), []);
+          assert.equal((await other.session("a")).row, undefined);
+          assert.equal((await other.session("a", "end")).row, undefined);
+          assert.equal((await other.branches(oneLine(a.line)))[0], undefined);
+          assert.deepEqual(await other.branches({ kind: "past", id: a.line, limit: 10 }), []);
           assert.deepEqual(await other.saves(a.line, all), []);
-          for (const of of [{ session: "a" }, { origin: a.line }, { all: true }] as const)
-            assert.deepEqual(await other.lines(of), []);
+          for (const query of [
+            { kind: "session", session: "a" },
+            { kind: "forks", of: a.line },
+            { kind: "all" },
+          ] as const)
+            assert.deepEqual(await other.branches(query), []);
           for (const query of [
             {},
             { agent: "x" },
@@ -214,13 +204,13 @@ export const moving: readonly ContractCase[] = [
           ])
             assert.deepEqual(await other.sessions({ limit: 10, ...query }), []);
           assert.equal(await other.blob(digestOf("secret")), undefined);
-          assert.deepEqual(await other.inbox("a", { dueBy: 0, limit: 10 }), []);
-          assert.deepEqual(
-            await other.claim({ agent: "x", dueBy: 10, limit: 10 }, ({ lease }) => lease),
-            [],
-          );
-          assert.equal(await other.post("a", { id: "m", text: "x", due: 0 }), "absent");
-          assert.deepEqual(await other.counts(), {
+          if (other.inbox !== undefined) {
+            assert.deepEqual(await other.inbox.list("a", { dueBy: 0, limit: 10 }), []);
+            assert.equal(await other.inbox.post("a", { id: "m", text: "x", due: 0 }), "absent");
+          }
+          const due = { agent: "x", dueBy: 10, limit: 10 };
+          assert.deepEqual((await other.claims?.claim(due, ({ lease }) => lease)) ?? [], []);
+          assert.deepEqual((await other.info("counts")).counts, {
             agents: 0,
             sessions: 0,
             checkpoints: 0,
@@ -228,16 +218,12 @@ export const moving: readonly ContractCase[] = [
             messages: 0,
             sizeBytes: 0,
           });
-          assert.deepEqual(await other.sweep(10, false), freed([]));
-          assert.deepEqual(await other.cut(a.line, -1, 10, false), freed([]));
-          assert.equal(
-            await other.replace(
-              a.line,
-              [{ save: a.gapOf(0, 0), refs: [], was: a.saves }],
-              anything,
-            ),
-            false,
-          );
+          if (other.reclaim !== undefined) {
+            const replacement = { save: a.gapOf(0, 0), refs: [], was: a.saves };
+            assert.deepEqual(await other.reclaim.sweep(10, false), freed([]));
+            assert.deepEqual(await other.reclaim.cut(a.line, -1, 10, false), freed([]));
+            assert.equal(await other.reclaim.replace(a.line, [replacement], anything), false);
+          }
           refused(await other.apply([a.peek({ items: 1 }, 7)]), "absent");
           refused(await other.apply([{ session: "a", when: {}, remove: true }]), "absent");
           refused(
@@ -252,15 +238,20 @@ export const moving: readonly ContractCase[] = [
         ok(await theirs.apply([b.begin()]));
         ok(await theirs.apply([b.save({ items: 1, mark: true, blob: "secret" })]));
         assert.deepEqual(
-          [(await theirs.counts()).sessions, (await theirs.counts()).messages],
+          [
+            (await theirs.info("counts")).counts?.sessions,
+            (await theirs.info("counts")).counts?.messages,
+          ],
           [1, 1],
         );
         refused(await theirs.apply([b.begin()]), "exists");
         ok(await theirs.apply([{ session: "a", when: {}, remove: true }]));
-        await theirs.cut(b.line, -1, 10, false);
-        assert.deepEqual(await theirs.sweep(10, false), freed(["secret"]));
-        assert.equal(await theirs.buriedEpoch("a"), 1);
-        assert.equal(await plain.buriedEpoch("a"), 0);
+        if (theirs.reclaim !== undefined) {
+          await theirs.reclaim.cut(b.line, -1, 10, false);
+          assert.deepEqual(await theirs.reclaim.sweep(10, false), freed(["secret"]));
+        }
+        assert.equal((await theirs.session("a")).buried, 1);
+        assert.equal((await plain.session("a")).buried, 0);
         assert.deepEqual(await whole(mine, a), before);
         // A journal brought over keeps the ids of its lines.
         const absent = { session: "b", when: { absent: true } } as const;
@@ -274,7 +265,8 @@ export const moving: readonly ContractCase[] = [
           ]),
         );
         assert.equal((await theirs.saves(a.line, all)).length, 1);
-        assert.equal((await theirs.cut(a.line, -1, 10, false)).count, 1);
+        if (theirs.reclaim !== undefined)
+          assert.equal((await theirs.reclaim.cut(a.line, -1, 10, false)).count, 1);
         assert.deepEqual(await whole(mine, a), before);
       } finally {
         for (const store of [mine, theirs, plain]) await store.close();
@@ -284,7 +276,7 @@ export const moving: readonly ContractCase[] = [
       const plainAgain = await harness.open();
       try {
         assert.equal((await again.saves(a.line, all)).length, 1);
-        assert.equal(await plainAgain.session("a"), undefined);
+        assert.equal((await plainAgain.session("a")).row, undefined);
       } finally {
         await again.close();
         await plainAgain.close();
@@ -297,9 +289,9 @@ async function whole(store: Store, { id, line }: Fixture): Promise<unknown> {
   return [
     await store.session(id),
     await store.saves(line, all),
-    await store.inbox(id, { dueBy: 0, limit: 10 }),
-    await store.counts(),
+    await store.inbox?.list(id, { dueBy: 0, limit: 10 }),
+    (await store.info("counts")).counts,
     await store.blob(digestOf("secret")),
-    await store.lines({ all: true }),
+    await store.branches({ kind: "all" }),
   ];
 }

@@ -1,7 +1,7 @@
 /** Sessions, their lines, labels, leases and inboxes: making, finding, listing and moving them. */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
-import { MAX_IDS } from "../../store/port/inbox.js";
+import { oneLine } from "../../store/port/queries.js";
 import { all, type ContractCase, define, ok, refused, seqs } from "./case.js";
 import { begin, Fixture, lineOf } from "./fixture.js";
 
@@ -18,21 +18,21 @@ export const sessions: readonly ContractCase[] = [
       return made;
     },
     async check(store, made) {
-      const row = await store.session("a");
+      const { row } = await store.session("a");
       assert.deepEqual(row && { id: row.id, head: row.head, label: row.label, lease: row.lease }, {
         id: "a",
         head: made.head,
         label: made.label,
         lease: made.lease,
       });
-      assert.deepEqual(await store.line(made.line.id), {
+      assert.deepEqual((await store.branches(oneLine(made.line.id)))[0], {
         ...made.line,
         no: 1,
         owned: true,
         session: "a",
       });
-      assert.equal(await store.session("b"), undefined);
-      assert.equal(await store.line("0000000000000000"), undefined);
+      assert.equal((await store.session("b")).row, undefined);
+      assert.equal((await store.branches(oneLine("0000000000000000")))[0], undefined);
     },
   }),
 
@@ -40,9 +40,9 @@ export const sessions: readonly ContractCase[] = [
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
-      const bare = await store.present("a");
-      assert.equal(bare?.end, undefined);
-      assert.equal(bare?.line?.id, f.line);
+      const bare = await store.session("a", "end");
+      assert.equal(bare.end, undefined);
+      assert.equal(bare.line?.id, f.line);
       for (let i = 0; i < 3; i++)
         ok(await store.apply([f.save({ items: 2, state: 1, mark: true })]));
       // It goes to a line that begins at the first save, and back to the one it was on.
@@ -53,9 +53,9 @@ export const sessions: readonly ContractCase[] = [
           { session: "a", when: { epoch: 1 }, line: other, head: { ...head, line: other.id } },
         ]),
       );
-      const moved = await store.present("a");
+      const moved = await store.session("a", "end");
       assert.deepEqual(
-        [moved?.session.head.line, moved?.line?.id, moved?.end],
+        [moved.row?.head.line, moved.line?.id, moved.end],
         [other.id, other.id, undefined],
       );
       ok(
@@ -65,12 +65,12 @@ export const sessions: readonly ContractCase[] = [
     },
     async check(store, saves) {
       const last = saves.at(-1) as Save;
-      assert.deepEqual(await store.present("a"), {
-        session: await store.session("a"),
-        line: await store.line(last.line),
+      assert.deepEqual(await store.session("a", "end"), {
+        ...(await store.session("a")),
+        line: (await store.branches(oneLine(last.line)))[0],
         end: { ...last, items: null, state: null },
       });
-      assert.equal(await store.present("b"), undefined);
+      assert.equal((await store.session("b", "end")).row, undefined);
     },
   }),
 
@@ -104,7 +104,7 @@ export const sessions: readonly ContractCase[] = [
     },
     async check(store, ids) {
       for (const id of ids) {
-        assert.equal((await store.session(id))?.id, id);
+        assert.equal((await store.session(id)).row?.id, id);
         assert.deepEqual(
           (await store.sessions({ agent: id, limit: 100 })).map((row) => row.id),
           [id],
@@ -114,12 +114,12 @@ export const sessions: readonly ContractCase[] = [
           [id],
         );
         assert.deepEqual(
-          (await store.lines({ session: id })).map((row) => row.session),
+          (await store.branches({ kind: "session", session: id })).map((row) => row.session),
           [id],
         );
       }
       for (const id of ["", "%", "b", "a%%", "toString"])
-        assert.equal(await store.session(id), undefined);
+        assert.equal((await store.session(id)).row, undefined);
       assert.equal((await store.sessions({ limit: 100 })).length, ids.length);
     },
   }),
@@ -172,7 +172,7 @@ export const sessions: readonly ContractCase[] = [
       const first = await store.sessions({ limit: 5 });
       assert.deepEqual(await ask({ before: first.at(-1)?.no, limit: 3 }), ["s6", "s5", "s4"]);
       assert.deepEqual(
-        await ask({ tag: "four", before: (await store.session("s8"))?.no, limit: 1 }),
+        await ask({ tag: "four", before: (await store.session("s8")).row?.no, limit: 1 }),
         ["s4"],
       );
     },
@@ -192,8 +192,10 @@ export const sessions: readonly ContractCase[] = [
         return { lines };
       },
       async check(store, { lines }) {
+        const lineIds = async (beginning: string, limit: number) =>
+          (await store.branches({ kind: "beginning", beginning, limit })).map(({ id }) => id);
         const sessions = async (beginning: string, limit = 100) =>
-          (await store.idsFrom(beginning, limit)).sessions;
+          (await store.sessions({ beginning, limit })).map(({ id }) => id);
         assert.deepEqual(await sessions("a"), ["a", "a%", "a_", "ab", "aé", "a\u{10ffff}"]);
         assert.deepEqual(await sessions("a", 2), ["a", "a%"]);
         assert.deepEqual(await sessions("a%"), ["a%"]);
@@ -201,9 +203,8 @@ export const sessions: readonly ContractCase[] = [
         assert.deepEqual(await sessions("aé"), ["aé"]);
         assert.deepEqual(await sessions("b"), []);
         assert.equal((await sessions("")).length, 7);
-        assert.deepEqual((await store.idsFrom("", 100)).lines, lines.toSorted());
-        for (const line of lines)
-          assert.deepEqual((await store.idsFrom(line.slice(0, 12), 9)).lines, [line]);
+        assert.deepEqual(await lineIds("", 100), lines.toSorted());
+        for (const line of lines) assert.deepEqual(await lineIds(line.slice(0, 12), 9), [line]);
       },
     },
   ),
@@ -211,7 +212,7 @@ export const sessions: readonly ContractCase[] = [
   define("a store says what it is, and where", {
     act: async () => undefined,
     async check(store) {
-      const about = await store.about();
+      const about = (await store.info()).about;
       assert.ok(about.place.length > 0 && about.engine.length > 0 && about.synced.length > 0);
       assert.ok(about.format >= 1 && (about.diskBytes ?? 0) >= 0);
       for (const { code, message, fix } of about.concerns) assert.ok(code && message && fix);
@@ -223,11 +224,11 @@ export const sessions: readonly ContractCase[] = [
       const old = new Fixture("a");
       ok(await store.apply([old.begin({ epoch: 7 })]));
       ok(await store.apply([old.save({ items: 1, mark: true }, 7)]));
-      const { no } = (await store.session("a")) as { no: number };
+      const { no } = (await store.session("a")).row as { no: number };
       ok(await store.apply([{ session: "a", when: {}, remove: true }]));
-      assert.equal(await store.session("a"), undefined);
-      assert.equal(await store.buriedEpoch("a"), 7);
-      assert.equal(await store.buriedEpoch("b"), 0);
+      assert.equal((await store.session("a")).row, undefined);
+      assert.equal((await store.session("a")).buried, 7);
+      assert.equal((await store.session("b")).buried, 0);
       refused(await store.apply([old.peek({ items: 1 }, 7)]), "absent");
       const stale = begin("a");
       refused(await store.apply([{ ...stale, when: { absent: true, buried: 0 } }]), "epoch");
@@ -237,13 +238,16 @@ export const sessions: readonly ContractCase[] = [
       return { no, old: old.line, young: young.line };
     },
     async check(store, { no, old, young }) {
-      assert.ok(((await store.session("a")) as { no: number }).no > no);
+      assert.ok(((await store.session("a")).row as { no: number }).no > no);
       assert.deepEqual(
-        [(await store.line(old))?.owned, (await store.line(old))?.session],
+        [
+          (await store.branches(oneLine(old)))[0]?.owned,
+          (await store.branches(oneLine(old)))[0]?.session,
+        ],
         [false, null],
       );
       assert.deepEqual(
-        (await store.lines({ session: "a" })).map(({ id }) => id),
+        (await store.branches({ kind: "session", session: "a" })).map(({ id }) => id),
         [young],
       );
     },
@@ -263,32 +267,44 @@ export const sessions: readonly ContractCase[] = [
     },
     async check(store, { first, rewound, forked }) {
       assert.deepEqual(
-        (await store.lines({ session: "a" })).map(({ id }) => id),
+        (await store.branches({ kind: "session", session: "a" })).map(({ id }) => id),
         [rewound, first],
       );
       assert.deepEqual(
-        (await store.lines({ origin: first })).map(({ id }) => id),
+        (await store.branches({ kind: "forks", of: first })).map(({ id }) => id),
         [forked, rewound],
       );
-      const [oldest, next] = await store.lines({ origin: first, after: 0, limit: 2 });
+      const [oldest, next] = await store.branches({
+        kind: "later-forks",
+        of: first,
+        after: 0,
+        limit: 2,
+      });
       assert.deepEqual([oldest?.id, next?.id], [rewound, forked]);
       const page = async (after: number, limit: number) =>
-        (await store.lines({ origin: first, after, limit })).map(({ id }) => id);
+        (await store.branches({ kind: "later-forks", of: first, after, limit })).map(
+          ({ id }) => id,
+        );
       assert.deepEqual(await page(0, 1), [rewound]);
       assert.deepEqual(await page(oldest?.no ?? 0, 9), [forked]);
       assert.deepEqual(await page(next?.no ?? 0, 9), []);
       assert.deepEqual(
-        (await store.lines({ all: true })).map(({ id }) => id),
+        (await store.branches({ kind: "all" })).map(({ id }) => id),
         [forked, rewound, first],
       );
-      const [newest] = await store.lines({ all: true, limit: 1 });
+      const [newest] = await store.branches({ kind: "all", limit: 1 });
       assert.equal(newest?.id, forked);
       assert.deepEqual(
-        (await store.lines({ all: true, before: newest?.no ?? 0, limit: 5 })).map(({ id }) => id),
+        (await store.branches({ kind: "all", before: newest?.no ?? 0, limit: 5 })).map(
+          ({ id }) => id,
+        ),
         [rewound, first],
       );
-      assert.deepEqual((await store.line(rewound))?.origin, { line: first, seq: 2 });
-      const numbers = (await store.lines({ all: true })).map(({ no }) => no);
+      assert.deepEqual((await store.branches(oneLine(rewound)))[0]?.origin, {
+        line: first,
+        seq: 2,
+      });
+      const numbers = (await store.branches({ kind: "all" })).map(({ no }) => no);
       assert.deepEqual(
         numbers,
         numbers.toSorted((a, b) => b - a),
@@ -341,7 +357,7 @@ export const sessions: readonly ContractCase[] = [
       return head;
     },
     async check(store, head) {
-      const row = await store.session("a");
+      const { row } = await store.session("a");
       assert.deepEqual(row?.head, head);
       assert.deepEqual(row?.label, {
         version: 2,
@@ -360,92 +376,39 @@ export const sessions: readonly ContractCase[] = [
     },
   }),
 
-  define("the inbox is idempotent by id, keeps its order, and needs no lease", {
+  define("counts are counted", {
     async act(store) {
-      ok(await store.apply([begin("a"), begin("b")]));
-      const post = (session: string, id: string, text: string) =>
-        store.post(session, { id, text, due: 0 });
-      assert.equal(await post("nobody", "1", "x"), "absent");
-      for (const id of ["z", "m", "a"]) assert.equal(await post("a", id, `to a: ${id}`), "posted");
-      assert.equal(await post("b", "z", "to b"), "posted");
-      assert.equal(await post("a", "m", "to a: m"), "known");
-      assert.equal(await post("a", "m", "something else"), "conflict");
-      ok(await store.apply([{ session: "a", when: { epoch: 1 }, drained: ["z", "unheard of"] }]));
-      assert.equal(await post("a", "z", "to a: z"), "known", "also once it was taken in");
-      return undefined;
-    },
-    async check(store) {
-      const m = { id: "m", text: "to a: m", due: 0 };
-      assert.deepEqual(await store.inbox("a", { dueBy: 0, limit: 10 }), [
-        m,
-        { id: "a", text: "to a: a", due: 0 },
-      ]);
-      assert.deepEqual(await store.inbox("a", { dueBy: 0, limit: 1 }), [m]);
-      assert.deepEqual(await store.inbox("b", { dueBy: 0, limit: 10 }), [
-        { id: "z", text: "to b", due: 0 },
-      ]);
-      assert.deepEqual(await store.inbox("nobody", { dueBy: 0, limit: 10 }), []);
-    },
-  }),
-
-  define("mail is found by its id, whenever it is due, as long as it waits", {
-    async act(store) {
-      ok(await store.apply([begin("a"), begin("b")]));
-      for (const [i, id] of ["Z", "m", "a", "z"].entries())
-        assert.equal(await store.post("a", { id, text: `says ${id}`, due: 7 - i }), "posted");
-      assert.equal(await store.post("b", { id: "m", text: "to b", due: 0 }), "posted");
-      ok(await store.apply([{ session: "a", when: { epoch: 1 }, drained: ["a"] }]));
-      return undefined;
-    },
-    async check(store) {
-      const found = [
-        { id: "Z", text: "says Z", due: 7 },
-        { id: "m", text: "says m", due: 6 },
-      ];
-      assert.deepEqual(
-        await store.inbox("a", { ids: ["m", "a", "unheard of", "Z"] }),
-        found,
-        "in the order in which they were posted",
+      const f = new Fixture("a", { agent: "x" });
+      ok(
+        await store.apply([
+          f.begin(),
+          begin("b", { agent: "x" }),
+          begin("c", { agent: "y" }),
+          begin("d"),
+        ]),
       );
-      assert.deepEqual(await store.inbox("a", { ids: ["m", "Z", "m"] }), found, "once each");
-      assert.deepEqual(await store.inbox("b", { ids: ["Z", "m"] }), [
-        { id: "m", text: "to b", due: 0 },
-      ]);
-      assert.deepEqual(await store.inbox("a", { ids: [] }), []);
-      assert.deepEqual(await store.inbox("nobody", { ids: ["m"] }), []);
-      const most = Array.from({ length: MAX_IDS - 1 }, (_, i) => `no ${i}`);
-      assert.equal((await store.inbox("a", { ids: [...most, "m"] })).length, 1);
+      for (let i = 0; i < 3; i++)
+        ok(
+          await store.apply([
+            f.save({ items: 2, state: 1, mark: i > 0, blob: i === 0 ? "0123456789" : "" }),
+          ]),
+        );
+      const text = f.saves.reduce(
+        (sum, { items, state, mark }) =>
+          sum + [items, state, mark].reduce((n, part) => n + Buffer.byteLength(part ?? ""), 0),
+        0,
+      );
+      return {
+        agents: 2,
+        sessions: 4,
+        checkpoints: 2,
+        snapshots: 0,
+        messages: 6,
+        sizeBytes: text + 10,
+      };
+    },
+    async check(store, counts) {
+      assert.deepEqual((await store.info("counts")).counts, counts);
     },
   }),
-
-  define(
-    "mail for later waits until it is due, and then comes in the order in which it was posted",
-    {
-      async act(store) {
-        ok(await store.apply([begin("a")]));
-        const dues = { one: 300, two: 0, three: 200, four: 100 };
-        for (const [id, due] of Object.entries(dues))
-          assert.equal(await store.post("a", { id, text: id, due }), "posted");
-        assert.equal(
-          await store.post("a", { id: "one", text: "one", due: 5 }),
-          "known",
-          "by id and text",
-        );
-        return undefined;
-      },
-      async check(store) {
-        const due = async (dueBy: number, limit = 10) =>
-          (await store.inbox("a", { dueBy, limit })).map(({ id }) => id);
-        assert.deepEqual(await due(0), ["two"]);
-        assert.deepEqual(await due(199), ["two", "four"]);
-        assert.deepEqual(await due(200), ["two", "three", "four"]);
-        assert.deepEqual(await due(Number.MAX_SAFE_INTEGER, 2), ["one", "two"]);
-        assert.equal(
-          (await store.inbox("a", { dueBy: 300, limit: 1 }))[0]?.due,
-          300,
-          "it stays as it was posted first",
-        );
-      },
-    },
-  ),
 ];

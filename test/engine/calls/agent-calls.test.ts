@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { NotDone } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
-import type { Store } from "../../../src/testing/index.js";
+import type { Store } from "../../../src/store/index.js";
 import { clerk, entered, holdOf, inDoubt } from "../../support/two-holders.js";
 
 test("a call that does no harm is over when it is answered", async () => {

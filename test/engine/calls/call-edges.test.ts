@@ -2,6 +2,7 @@
  * What happens at the edges: in the moment between two things, with code of an author's that fails,
  * and with much of everything.
  */
+
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Telemetry } from "../../../src/engine/journal/telemetry.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
@@ -13,7 +14,7 @@ import {
 } from "../../../src/index.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { MemoryStore } from "../../../src/store/memory.js";
-import type { Store } from "../../../src/store/port.js";
+import { type Call, through } from "../../support/failures/wrapped.js";
 import { asks, coded, door, Processes, script } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
 
@@ -95,17 +96,8 @@ const picture = {
 type Way = (go: () => unknown) => unknown;
 
 /** A process on a store in memory, of which some calls go another way. */
-function caught(ways: Partial<Record<keyof Store, Way>>, telemetry?: Telemetry): Holdfast {
-  const store = new Proxy(new MemoryStore(), {
-    get: (inner, name: keyof Store) => {
-      const member: unknown = Reflect.get(inner, name, inner);
-      if (typeof member !== "function") return member;
-      return (...args: unknown[]) => {
-        const go = () => Reflect.apply(member, inner, args) as unknown;
-        return ways[name]?.(go) ?? go();
-      };
-    },
-  });
+function caught(ways: Partial<Record<Call, Way>>, telemetry?: Telemetry): Holdfast {
+  const store = through(new MemoryStore(), (name, go) => ways[name]?.(go) ?? go());
   return new Opened(store, thisMachine(), { now: Date.now }, 30_000, telemetry && { telemetry });
 }
 
@@ -582,7 +574,7 @@ describe("edges", () => {
     const goOn = door();
     let isFirst = true;
     const hold = caught({
-      claim: (go) => {
+      "claims.claim": (go) => {
         if (isFirst) return go();
         claiming.open();
         return goOn.opened.then(go);

@@ -7,8 +7,8 @@ import { baseTuning } from "../../../src/core/journal/fold.js";
 import { Holdfast } from "../../../src/holdfast.js";
 import { open } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { Store } from "../../../src/store/index.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import type { Store } from "../../../src/testing/index.js";
 import { wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
 

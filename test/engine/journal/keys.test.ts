@@ -12,9 +12,9 @@ import {
   transcriptVersion,
 } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { type DocChange, RECEIPT } from "../../../src/store/port/documents.js";
-import type { Store } from "../../../src/store/port.js";
 import { scriptedModel } from "../../../src/testing/index.js";
 import { errorOf } from "../../support/error-of.js";
 import { wrapped } from "../../support/failures/wrapped.js";
@@ -164,15 +164,17 @@ function losing(inner: Store): { readonly store: Store; readonly lost: () => num
       lose(docs);
       return applied;
     },
-    async capture(query, decide) {
-      let docs: readonly DocChange[] | undefined;
-      const applied = await inner.capture(query, (sessions) => {
-        const decided = decide(sessions);
-        docs = decided?.docs;
-        return decided;
-      });
-      lose(docs);
-      return applied;
+    documents: {
+      async capture(query, decide) {
+        let docs: readonly DocChange[] | undefined;
+        const applied = await inner.documents.capture(query, (sessions) => {
+          const decided = decide(sessions);
+          docs = decided?.docs;
+          return decided;
+        });
+        lose(docs);
+        return applied;
+      },
     },
   });
   return { store, lost: () => lost };
@@ -227,15 +229,17 @@ describe.each(stores)("keys on $name", ({ address }) => {
           if (failing(docs)) throw new HoldfastError("BUSY", "Not now.");
           return inner.apply(changes, docs);
         },
-        async capture(query, decide) {
-          let failed = false;
-          const applied = await inner.capture(query, (sessions) => {
-            const decided = decide(sessions);
-            failed = failing(decided?.docs);
-            return failed ? undefined : decided;
-          });
-          if (failed) throw new HoldfastError("BUSY", "Not now.");
-          return applied;
+        documents: {
+          async capture(query, decide) {
+            let failed = false;
+            const applied = await inner.documents.capture(query, (sessions) => {
+              const decided = decide(sessions);
+              failed = failing(decided?.docs);
+              return failed ? undefined : decided;
+            });
+            if (failed) throw new HoldfastError("BUSY", "Not now.");
+            return applied;
+          },
         },
       });
       const hold = keep(holdOn(store));
@@ -290,7 +294,7 @@ describe.each(stores)("keys on $name", ({ address }) => {
     await prepare(hold);
     await hold.sessions.update("s", { title: "pin 4711" }, { key: "1" });
     const args = async () =>
-      (await inner.docs({ kind: RECEIPT, limit: 10 })).map(
+      (await inner.documents.list({ kind: RECEIPT, limit: 10 })).map(
         ({ text }) => /"args":"([^"]*)"/.exec(text)?.[1],
       );
     expect(await args()).toEqual([expect.stringMatching(/^.{20}/)]);
@@ -308,8 +312,8 @@ describe.each(stores)("keys on $name", ({ address }) => {
     const hold = keep(holdOn(inner));
     const at = await prepare(hold);
     await hold.agents.save({ id: "ann" }, { key: "k" });
-    const [{ id } = { id: "" }] = await inner.docs({ kind: RECEIPT, limit: 1 });
-    const row = await inner.doc(RECEIPT, id);
+    const [{ id } = { id: "" }] = await inner.documents.list({ kind: RECEIPT, limit: 1 });
+    const row = await inner.documents.get(RECEIPT, id);
     await inner.apply(
       [],
       [
@@ -444,11 +448,11 @@ describe.each(stores)("keys on $name", ({ address }) => {
     const at = await prepare(hold);
     const kept = cases.filter(({ name }) => !/delete/i.test(name));
     for (const { name, call } of kept) await call(hold, at, `${SECRET} ${name}`);
-    const receipts = async () => inner.docs({ kind: RECEIPT, limit: 100 });
+    const receipts = async () => inner.documents.list({ kind: RECEIPT, limit: 100 });
     const rows = await receipts();
     expect(rows).toHaveLength(kept.length);
     for (const { id } of rows) {
-      const row = await inner.doc(RECEIPT, id);
+      const row = await inner.documents.get(RECEIPT, id);
       expect(row).toBeDefined();
       expect(JSON.stringify(row)).not.toContain("heron");
     }

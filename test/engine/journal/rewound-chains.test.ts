@@ -8,8 +8,8 @@ import { Past } from "../../../src/engine/journal/past.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, open, type Session } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { Store } from "../../../src/store/index.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import type { Store } from "../../../src/testing/index.js";
 import { errorOf } from "../../support/error-of.js";
 import { stores } from "../../support/stores.js";
 

@@ -25,7 +25,7 @@ function damaged(store: Store, change: Change, traits = store.traits): Store {
     (await store.saves(line, { ...query, limit: MAX_SEQ }))
       .flatMap((save) => change(save) ?? [])
       .slice(0, query.limit);
-  return wrapped(store, { saves, traits } as Partial<Store>);
+  return wrapped(store, { saves, traits });
 }
 
 const without =
@@ -55,8 +55,8 @@ async function grown() {
     await fork.checkpoint();
   }
   await fork.close();
-  const line = (await store.session("a"))?.head.line as LineId;
-  const own = (await store.session("fork"))?.head.line as LineId;
+  const line = (await store.session("a")).row?.head.line as LineId;
+  const own = (await store.session("fork")).row?.head.line as LineId;
   return { store, hold, ids, line, own };
 }
 
@@ -139,10 +139,14 @@ describe.each(orders)("a walk, %s", (_, order) => {
     for (const [i, other] of others.entries()) {
       const save = (await savesOf(one.store, one.line))[i] as Save;
       const exchanged = damaged(one.store, (was) => (was.seq === save.seq ? other : was));
-      const found = walked(wrapped(exchanged, { anchors: async () => noWitnesses }), [own], {
-        ...order,
-        ...everything,
-      });
+      const found = walked(
+        wrapped(exchanged, { copies: { anchors: async () => noWitnesses } }),
+        [own],
+        {
+          ...order,
+          ...everything,
+        },
+      );
       await expect(found, `at ${save.seq}`).rejects.toMatchObject(coded("CORRUPT"));
     }
   });
@@ -155,13 +159,13 @@ describe.each(orders)("a walk, %s", (_, order) => {
       of: (id: string) => (id === line ? witness : undefined),
       [Symbol.iterator]: () => [witness].values(),
     });
-    const short = wrapped(damaged(store, without(last)), { anchors } as Partial<Store>);
+    const short = wrapped(damaged(store, without(last)), { copies: { anchors } });
     const own = { line, from: 1, to: MAX_SEQ, session: "a" };
     await expect(walked(short, [own], order)).rejects.toMatchObject(coded("CORRUPT"));
     // Nothing follows the place that the walk begins behind: that place itself may be gone.
     const rest = { ...own, from: last.seq + 1 };
     await expect(walked(short, [rest], order)).rejects.toMatchObject(coded("CORRUPT"));
-    const sound = wrapped(store, { anchors } as Partial<Store>);
+    const sound = wrapped(store, { copies: { anchors } });
     expect(await walked(sound, [rest], order)).toEqual([]);
     expect(await walked(short, [{ ...own, session: null }], order)).toHaveLength(11);
     expect(await walked(sound, [own], order)).toHaveLength(12);
@@ -225,7 +229,7 @@ async function talk(hold: Holdfast, n = 8): Promise<readonly string[]> {
 }
 
 const nth = async (store: Store, n: number, id = "a"): Promise<Save> => {
-  const line = (await store.session(id))?.head.line as LineId;
+  const line = (await store.session(id)).row?.head.line as LineId;
   return (await savesOf(store, line)).at(n) as Save;
 };
 
@@ -295,7 +299,7 @@ const readers: Readonly<Record<string, Situation>> = {
   "calls of a line that was left": {
     async make(hold, store) {
       const ids = await talk(hold, 2);
-      const line = (await store.session("a"))?.head.line as LineId;
+      const line = (await store.session("a")).row?.head.line as LineId;
       const session = await hold.session("a");
       for (const key of ["one", "two", "three"])
         await session.effect("ship", { key }, { mode: "once", key }, async () => "shipped");
@@ -377,7 +381,7 @@ describe("a save below each reader is missing", () => {
       (await second.saves(line, { ...query, limit: MAX_SEQ }))
         .filter(({ line: of, seq }) => !from(query) || of !== hidden.line || seq !== hidden.seq)
         .slice(0, query.limit);
-    const asked = ask(at(wrapped(second, { saves } as Partial<Store>)));
+    const asked = ask(at(wrapped(second, { saves })));
     if (tells === undefined) await expect(asked).rejects.toMatchObject(coded("CORRUPT"));
     else expect(await asked).toMatchObject(tells as object);
   });

@@ -2,16 +2,18 @@
  * Two callers on one store, with one of them stopped at an await while the other runs: every such
  * order is legal between processes, so every one must leave a sound store.
  */
+
 import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast } from "../../../src/holdfast.js";
 import { type HoldfastError, type Session } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { Store } from "../../../src/store/index.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import type { Store } from "../../../src/testing/index.js";
+import { type Call, through } from "../../support/failures/wrapped.js";
 import { eachNth, runs } from "../../support/runs.js";
 import { stores } from "../../support/stores.js";
 
-type Hooks = Partial<Record<`${"before" | "after"} ${keyof Store}`, () => Promise<void>>>;
+type Hooks = Partial<Record<`${"before" | "after"} ${Call}`, () => Promise<void>>>;
 
 const code = (expected: string) =>
   expect.objectContaining({ code: expected }) as unknown as HoldfastError;
@@ -23,17 +25,11 @@ function hooked(store: Store, hooks: Hooks): Store {
     delete hooks[moment];
     await hook?.();
   };
-  return new Proxy(store, {
-    get(target, name: keyof Store) {
-      const method = target[name] as ((...args: unknown[]) => Promise<unknown>) | undefined;
-      if (typeof method !== "function") return method;
-      return async (...args: unknown[]) => {
-        await once(`before ${name}`);
-        const answer = await method.apply(target, args);
-        await once(`after ${name}`);
-        return answer;
-      };
-    },
+  return through(store, async (name, call) => {
+    await once(`before ${name}`);
+    const answer = await call();
+    await once(`after ${name}`);
+    return answer;
   });
 }
 
@@ -75,12 +71,12 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
 
   test("saves that land while a line is pruned are kept", { timeout: 30_000 }, async () => {
     for (const moment of [
-      "before lines",
-      "after lines",
+      "before branches",
+      "after branches",
       "before saves",
       "after saves",
-      "before replace",
-      "after replace",
+      "before reclaim.replace",
+      "after reclaim.replace",
     ] as const) {
       const { free, stopped } = await two();
       const session = await free.session("a");
@@ -100,7 +96,11 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
   test("a fork that is begun in the middle of a prune loads, or is refused", {
     timeout: 30_000,
   }, async () => {
-    for (const moment of eachNth(2, ["after lines", "before replace", "after replace"] as const)) {
+    for (const moment of eachNth(2, [
+      "after branches",
+      "before reclaim.replace",
+      "after reclaim.replace",
+    ] as const)) {
       const { free, stopped } = await two();
       const session = await free.session("a");
       const made = await work(session, 450);
@@ -131,9 +131,9 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
       let left = steps;
       const cut = async (): Promise<void> => {
         if (left-- === 0) throw new Error("killed");
-        hooks["before replace"] = cut;
+        hooks["before reclaim.replace"] = cut;
       };
-      const hooks: Hooks = { "before replace": cut };
+      const hooks: Hooks = { "before reclaim.replace": cut };
       await stopped(hooks)
         .checkpoints.prune("a", { keep: 3 })
         .catch(() => {});
@@ -143,10 +143,10 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
 
   test("two prunes at once leave a sound line", { timeout: 30_000 }, async () => {
     for (const moment of eachNth(4, [
-      "before replace",
-      "after lines",
+      "before reclaim.replace",
+      "after branches",
       "after saves",
-      "after replace",
+      "after reclaim.replace",
     ] as const)) {
       const { free, stopped } = await two();
       const session = await free.session("a");
@@ -175,7 +175,13 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
     };
     // Once before it is first tried, and once more when it has learnt of that and is about to try
     // again.
-    const late = stopped({ "after session": liveAndDie, "after buriedEpoch": liveAndDie });
+    const hooks: Hooks = {
+      "after session": async () => {
+        await liveAndDie();
+        hooks["after session"] = liveAndDie;
+      },
+    };
+    const late = stopped(hooks);
     const young = await late.session("a");
     young.set("who", "young");
     await young.checkpoint();
@@ -213,7 +219,7 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
   test("verify does not accuse a store whose holder goes on meanwhile", async () => {
     for (const moment of [
       "after anchors",
-      "after lines",
+      "after branches",
       "after saves",
       "after sessions",
     ] as const) {

@@ -71,7 +71,7 @@ function scene(tool: string) {
     /** Every save of the session, and its head. */
     journal: () =>
       visit(async (store) => {
-        const head = (await store.session("s0"))?.head;
+        const head = (await store.session("s0")).row?.head;
         if (head === undefined) return [];
         const saves = await store.saves(head.line, {
           from: 1,
@@ -140,7 +140,7 @@ test.each([
     const third = await child();
     expect(await idle(third)).toMatchObject({ status: "completed" });
     expect(
-      await visit((store) => store.inbox("s0", { dueBy: Number.MAX_SAFE_INTEGER, limit: 10 })),
+      await visit((store) => store.inbox.list("s0", { dueBy: Number.MAX_SAFE_INTEGER, limit: 10 })),
     ).toEqual([]);
     expect(did()).toEqual(calls);
   },

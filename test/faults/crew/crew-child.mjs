@@ -18,29 +18,40 @@ const BREAKS = {
   /** Takes turns out of the inbox, and begins none of some of them. */
   "drops-turns": (store) =>
     wrapped(store, {
-      async inbox(session, query) {
-        const mail = await store.inbox(session, query);
-        const dropped = mail.filter(({ id }) => isTurn(id) && session === "s2").map(({ id }) => id);
-        if (dropped.length > 0) await store.apply([{ session, when: {}, drained: dropped }]);
-        return mail.filter(({ id }) => !dropped.includes(id));
+      inbox: {
+        ...store.inbox,
+        async list(session, query) {
+          const mail = await store.inbox.list(session, query);
+          const dropped = mail
+            .filter(({ id }) => isTurn(id) && session === "s2")
+            .map(({ id }) => id);
+          if (dropped.length > 0) await store.apply([{ session, when: {}, drained: dropped }]);
+          return mail.filter(({ id }) => !dropped.includes(id));
+        },
       },
     }),
   /** Takes turns whose time has not come. */
   "comes-early": (store) =>
     wrapped(store, {
-      inbox: async (session, query) =>
-        (await store.inbox(session, { ...query, dueBy: ALL })).map((mail) =>
-          isTurn(mail.id) ? { ...mail, due: 0 } : mail,
-        ),
-      claim: (query, grant) => store.claim({ ...query, dueBy: ALL }, grant),
+      inbox: {
+        ...store.inbox,
+        list: async (session, query) =>
+          (await store.inbox.list(session, { ...query, dueBy: ALL })).map((mail) =>
+            isTurn(mail.id) ? { ...mail, due: 0 } : mail,
+          ),
+      },
+      claims: { claim: (query, grant) => store.claims.claim({ ...query, dueBy: ALL }, grant) },
     }),
   /** Leaves turns in the inbox that were begun, and does not know them by their key. */
   "keeps-turns": (store) =>
     wrapped(store, {
-      inbox: async (session, query) =>
-        (await store.inbox(session, query)).map((mail) =>
-          isTurn(mail.id) ? { ...mail, text: withoutKey(mail.text, session) } : mail,
-        ),
+      inbox: {
+        ...store.inbox,
+        list: async (session, query) =>
+          (await store.inbox.list(session, query)).map((mail) =>
+            isTurn(mail.id) ? { ...mail, text: withoutKey(mail.text, session) } : mail,
+          ),
+      },
       apply: (changes, docs) =>
         store.apply(
           changes.map(({ drained = [], ...change }) => ({

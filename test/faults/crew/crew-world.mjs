@@ -77,7 +77,7 @@ export class CrewWorld extends DeskWorld {
       if (given.length > 0)
         waiting.set(
           session,
-          (await store.inbox(session, { dueBy: ALL, limit: 100 })).map(({ id }) => id),
+          (await store.inbox.list(session, { dueBy: ALL, limit: 100 })).map(({ id }) => id),
         );
     await this.look(store);
     let all = true;
@@ -94,7 +94,7 @@ export class CrewWorld extends DeskWorld {
       const end = turns.at(-1).cut ? "cancelled" : "completed";
       if (
         this.begunAt(session, String(length - 1)) === undefined ||
-        (await store.session(session)).head.status !== end
+        (await store.session(session)).row.head.status !== end
       )
         all = false;
     }

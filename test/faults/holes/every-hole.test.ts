@@ -317,7 +317,7 @@ describe("every read, with a hole at every save", () => {
       ).items)
         owners.set(at, sessionId);
     const truth = await answers(on(store), asks);
-    const lines = await store.lines({ all: true });
+    const lines = await store.branches({ kind: "all" });
     let holes = 0;
     for (const { id: line } of lines) {
       const saves = await store.saves(line, {

@@ -112,7 +112,7 @@ async function withUnused(path: string, bodies: readonly string[]) {
   await store.apply([f.begin()]);
   for (const blob of bodies) await store.apply([f.save({ items: 1, blob })]);
   await store.apply([{ session: "a", when: {}, remove: true }]);
-  await store.cut(f.line, -1, 100, false);
+  await store.reclaim.cut(f.line, -1, 100, false);
   return store;
 }
 
@@ -137,7 +137,7 @@ test("another process writes while a sweep looks through all journals", async ()
     slowly(40);
     return real(...args);
   });
-  const sweep = sweeping.sweep(100, false).then(({ count }) => done.push(`swept ${count}`));
+  const sweep = sweeping.reclaim.sweep(100, false).then(({ count }) => done.push(`swept ${count}`));
   await until(() => opened > 0);
   await other.apply([new Fixture("b").begin()]).then(() => done.push("wrote"));
   await sweep;
@@ -158,7 +158,7 @@ test("BLOB-1: what another process refers to while a sweep is under way stays, b
     return remove(...args);
   });
   const g = new Fixture("b");
-  const sweep = sweeping.sweep(100, false);
+  const sweep = sweeping.reclaim.sweep(100, false);
   await other.apply([g.begin()]);
   for (const blob of bodies) await other.apply([g.save({ items: 1, blob })]);
   expect((await sweep).count).toBeLessThanOrEqual(bodies.length);
@@ -217,7 +217,7 @@ test("A1: a line that another process has deleted since is not reported as lost"
   // Writes its anchors only now.
   await one.close();
   const after = await openDir(path);
-  expect([...(await after.anchors())].map(({ line }) => line)).toEqual([kept.line]);
+  expect([...(await after.copies.anchors())].map(({ line }) => line)).toEqual([kept.line]);
   await after.close();
 });
 

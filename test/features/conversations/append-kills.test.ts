@@ -6,8 +6,8 @@ import { HIDDEN, keyLetter, keyOf, openLetters } from "../../../src/engine/recor
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, HoldfastError, type MessageInput } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import type { Store } from "../../../src/store/port.js";
 import { wrapped } from "../../support/failures/wrapped.js";
 import { Processes } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
@@ -22,15 +22,15 @@ const some: readonly MessageInput[] = [
 test("a text that no bell speaks of does not stay where its sender knows it", async () => {
   const store = await openStore("memory:");
   let fails = "";
-  const post: Store["post"] = async (session, mail) => {
+  const post: Store["inbox"]["post"] = async (session, mail) => {
     if (fails !== "" && mail.id.startsWith(fails)) throw new HoldfastError("BUSY", "busy for now");
-    return store.post(session, mail);
+    return store.inbox.post(session, mail);
   };
   const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
-  const [holder, hold] = [made(store), made(wrapped(store, { post }))];
+  const [holder, hold] = [made(store), made(wrapped(store, { inbox: { post } }))];
   const session = await holder.session("a");
   const texts = async () =>
-    (await store.inbox("a", { dueBy: HIDDEN, limit: 100 })).filter(({ id }) =>
+    (await store.inbox.list("a", { dueBy: HIDDEN, limit: 100 })).filter(({ id }) =>
       id.startsWith("text:"),
     );
   for (fails of ["bell:", "text:"])
@@ -48,12 +48,12 @@ test("a text that no bell speaks of does not stay where its sender knows it", as
 
 test("a text of a letter that is damaged keeps nobody from its session", async () => {
   const store = await openStore("memory:");
-  const inbox: Store["inbox"] = async (session, query) =>
-    (await store.inbox(session, query)).map((mail) =>
+  const inbox: Store["inbox"]["list"] = async (session, query) =>
+    (await store.inbox.list(session, query)).map((mail) =>
       mail.id.startsWith("text:") ? { ...mail, text: `${mail.text.slice(0, -9)}~` } : mail,
     );
   const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
-  const hold = made(wrapped(store, { inbox }));
+  const hold = made(wrapped(store, { inbox: { list: inbox } }));
   // A call is open: what comes must wait.
   const call: MessageInput = {
     role: "assistant",
@@ -134,7 +134,9 @@ test.each(["messages", "a signal"])(
     const query = { from: 1, to: MAX_SEQ, limit: 1_000, items: false, state: true };
     const saves = (
       await Promise.all(
-        (await store.lines({ session: "a" })).map(({ id }) => store.saves(id, query)),
+        (
+          await store.branches({ kind: "session", session: "a" })
+        ).map(({ id }) => store.saves(id, query)),
       )
     ).flat();
     expect(saves.filter(({ state }) => state?.includes("news"))).toHaveLength(
@@ -151,8 +153,8 @@ test("E1: a letter that comes while the same is appended without one, and is loo
   const other = made(store);
   await (await other.session("a")).close();
   let posts = 0;
-  const post: Store["post"] = async (session, mail) => {
-    const posted = await store.post(session, mail);
+  const post: Store["inbox"]["post"] = async (session, mail) => {
+    const posted = await store.inbox.post(session, mail);
     // It holds the session, and is about to append.
     if (mail.id === keyLetter(keyOf("k")) && ++posts === 3) {
       expect(await other.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
@@ -161,13 +163,13 @@ test("E1: a letter that comes while the same is appended without one, and is loo
     }
     return posted;
   };
-  const hold = made(wrapped(store, { post }));
+  const hold = made(wrapped(store, { inbox: { post } }));
   expect(await hold.sessions.append("a", some, { key: "k" })).toEqual({ count: 2, taken: true });
   expect(posts).toBeGreaterThanOrEqual(3);
   const session = await other.session("a", { waitMs: 5_000 });
   expect(session.messages).toHaveLength(2);
   await session.close();
-  expect(await store.inbox("a", { dueBy: Number.MAX_SAFE_INTEGER, limit: 10 })).toEqual([]);
+  expect(await store.inbox.list("a", { dueBy: Number.MAX_SAFE_INTEGER, limit: 10 })).toEqual([]);
   await hold.close();
 });
 
@@ -329,8 +331,10 @@ describe.each(stores)("append under kills on $name", ({ address }) => {
     } as const;
     const store = (inbox: readonly string[]) =>
       ({
-        inbox: async (_: string, { ids }: { ids: readonly string[] }) =>
-          inbox.filter((id) => ids.includes(id)).map((id) => ({ id, text: "", due: 0 })),
+        inbox: {
+          list: async (_: string, { ids }: { ids: readonly string[] }) =>
+            inbox.filter((id) => ids.includes(id)).map((id) => ({ id, text: "", due: 0 })),
+        },
       }) as never;
     expect((await openLetters(store([]), "a" as never, [letter])).get("bell:k")?.messages).toEqual(
       [],

@@ -6,8 +6,8 @@ import { waitingLimits } from "../../../src/features/conversations/append.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, type MessageInput, textOf } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import type { Store } from "../../../src/store/port.js";
 import { errorOf } from "../../support/error-of.js";
 import { wrapped } from "../../support/failures/wrapped.js";
 import { asks, coded, door, Processes, script } from "../../support/processes.js";
@@ -578,15 +578,20 @@ describe("limits, which are above all stores", () => {
   test("a letter is found, and told to be taken in, however much else waits; and none of that is read for it", async () => {
     const store = await openStore("memory:");
     const reads: number[] = [];
-    const inbox: Store["inbox"] = async (id, query) => {
-      const mail = await store.inbox(id, query);
+    const inbox: Store["inbox"]["list"] = async (id, query) => {
+      const mail = await store.inbox.list(id, query);
       reads.push(mail.length);
       return mail;
     };
-    const hold = new Opened(wrapped(store, { inbox }), thisMachine(), { now: Date.now }, 30_000);
+    const hold = new Opened(
+      wrapped(store, { inbox: { list: inbox } }),
+      thisMachine(),
+      { now: Date.now },
+      30_000,
+    );
     const session = await new Opened(store, thisMachine(), { now: Date.now }, 30_000).session("a");
     for (let i = 0; i < 10_001; i++)
-      await store.post("a", { id: `append:${i}`, text: "never read", due: HIDDEN });
+      await store.inbox.post("a", { id: `append:${i}`, text: "never read", due: HIDDEN });
     for (const taken of [false, true]) {
       expect(await hold.sessions.append("a", [user("one")], { key: "k" })).toEqual({
         count: 1,

@@ -34,9 +34,9 @@ async function counted(address: string): Promise<Counted> {
         stop();
       };
     },
-    present(id) {
-      count.presents += 1;
-      return store.present(id);
+    session(id, how) {
+      if (how === "end") count.presents += 1;
+      return store.session(id, how);
     },
     async saves(line, query) {
       const rows = await store.saves(line, query);

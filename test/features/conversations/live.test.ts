@@ -98,15 +98,15 @@ describe.each(stores.filter(({ traits }) => traits.shared))(
       await mine.apply([begin("a", { agent: "x" })]);
       let wakes = 0;
       let wakesElsewhere = 0;
-      const stop = mine.watchAll(() => void (wakes += 1));
-      elsewhere.watchAll(() => void (wakesElsewhere += 1));
+      const stop = mine.watch(undefined, () => void (wakes += 1));
+      elsewhere.watch(undefined, () => void (wakesElsewhere += 1));
       // Some begin with a wake of their own.
       await pause(500);
       const before = wakesElsewhere;
       const found: number[] = [];
       for (let i = 0; i < 9; i++) {
         const heard = wakes;
-        expect(await theirs.post("a", { id: `m${i}`, text: "x", due: 0 })).toBe("posted");
+        expect(await theirs.inbox.post("a", { id: `m${i}`, text: "x", due: 0 })).toBe("posted");
         const posted = performance.now();
         await expect.poll(() => wakes, { interval: 5 }).toBeGreaterThan(heard);
         found.push(performance.now() - posted);
@@ -116,7 +116,7 @@ describe.each(stores.filter(({ traits }) => traits.shared))(
       stop();
       stop();
       const heard = wakes;
-      await theirs.post("a", { id: "last", text: "x", due: 0 });
+      await theirs.inbox.post("a", { id: "last", text: "x", due: 0 });
       await pause(300);
       expect(wakes).toBe(heard);
       // A file knows only that it was changed.

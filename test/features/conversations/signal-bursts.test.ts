@@ -6,8 +6,8 @@ import { describe, expect, test } from "vitest";
 import { Holdfast } from "../../../src/holdfast.js";
 import { open, tool } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import type { Store } from "../../../src/store/port.js";
 import { scriptedModel } from "../../../src/testing/index.js";
 import { wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
@@ -28,23 +28,21 @@ function counting(store: Store, counts: Counts): Store {
   };
   return wrapped(store, {
     saves: (line, query) => counted(store.saves(line, query)),
-    inbox: (session, query) => counted(store.inbox(session, query)),
-    post: (session, mail) => {
+    session: (id, how) => {
       counts.calls += 1;
-      return store.post(session, mail);
-    },
-    present: (id) => {
-      counts.calls += 1;
-      return store.present(id);
-    },
-    session: (id) => {
-      counts.calls += 1;
-      return store.session(id);
+      return store.session(id, how);
     },
     apply: (changes, docs) => {
       counts.calls += 1;
       counts.applies += 1;
       return store.apply(changes, docs);
+    },
+    inbox: {
+      list: (session, query) => counted(store.inbox.list(session, query)),
+      post: (session, mail) => {
+        counts.calls += 1;
+        return store.inbox.post(session, mail);
+      },
     },
   });
 }
@@ -123,9 +121,11 @@ test("signals that are on their way while an export takes others in are taken in
   const letGo: (() => void)[] = [];
   let isSlow = false;
   const slow = wrapped(store, {
-    post: async (session, mail) => {
-      if (isSlow) await new Promise<void>((resolve) => letGo.push(resolve));
-      return store.post(session, mail);
+    inbox: {
+      post: async (session, mail) => {
+        if (isSlow) await new Promise<void>((resolve) => letGo.push(resolve));
+        return store.inbox.post(session, mail);
+      },
     },
   });
   const hold = holdOver(slow);
@@ -137,7 +137,7 @@ test("signals that are on their way while an export takes others in are taken in
   for await (const _ of hold.export({ session: "a" }));
   for (const go of letGo) go();
   await Promise.all(sends);
-  const waiting = () => store.inbox("a", { dueBy: Date.now(), limit: 10 });
+  const waiting = () => store.inbox.list("a", { dueBy: Date.now(), limit: 10 });
   while ((await waiting()).length > 0) await sleep(10);
   await hold.close();
 });
@@ -185,7 +185,7 @@ test("a burst that a process did not take in is taken in by the next that opens 
   // It ends here without a word: nothing of its timers counts.
   const next = holdOver(store);
   const session = await next.session("a");
-  expect(await store.inbox("a", { dueBy: Date.now(), limit: 100 })).toEqual([]);
+  expect(await store.inbox.list("a", { dueBy: Date.now(), limit: 100 })).toEqual([]);
   await session.close();
   await next.close();
 });
@@ -199,7 +199,7 @@ test("a burst to a session that another holds waits for the holder, and is bound
     code: "TOO_LARGE",
   });
   await session.close();
-  expect(await store.inbox("a", { dueBy: Date.now(), limit: 100 })).toEqual([]);
+  expect(await store.inbox.list("a", { dueBy: Date.now(), limit: 100 })).toEqual([]);
   await expect(sender.sessions.signal("a", "n", "too many")).rejects.toMatchObject({
     code: "TOO_LARGE",
   });

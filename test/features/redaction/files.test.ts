@@ -50,7 +50,7 @@ test.each(onDisk)(
     const at = address();
     const store = await openStore(at);
     const hold = new Opened(
-      wrapped(store, { scrub: async () => ({ left: [] }) }),
+      wrapped(store, { reclaim: { scrub: async () => ({ left: [] }) } }),
       thisMachine(),
       { now: Date.now },
       30_000,
@@ -62,7 +62,7 @@ test.each(onDisk)(
     await hold.sessions.redact("a", SECRET);
     expect(filesWith(at, SECRET)).not.toEqual([]);
     await hold.sessions.redact("a", SECRET);
-    await store.scrub((text) => text.includes(SECRET));
+    await store.reclaim.scrub((text) => text.includes(SECRET));
     expect(filesWith(at, SECRET)).toEqual([]);
     await hold.close();
   },

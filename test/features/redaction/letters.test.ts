@@ -10,8 +10,8 @@ import { mailText } from "../../../src/engine/records/rows.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, type MessageInput, textOf } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import type { Store } from "../../../src/store/port.js";
 import { errorOf } from "../../support/error-of.js";
 import { coded, Processes } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
@@ -45,7 +45,7 @@ const waitingIn = async (hold: Holdfast, id: string): Promise<void> => {
 };
 
 const allMail = async (store: Store, id: string): Promise<string> =>
-  JSON.stringify(await store.inbox(id, { dueBy: HIDDEN, limit: 1_000 }));
+  JSON.stringify(await store.inbox.list(id, { dueBy: HIDDEN, limit: 1_000 }));
 
 const transcript = async (hold: Holdfast, id: string): Promise<string[]> => {
   const session = await hold.session(id, { waitMs: 5_000 });
@@ -103,7 +103,7 @@ test.each(stores)("letters that cannot be taken in yet, on $name", async ({ addr
     taken: true,
   });
   expect((await transcript(hold, "a")).slice(7)).toEqual(["at last"]);
-  expect(await store.inbox("a", { dueBy: HIDDEN, limit: 10 })).toEqual([]);
+  expect(await store.inbox.list("a", { dueBy: HIDDEN, limit: 10 })).toEqual([]);
   await hold.close();
 });
 
@@ -145,9 +145,9 @@ test("a text that no bell speaks of: of one who may be about to ring nothing is 
   await hold.sessions.append("a", [user("go")], { create: true });
   const ids = [60_000, 2 * 3_600_000].map((ms) => textLetter("k", newTag(Date.now() - ms)));
   const text = mailText({ kind: "append-text", messages: [{ role: "user", content: SECRET }] });
-  for (const id of ids) await store.post("a", { id, text, due: HIDDEN });
+  for (const id of ids) await store.inbox.post("a", { id, text, due: HIDDEN });
   expect(waits((await hold.sessions.redact("a", SECRET)).left)).toHaveLength(1);
-  expect((await store.inbox("a", { dueBy: HIDDEN, limit: 10 })).map(({ id }) => id)).toEqual([
+  expect((await store.inbox.list("a", { dueBy: HIDDEN, limit: 10 })).map(({ id }) => id)).toEqual([
     ids[0],
   ]);
   await hold.close();

@@ -9,7 +9,7 @@ import {
   type Session,
 } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
-import type { Store } from "../../../src/store/port.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { filesWith } from "../../support/bytes.js";
 import { wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
@@ -314,9 +314,17 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
       const killed = holdOf(
         wrapped(store, {
           apply: until((...args: Parameters<Store["apply"]>) => store.apply(...args)),
-          replace: until((...args: Parameters<Store["replace"]>) => store.replace(...args)),
-          sweep: until((...args: Parameters<Store["sweep"]>) => store.sweep(...args)),
-          scrub: until((...args: Parameters<Store["scrub"]>) => store.scrub(...args)),
+          reclaim: {
+            replace: until((...args: Parameters<Store["reclaim"]["replace"]>) =>
+              store.reclaim.replace(...args),
+            ),
+            sweep: until((...args: Parameters<Store["reclaim"]["sweep"]>) =>
+              store.reclaim.sweep(...args),
+            ),
+            scrub: until((...args: Parameters<Store["reclaim"]["scrub"]>) =>
+              store.reclaim.scrub(...args),
+            ),
+          },
         }),
       );
       const ended = await killed.sessions.redact("a", SECRET).then(

@@ -6,8 +6,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Holdfast } from "../../../src/holdfast.js";
 import type { Snapshot } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import type { Store } from "../../../src/store/port.js";
 import { filesWith } from "../../support/bytes.js";
 import { stores } from "../../support/stores.js";
 
@@ -25,7 +25,7 @@ describe.each(stores)("redaction and snapshots on $name", ({ name, address }) =>
   });
   afterEach(() => hold.close());
 
-  const body = async ({ id }: Snapshot) => (await store.doc("snapshot", id))?.body ?? "";
+  const body = async ({ id }: Snapshot) => (await store.documents.get("snapshot", id))?.body ?? "";
   const titles = async () =>
     Object.fromEntries((await hold.sessions.list()).items.map(({ id, title }) => [id, title]));
 
@@ -87,7 +87,7 @@ describe.each(stores)("redaction and snapshots on $name", ({ name, address }) =>
 
   test("a snapshot that is damaged does not stop it, and is named; a dry run says the same", async () => {
     const snap = await family();
-    const row = await store.doc("snapshot", snap.id);
+    const row = await store.documents.get("snapshot", snap.id);
     if (row === undefined) throw new Error("no snapshot");
     const { of, version, text } = row;
     const put = { of, version: version + 1, text, body: `${row.body} `, pins: [] };

@@ -15,8 +15,8 @@ import {
   type Session,
 } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import type { Store } from "../../../src/store/port.js";
 import { wrapped } from "../../support/failures/wrapped.js";
 import { policies, stays, steps } from "../../support/policies.js";
 import { runs } from "../../support/runs.js";
@@ -149,7 +149,7 @@ class Run {
     policy: RetentionPolicy,
   ): Promise<{ readonly left: string[]; readonly gone: string[] }> {
     const origins = new Set(
-      (await this.#store.lines({ all: true })).flatMap(({ origin }) =>
+      (await this.#store.branches({ kind: "all" })).flatMap(({ origin }) =>
         origin ? `${origin.line}-${origin.seq}` : [],
       ),
     );
@@ -356,8 +356,8 @@ describe("what policies keep, and that it loads", () => {
   }, async () => {
     const greedy = async () => {
       const store = await openStore("memory:", {});
-      const replace: Store["replace"] = (line, replacements, known) =>
-        store.replace(
+      const replace: Store["reclaim"]["replace"] = (line, replacements, known) =>
+        store.reclaim.replace(
           line,
           replacements.map((one) => ({
             ...one,
@@ -365,7 +365,7 @@ describe("what policies keep, and that it loads", () => {
           })),
           known,
         );
-      return new Run(store, wrapped(store, { replace }));
+      return new Run(store, wrapped(store, { reclaim: { replace } }));
     };
     await expect(holds(greedy, 300)).rejects.toThrow();
   });

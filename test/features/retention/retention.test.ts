@@ -132,13 +132,15 @@ describe.each(stores)("retention on $name", ({ address }) => {
     const hold = on(store);
     for (const id of ["a", "b", "c"]) await session(hold, id, "x", 5);
     await hold.retention.set({ keep: 2 });
-    const lineOf = async (id: string) => (await store.session(id))?.head.line;
+    const lineOf = async (id: string) => (await store.session(id)).row?.head.line;
     const [bad, busy] = [await lineOf("a"), await lineOf("c")];
     const holes = wrapped(store, {
       saves: async (line, query) =>
         (await store.saves(line, query)).filter((_, i) => line !== bad || i !== 1),
-      replace: async (line, replacements, known) =>
-        line !== busy && store.replace(line, replacements, known),
+      reclaim: {
+        replace: async (line, replacements, known) =>
+          line !== busy && store.reclaim.replace(line, replacements, known),
+      },
     });
     const report = await new Hold(
       holes,
@@ -170,9 +172,11 @@ describe.each(stores)("retention on $name", ({ address }) => {
     await made.close();
     let left = 1;
     const cut = wrapped(store, {
-      replace: async (...args) => {
-        if (left-- === 0) throw new Error("killed");
-        return store.replace(...args);
+      reclaim: {
+        replace: async (...args) => {
+          if (left-- === 0) throw new Error("killed");
+          return store.reclaim.replace(...args);
+        },
       },
     });
     await new Hold(cut, thisMachine(), { now: Date.now }, 30_000).checkpoints

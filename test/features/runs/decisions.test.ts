@@ -278,11 +278,13 @@ describe("decisions that come second", () => {
     const store = await openStore("memory:");
     const next: { before?: (() => Promise<unknown>) | undefined } = {};
     const late = wrapped(store, {
-      post: async (session, mail) => {
-        const { before } = next;
-        if (mail.id.startsWith("decide:")) next.before = undefined;
-        if (mail.id.startsWith("decide:")) await before?.();
-        return store.post(session, mail);
+      inbox: {
+        post: async (session, mail) => {
+          const { before } = next;
+          if (mail.id.startsWith("decide:")) next.before = undefined;
+          if (mail.id.startsWith("decide:")) await before?.();
+          return store.inbox.post(session, mail);
+        },
       },
     });
     return {

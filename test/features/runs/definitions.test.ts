@@ -59,7 +59,7 @@ const mistakes: readonly Mistake[] = [
   {
     what: "a key that is no function",
     program: inTool('mode: "keyed", §key: 42, run: () => 1'),
-    names: ["Type 'number' is not assignable", "(args: any) => string"],
+    names: ["Type 'number' is not assignable", "(input: any) => string"],
   },
   {
     what: "a key that answers a number",

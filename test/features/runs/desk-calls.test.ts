@@ -2,11 +2,13 @@
  * What the kills of desk-kills.test.ts and crew-kills.test.ts have found, each in its shortest
  * form.
  */
+
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { agent, type BoundAgent, type ModelReply, type ModelRequest } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
-import type { Store } from "../../../src/testing/index.js";
+import type { Store } from "../../../src/store/index.js";
+import { through } from "../../support/failures/wrapped.js";
 import { door } from "../../support/processes.js";
 import { asking, entered, holdOf, never } from "../../support/two-holders.js";
 
@@ -31,7 +33,7 @@ test("whoever opens a session whose call was killed while it ran a child can let
   await hold.sessions.cancel("a");
   const session = await hold.session("a");
   expect(await Promise.race([session.close(), sleep(2_000, "does not end")])).toBeUndefined();
-  expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual([]);
+  expect(await store.inbox.list("a", { dueBy: 0, limit: 10 })).toEqual([]);
 });
 
 /**
@@ -48,22 +50,14 @@ function killedAfter(
     changes.some(({ saves = [] }) =>
       saves.some(({ save }) => save.state?.includes(text) || save.items?.includes(text)),
     );
-  const dying = new Proxy(store, {
-    get(target, name) {
-      const value = target[name as keyof Store] as unknown;
-      if (name === "apply")
-        return async (...[changes, docs]: Parameters<Store["apply"]>) => {
-          if (isDead) return never();
-          isDead = isLast(changes);
-          const applied = await store.apply(changes, docs);
-          if (!isDead) return applied;
-          death.open();
-          return never();
-        };
-      if (typeof value !== "function") return value;
-      return (...args: readonly unknown[]) =>
-        isDead ? never() : (value.apply(target, args) as unknown);
-    },
+  const dying = through(store, async (name, call, args) => {
+    if (isDead) return never();
+    if (name !== "apply") return call();
+    isDead = isLast(args[0] as Parameters<Store["apply"]>[0]);
+    const applied = await call();
+    if (!isDead) return applied;
+    death.open();
+    return never();
   });
   return { store: dying, died: death.opened };
 }

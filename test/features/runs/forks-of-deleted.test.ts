@@ -218,12 +218,12 @@ describe("what is kept of sessions that were deleted", () => {
     await session.close();
     await hold.sessions.fork(before.id, { id: "b" });
     await hold.sessions.delete("a");
-    expect(await store.docs({ kind: ACTED, limit: 10 })).toHaveLength(1);
+    expect(await store.documents.list({ kind: ACTED, limit: 10 })).toHaveLength(1);
     await hold.gc();
-    expect(await store.docs({ kind: ACTED, limit: 10 })).toHaveLength(1);
+    expect(await store.documents.list({ kind: ACTED, limit: 10 })).toHaveLength(1);
     await hold.sessions.delete("b");
     await hold.gc();
-    expect(await store.docs({ kind: ACTED, limit: 10 })).toEqual([]);
+    expect(await store.documents.list({ kind: ACTED, limit: 10 })).toEqual([]);
     await hold.close();
   });
 

@@ -480,11 +480,13 @@ test.each([
     if (between === 2) await bot.submit("a", "two");
     let looks = -1;
     const watched = wrapped(store, {
-      async inbox(...args) {
-        // It has read where the session stands, and not yet what waits for it.
-        if (looks >= 0) looks += 1;
-        if (looks === 1) await hold.worker({ agents: [bot], onSigterm: false }).drain();
-        return store.inbox(...args);
+      inbox: {
+        async list(...args) {
+          // It has read where the session stands, and not yet what waits for it.
+          if (looks >= 0) looks += 1;
+          if (looks === 1) await hold.worker({ agents: [bot], onSigterm: false }).drain();
+          return store.inbox.list(...args);
+        },
       },
     });
     const turn = await holdOn(watched)

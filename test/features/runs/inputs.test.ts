@@ -132,7 +132,7 @@ describe("inputs", () => {
       ["b", { role: "clerk" }],
     ] as const) {
       await (await hold.session(id, { agent: "clerk" })).close();
-      await store.post(id, {
+      await store.inbox.post(id, {
         id: "forged",
         text: mailText({ kind: "turn", turn: "forged", input: input as never }),
         due: 0,

@@ -19,10 +19,12 @@ test.each(local)(
     const store = await openStore(address());
     let letters = 0;
     const counting = wrapped(store, {
-      inbox: async (session, query) => {
-        const found = await store.inbox(session, query);
-        letters += found.length;
-        return found;
+      inbox: {
+        list: async (session, query) => {
+          const found = await store.inbox.list(session, query);
+          letters += found.length;
+          return found;
+        },
       },
     });
     const hold = new Holdfast(counting, thisMachine(), { now: Date.now }, 30_000, {
@@ -77,7 +79,7 @@ test("a letter is seen behind more turns than may wait: other processes have pas
   const session = await hold.session("s");
   await session.checkpoint();
   for (let i = 0; i < 2_100; i++)
-    await store.post("s", {
+    await store.inbox.post("s", {
       id: `t${i}`,
       text: mailText({ kind: "turn", turn: `t${i}`, input: "go" }),
       due: 0,

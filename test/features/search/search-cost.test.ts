@@ -99,7 +99,7 @@ describe("a store without an index", () => {
 test("a save that holds many hits is opened once, and only where it is as it was", async () => {
   const { hold, store } = await counted();
   await say(hold, "a", "x", 3);
-  const [line] = await store.lines({ session: "a" });
+  const [line] = await store.branches({ kind: "session", session: "a" });
   const [save] = line
     ? await store.saves(line.id, { from: 1, to: 1, limit: 1, items: true, state: false })
     : [];

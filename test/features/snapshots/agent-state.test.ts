@@ -141,11 +141,16 @@ test("the hook for redactions sees what is set, and __proto__ is a key like othe
 test("a damaged record is not made anew by a key that is set", async () => {
   let isDamaged = false;
   const store = await openStore("memory:");
-  const doc: typeof store.doc = async (kind, id) => {
-    const row = await store.doc(kind, id);
+  const doc: typeof store.documents.get = async (kind, id) => {
+    const row = await store.documents.get(kind, id);
     return row && isDamaged && kind === "agent" ? { ...row, text: "x" } : row;
   };
-  const hold = new Hold(wrapped(store, { doc }), thisMachine(), { now: Date.now }, 30_000);
+  const hold = new Hold(
+    wrapped(store, { documents: { get: doc } }),
+    thisMachine(),
+    { now: Date.now },
+    30_000,
+  );
   opened.push(hold);
   await hold.agents.save({ id: "ann", state: { a: 1 } });
   isDamaged = true;

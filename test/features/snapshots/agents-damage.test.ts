@@ -8,8 +8,8 @@ import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast } from "../../../src/holdfast.js";
 import { type HoldfastError, open, type Snapshot } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import type { Store } from "../../../src/store/port.js";
 import { everyStore, stores } from "../../support/stores.js";
 
 const code = (expected: string) =>
@@ -43,7 +43,7 @@ describe.each(stores)("damage on $name", ({ address }) => {
    * to write the same one again.
    */
   async function damage(kind: string, id: string, from: string, to: string): Promise<void> {
-    const row = await store.doc(kind, id);
+    const row = await store.documents.get(kind, id);
     if (!row?.text.includes(from)) throw new Error(`there is no ${from} in ${kind} ${id}`);
     const { of, version, text, body } = row;
     await store.apply(
@@ -129,7 +129,9 @@ describe.each(stores)("damage on $name", ({ address }) => {
       sessions: 1,
     });
     expect(recovery?.version).toBeUndefined();
-    expect((await store.doc("snapshot", recovery?.id as string))?.body).toContain('\\"n\\":3');
+    expect((await store.documents.get("snapshot", recovery?.id as string))?.body).toContain(
+      '\\"n\\":3',
+    );
     // Back to what could be read: the sessions. The record stays.
     await hold.agents.restore(recovery?.id as string);
     expect(await texts(hold, "a")).toEqual(["one", "two"]);
@@ -161,8 +163,8 @@ describe.each(stores)("damage on $name", ({ address }) => {
     await expect(hold.agents.restore(second.id)).rejects.toEqual(code("CORRUPT"));
     for (const { id } of [first, second, third]) await hold.agents.deleteSnapshot(id);
     expect(await hold.agents.snapshots("ann")).toEqual({ items: [] });
-    for (const { id } of await store.lines({ session: "a" }))
-      expect(await store.pins(id)).toEqual([]);
+    for (const { id } of await store.branches({ kind: "session", session: "a" }))
+      expect(await store.documents.pins(id)).toEqual([]);
     await expect(hold.agents.deleteSnapshot(second.id)).rejects.toEqual(code("NOT_FOUND"));
     expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
   });
@@ -340,7 +342,7 @@ describe.each(directories)("damaged files on $name", ({ address }) => {
   test("P8: no document has the number of one that was damaged", async () => {
     const { root, place, bob } = await world();
     const store = await openStore(place);
-    const last = (await store.doc("snapshot", bob.id))?.no as number;
+    const last = (await store.documents.get("snapshot", bob.id))?.no as number;
     await store.close();
     damageFile(root, "snapshot", bob.id, () => "{}");
     hold = await open(place);
@@ -348,7 +350,7 @@ describe.each(directories)("damaged files on $name", ({ address }) => {
     const { id } = await hold.agents.snapshot("bob");
     await hold.close();
     const again = await openStore(place);
-    expect((await again.doc("snapshot", id))?.no).toBeGreaterThan(last);
+    expect((await again.documents.get("snapshot", id))?.no).toBeGreaterThan(last);
     await again.close();
   });
 });

@@ -81,7 +81,7 @@ describe.each(stores)("snapshots on $name", ({ address, traits }) => {
     if (!traits.durable) return;
     await hold.close();
     const store = await openStore(place);
-    const body = (await store.doc(SNAPSHOT, snap.id))?.body as string;
+    const body = (await store.documents.get(SNAPSHOT, snap.id))?.body as string;
     await store.close();
     expect(snap.sizeBytes).toBe(Buffer.byteLength(body));
     expect(snap.digest).toBe(createHash("sha256").update(body).digest("base64url"));

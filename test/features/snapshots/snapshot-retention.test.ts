@@ -5,11 +5,11 @@ import { type RetentionReport } from "../../../src/features/retention/tally.js";
 import { Holdfast as Hold } from "../../../src/holdfast.js";
 import { type CheckpointKind, type Holdfast, open } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { SNAPSHOT } from "../../../src/store/port/documents.js";
-import type { Store } from "../../../src/store/port.js";
 import { errorOf } from "../../support/error-of.js";
-import { wrapped } from "../../support/failures/wrapped.js";
+import { type Replaced, wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
 
 const DAY = 24 * 60 * 60 * 1_000;
@@ -27,7 +27,7 @@ interface World {
 /** An open store, with the calls that a test replaces. */
 async function world(
   address = "memory:",
-  calls: (store: Store) => Partial<Store> = () => ({}),
+  calls: (store: Store) => Replaced = () => ({}),
 ): Promise<World> {
   const store = await openStore(address);
   const clock = { now: Date.UTC(2026, 0, 10) };
@@ -203,8 +203,12 @@ test.each([
 test("a damaged snapshot, and a damaged policy, are passed over, and the others are pruned", async () => {
   const damaged = new Set<string>();
   const { hold } = await world("memory:", (store) => ({
-    docs: async (query) =>
-      (await store.docs(query)).map((row) => (damaged.has(row.id) ? { ...row, text: "x" } : row)),
+    documents: {
+      list: async (query) =>
+        (await store.documents.list(query)).map((row) =>
+          damaged.has(row.id) ? { ...row, text: "x" } : row,
+        ),
+    },
   }));
   const [first] = await snapshots(hold, "ann", 3);
   await snapshots(hold, "bob", 3);
@@ -222,9 +226,11 @@ test("a damaged snapshot, and a damaged policy, are passed over, and the others 
 test("no body of a snapshot is read to count them, or to find which go", async () => {
   const read: string[] = [];
   const { hold } = await world("memory:", (store) => ({
-    doc: async (kind, id) => {
-      if (kind === SNAPSHOT) read.push(id);
-      return store.doc(kind, id);
+    documents: {
+      get: async (kind, id) => {
+        if (kind === SNAPSHOT) read.push(id);
+        return store.documents.get(kind, id);
+      },
     },
   }));
   await snapshots(hold, "ann", 5);
@@ -254,11 +260,13 @@ describe("a restore whose snapshot goes while it is read", () => {
   async function restoring(address: string, act: (hold: Holdfast, id: string) => Promise<unknown>) {
     let middle: (() => Promise<unknown>) | undefined;
     const { hold } = await world(address, (under) => ({
-      capture: async (...given) => {
-        const now = middle;
-        middle = undefined;
-        await now?.();
-        return under.capture(...given);
+      documents: {
+        capture: async (...given) => {
+          const now = middle;
+          middle = undefined;
+          await now?.();
+          return under.documents.capture(...given);
+        },
       },
     }));
     const [first] = (await snapshots(hold, "ann", 3)) as [string];

@@ -13,10 +13,10 @@ import {
   type Snapshot,
 } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import type { Store } from "../../../src/store/port.js";
 import { scriptedModel } from "../../../src/testing/index.js";
-import { wrapped } from "../../support/failures/wrapped.js";
+import { type Replaced, through, wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
 
 const user = (content: string): MessageInput => ({ role: "user", content });
@@ -693,12 +693,12 @@ describe.each(stores)("sessions that go on while they are restored, on $name", (
   ): Promise<{ hold: Holdfast; snap: Snapshot; store: Store }> {
     const store = await openStore(address());
     let holds = 0;
-    const capture: Store["capture"] = async (query, decide) => {
+    const capture: Store["documents"]["capture"] = async (query, decide) => {
       if (query.hold && ++holds % 2 === 0) await act(store, holds / 2);
-      return store.capture(query, decide);
+      return store.documents.capture(query, decide);
     };
     const hold = new Holdfast(
-      wrapped(store, { capture }),
+      wrapped(store, { documents: { capture } }),
       thisMachine(),
       { now: Date.now },
       30_000,
@@ -755,7 +755,7 @@ describe.each(stores)("sessions that go on while they are restored, on $name", (
     let taken = 0;
     const { hold, snap } = await meanwhile(async (store) => {
       taken += 1;
-      const row = await store.session("a");
+      const { row } = await store.session("a");
       const lease = { epoch: (row?.lease.epoch ?? 0) + 1, owner: null, until: 0 };
       await store.apply([{ session: "a", when: {}, lease: leaseRow("a" as SessionId, lease) }]);
     });
@@ -782,23 +782,31 @@ describe.each(stores)("a damaged snapshot on $name", ({ address }) => {
     `${text.slice(0, at)}${text[at] === "0" ? "1" : "0"}${text.slice(at + 1)}`;
 
   /** Each damages what is read of the snapshot that is restored. */
-  const damages: Readonly<Record<string, (store: Store) => Partial<Store>>> = {
+  const damages: Readonly<Record<string, (store: Store) => Replaced>> = {
     "its text": (store) => ({
-      doc: async (kind, id) => {
-        const row = await store.doc(kind, id);
-        return row && kind === "snapshot" ? { ...row, text: flipped(row.text, 60) } : row;
+      documents: {
+        get: async (kind, id) => {
+          const row = await store.documents.get(kind, id);
+          return row && kind === "snapshot" ? { ...row, text: flipped(row.text, 60) } : row;
+        },
       },
     }),
     "its body": (store) => ({
-      doc: async (kind, id) => {
-        const row = await store.doc(kind, id);
-        return row?.body == null ? row : { ...row, body: flipped(row.body, row.body.length - 20) };
+      documents: {
+        get: async (kind, id) => {
+          const row = await store.documents.get(kind, id);
+          return row?.body == null
+            ? row
+            : { ...row, body: flipped(row.body, row.body.length - 20) };
+        },
       },
     }),
     "its owner": (store) => ({
-      doc: async (kind, id) => {
-        const row = await store.doc(kind, id);
-        return row && kind === "snapshot" ? { ...row, of: "bob" } : row;
+      documents: {
+        get: async (kind, id) => {
+          const row = await store.documents.get(kind, id);
+          return row && kind === "snapshot" ? { ...row, of: "bob" } : row;
+        },
       },
     }),
     "the text of a message that it points at": (store) => ({
@@ -815,16 +823,13 @@ describe.each(stores)("a damaged snapshot on $name", ({ address }) => {
 
   test.each(Object.entries(damages))("%s", async (_name, damage) => {
     const store = await openStore(address());
-    let damaged: Partial<Store> = {};
+    let damaged: Replaced = {};
     // Looked up at every call: the damage comes later.
-    const late = Object.fromEntries(
-      (["doc", "saves", "blob"] as const).map((name) => [
-        name,
-        (...args: never[]) =>
-          ((damaged[name] ?? store[name]) as (...given: never[]) => unknown).call(store, ...args),
-      ]),
-    );
-    const hold = new Holdfast(wrapped(store, late), thisMachine(), { now: Date.now }, 30_000);
+    const late = through(store, (name, call, args) => {
+      const own = name === "documents.get" ? damaged.documents?.get : damaged[name as "blob"];
+      return own === undefined ? call() : (own as (...given: unknown[]) => unknown)(...args);
+    });
+    const hold = new Holdfast(late, thisMachine(), { now: Date.now }, 30_000);
     try {
       await hold.agents.save({ id: "ann", state: { n: 1 } });
       for (const text of ["one", "two", "x".repeat(20_000)]) await say(hold, "a", text);
@@ -836,7 +841,7 @@ describe.each(stores)("a damaged snapshot on $name", ({ address }) => {
         await hold.sessions.list(),
         await hold.agents.list(),
         (await hold.agents.snapshots("ann")).items.length,
-        (await store.lines({ all: true })).length,
+        (await store.branches({ kind: "all" })).length,
         (await store.sessions({ limit: 10 })).map(({ lease }) => lease.epoch),
       ];
       const before = await look();

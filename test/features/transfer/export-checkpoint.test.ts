@@ -257,7 +257,7 @@ describe("calls that are open at the checkpoint", () => {
     const { acts, rows } = await opened({ mode: "once" });
     const store = await openStore("memory:");
     const killed = new Holdfast(
-      wrapped(store, { post: () => Promise.reject(new Error("killed")) }),
+      wrapped(store, { inbox: { post: () => Promise.reject(new Error("killed")) } }),
       thisMachine(),
       { now: Date.now },
       30_000,

@@ -2,6 +2,7 @@
  * Export and import: what is moved looks the same there, comes once, and nothing that was changed
  * on the way is believed.
  */
+
 import { createReadStream, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
@@ -24,10 +25,11 @@ import { type TransferProgress } from "../../../src/features/transfer/export.js"
 import { Holdfast as Runtime } from "../../../src/holdfast.js";
 import { type Holdfast, type HoldfastError, type ImportReport, open } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { SessionRow } from "../../../src/store/port/rows.js";
-import type { Store } from "../../../src/store/port.js";
 import { errorOf } from "../../support/error-of.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { forged, look, lookAtAll, rich, rowsOf } from "../../support/moving.js";
 import { random, SEED } from "../../support/random.mjs";
 import { eachNth, isThorough, runs } from "../../support/runs.js";
@@ -470,7 +472,7 @@ describe.each(stores)("$name", (kind) => {
         apply: async (changes, docs) => {
           if (read >= at && cuts === 0) {
             cuts += 1;
-            await store.cut(line, -1, 100, false);
+            await store.reclaim.cut(line, -1, 100, false);
           }
           return store.apply(changes, docs);
         },
@@ -661,14 +663,14 @@ test("a moment is one: a session that goes to another line while it is looked at
   await session.checkpoint();
   let moved = false;
   const moving = wrapped(store, {
-    lines: async (of) => {
+    branches: async (query) => {
       if (!moved) {
         moved = true;
         await session.rewind(first.id);
         session.set("k", 2);
         await session.checkpoint();
       }
-      return store.lines(of);
+      return store.branches(query);
     },
   });
   const rows = await rowsOf(holdOn(moving).export());
@@ -1251,16 +1253,6 @@ test.each([runs(500, 10_000)])(
   },
 );
 
-/** A store of which some answers are others. */
-function wrapped(store: Store, others: Partial<Store>): Store {
-  return new Proxy(store, {
-    get: (_, name) => {
-      const own: unknown = others[name as keyof Store] ?? store[name as keyof Store];
-      return typeof own === "function" ? (own as (...args: unknown[]) => unknown).bind(store) : own;
-    },
-  });
-}
-
 function holdOn(store: Store): Holdfast {
   return new Runtime(store, thisMachine(), { now: Date.now }, 30_000);
 }
@@ -1275,17 +1267,17 @@ test("a session that was due is not where it is brought to, and is the same in a
   session.append({ role: "user", content: "hello" });
   await session.checkpoint();
   await session.close();
-  const head = headOf((await from.session("a")) as SessionRow);
+  const head = headOf((await from.session("a")).row as SessionRow);
   await from.apply([{ session: "a", when: {}, head: headRow({ ...head, due: 1_000 }) }]);
   const isDue = async (store: Store) => {
     let asked = false;
-    await store.claim({ agent: "x", dueBy: 2_000, limit: 1 }, () => void (asked = true));
+    await store.claims.claim({ agent: "x", dueBy: 2_000, limit: 1 }, () => void (asked = true));
     return asked;
   };
   const report = await runtimes[1].import(runtimes[0].export());
   expect(outcomes(report)).toEqual({ a: "imported" });
   expect([await isDue(from), await isDue(to)]).toEqual([true, false]);
-  expect(headOf((await to.session("a")) as SessionRow)).toEqual({
+  expect(headOf((await to.session("a")).row as SessionRow)).toEqual({
     ...head,
     incarnation: "(imported)",
   });

@@ -11,10 +11,10 @@ import {
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { nameOf, sessionPath } from "../../../src/store/dir/files/names.js";
 import { openDir } from "../../../src/store/dir/open.js";
 import type { Granting } from "../../../src/store/port/claims.js";
-import type { Store } from "../../../src/store/port.js";
 import { begin } from "../../../src/testing/contract/fixture.js";
 import { start } from "../../support/children/child.mjs";
 import { scratch } from "../../support/stores.js";
@@ -26,7 +26,7 @@ const fresh = (): string => join(root, `store-${++count}`);
 const take: Granting = ({ lease: { epoch, until } }, now) =>
   until > now ? undefined : { epoch: epoch + 1, until: now + 60_000, text: `claimed ${epoch + 1}` };
 const claim = async (store: Store, dueBy = 0): Promise<string[]> =>
-  (await store.claim({ agent: "x", dueBy, limit: 10 }, take)).map(({ id }) => id);
+  (await store.claims.claim({ agent: "x", dueBy, limit: 10 }, take)).map(({ id }) => id);
 const marked = (path: string): string[] => readdirSync(join(path, "waiting")).toSorted();
 const mail = (id: string, due = 0) => ({ id, text: id, due });
 
@@ -35,8 +35,8 @@ test("any id has a marker of its own, which goes once its mail was taken in, or 
   const store = await openDir(path);
   const ids = ["a", "A", "a~b", "é", "../x", "con", "x".repeat(200), " "];
   await store.apply(ids.map((id) => begin(id, { agent: "x" })));
-  for (const id of ids) await store.post(id, mail("m"));
-  await store.post("a", mail("later", 100));
+  for (const id of ids) await store.inbox.post(id, mail("m"));
+  await store.inbox.post("a", mail("later", 100));
   expect(marked(path)).toEqual(ids.map(nameOf).toSorted());
   expect(await claim(store)).toEqual(ids);
   for (const id of ids.slice(0, 4)) await store.apply([{ session: id, when: {}, drained: ["m"] }]);
@@ -50,7 +50,7 @@ test("what else stands among the markers is left alone, and is no session", asyn
   const path = fresh();
   const store = await openDir(path);
   await store.apply([begin("a", { agent: "x" })]);
-  await store.post("a", mail("m"));
+  await store.inbox.post("a", mail("m"));
   const strange = [".DS_Store", "Thumbs.db", "nobody", "~", "..~", "x~0123456789abcdef0123"];
   for (const name of strange) writeFileSync(join(path, "waiting", name), "");
   mkdirSync(join(path, "waiting", "directory"));
@@ -58,8 +58,8 @@ test("what else stands among the markers is left alone, and is no session", asyn
   expect(marked(path)).toEqual([...strange, "directory", "a"].toSorted());
   // In the place of a marker.
   await store.apply([begin("directory")]);
-  await expect(store.post("directory", mail("m"))).rejects.toMatchObject({ code: "CORRUPT" });
-  expect(await store.inbox("directory", { dueBy: 0, limit: 1 })).toEqual([]);
+  await expect(store.inbox.post("directory", mail("m"))).rejects.toMatchObject({ code: "CORRUPT" });
+  expect(await store.inbox.list("directory", { dueBy: 0, limit: 1 })).toEqual([]);
   await store.close();
   rmSync(join(path, "waiting"), { recursive: true });
   symlinkSync(root, join(path, "waiting"));
@@ -70,7 +70,7 @@ test("verify tells of mail that has no marker", async () => {
   const path = fresh();
   const store = await openDir(path);
   await store.apply([begin("a", { agent: "x" })]);
-  await store.post("a", mail("m"));
+  await store.inbox.post("a", mail("m"));
   expect(await store.check()).toEqual([]);
   rmSync(join(path, "waiting", "a"));
   expect(await store.check()).toEqual([expect.stringMatching(/Mail waits for session "a"/)]);
@@ -96,14 +96,14 @@ test("who finds only sessions that others hold does not become the one who write
   const path = fresh();
   const making = await openDir(path);
   await making.apply([begin("a", { agent: "x", due: 1 }), begin("b", { agent: "x", due: 2 })]);
-  await making.post("b", mail("m"));
+  await making.inbox.post("b", mail("m"));
   await making.close();
   const locks = (): string[] => readdirSync(path).filter((name) => name.startsWith("lock-"));
   const before = locks();
   const store = await openDir(path);
   const asked: string[] = [];
   expect(
-    await store.claim({ agent: "x", dueBy: 5, limit: 1 }, ({ id }) => void asked.push(id)),
+    await store.claims.claim({ agent: "x", dueBy: 5, limit: 1 }, ({ id }) => void asked.push(id)),
   ).toEqual([]);
   expect(asked.toSorted()).toEqual(["a", "b"]);
   expect(locks()).toEqual(before);
@@ -120,7 +120,9 @@ test("T2: claims that find nothing are no writes: the lock is released while the
   const isFree = (): boolean => readdirSync(path).some((name) => name.endsWith(".free.json"));
   for (const deadline = Date.now() + 10_000; !isFree(); await sleep(20)) {
     expect(Date.now()).toBeLessThan(deadline);
-    expect(await store.claim({ agent: "x", dueBy: 5, limit: 1 }, () => undefined)).toEqual([]);
+    expect(await store.claims.claim({ agent: "x", dueBy: 5, limit: 1 }, () => undefined)).toEqual(
+      [],
+    );
   }
   expect(marked(path)).toEqual([]);
   await store.close();
@@ -137,7 +139,7 @@ test("who waits for something to be due is not woken by a lock that is taken and
   await again.apply([{ session: "a", when: {}, lease: { epoch: 1, until: 0, text: "x" } }]);
   expect(size()).toBe(before);
   let woken = 0;
-  const stop = again.watchAll(() => {
+  const stop = again.watch(undefined, () => {
     woken += 1;
   });
   await sleep(300);
@@ -164,7 +166,7 @@ test("a store that is opened knows what is due, and a damaged session keeps nobo
   await making.close();
   const opened = await openDir(path);
   const seen: string[] = [];
-  await opened.claim({ agent: "x", dueBy: 6, limit: 10 }, ({ id }) => void seen.push(id));
+  await opened.claims.claim({ agent: "x", dueBy: 6, limit: 10 }, ({ id }) => void seen.push(id));
   expect(seen).toEqual(["a", "b"]);
   await opened.close();
   writeFileSync(join(path, sessionPath("a"), "session.json"), "{}");
@@ -196,12 +198,12 @@ test("mail that another process posts, over and over, is found by claims alone, 
     const deadline = Date.now() + 100_000;
     found < each * sessions.length && Date.now() < deadline;
   ) {
-    const rows = await store.claim({ agent: "x", dueBy: 0, limit: 10 }, ({ lease }) => ({
+    const rows = await store.claims.claim({ agent: "x", dueBy: 0, limit: 10 }, ({ lease }) => ({
       ...lease,
       epoch: lease.epoch + 1,
     }));
     for (const { id } of rows) {
-      const drained = (await store.inbox(id, { dueBy: 0, limit: 100 })).map((one) => one.id);
+      const drained = (await store.inbox.list(id, { dueBy: 0, limit: 100 })).map((one) => one.id);
       expect(drained).not.toEqual([]);
       await store.apply([{ session: id, when: {}, drained }]);
       found += drained.length;

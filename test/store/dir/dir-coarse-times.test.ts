@@ -54,7 +54,7 @@ test("X3: two processes whose changes have one time know of each other's session
   await b.apply([begin("of-b-again")]);
   for (const store of [a, b])
     expect(await ids(store)).toEqual(["of-b-again", "of-a", "of-b", "first"]);
-  await a.sweep(100, false);
+  await a.reclaim.sweep(100, false);
   expect(await a.blob(digestOf("body"))).toBeDefined();
   expect(await a.check()).toEqual([]);
   await a.close();
@@ -121,8 +121,8 @@ test("STAMP-1: a reader sees a document that was changed twice in one step, and 
   stopTime("now");
   await change({ absent: true }, 1, first.seq);
   const seen = async () => [
-    (await a.docs({ kind: "k", limit: 5 })).map(({ text }) => text),
-    (await a.pins(f.line)).map(({ seq }) => seq),
+    (await a.documents.list({ kind: "k", limit: 5 })).map(({ text }) => text),
+    (await a.documents.pins(f.line)).map(({ seq }) => seq),
   ];
   expect(await seen()).toEqual([["text 1"], [first.seq]]);
   await b.apply([], [{ kind: "k", id: "d", when: {}, remove: true }]);

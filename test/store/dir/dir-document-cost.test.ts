@@ -7,12 +7,12 @@ import { join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { placeId } from "../../../src/core/values/ids.js";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { DocFiles, type FiledDoc } from "../../../src/store/dir/documents/doc-files.js";
 import { sealedText } from "../../../src/store/dir/files/sealed.js";
 import { openDir } from "../../../src/store/dir/open.js";
 import { SessionFiles } from "../../../src/store/dir/sessions/session-files.js";
 import type { DocChange } from "../../../src/store/port/documents.js";
-import type { Store } from "../../../src/store/port.js";
 import { begin, Fixture } from "../../../src/testing/contract/fixture.js";
 import { instead, mend } from "../../support/failures/failing-calls.js";
 import { scratch } from "../../support/stores.js";
@@ -112,8 +112,8 @@ describe("after another process has written", () => {
     for (const documents of [10, 150]) {
       const { one, two, f } = await inTurns(documents);
       await two.close();
-      looks.push(await looksDuring(() => one.pins(f.line)));
-      looks.push(await looksDuring(() => one.cut(f.line, -1, 1, false)));
+      looks.push(await looksDuring(() => one.documents.pins(f.line)));
+      looks.push(await looksDuring(() => one.reclaim.cut(f.line, -1, 1, false)));
       await one.close();
     }
     expect(looks.slice(0, 2)).toEqual(looks.slice(2));
@@ -125,7 +125,7 @@ test("what pins nothing by its kind is refused with pins: they would not be foun
   const f = new Fixture("s", { agent: "x" });
   await store.apply([f.begin(), f.save({ items: 1 })]);
   for (const kind of ["agent", "receipt"]) {
-    const pinning = store.capture({ agent: "x", limit: 1, hold: true }, () => ({
+    const pinning = store.documents.capture({ agent: "x", limit: 1, hold: true }, () => ({
       changes: [],
       docs: [made(kind, "a", [placeId(f.line, 1)])],
     }));
@@ -139,19 +139,19 @@ test("P10: a line may be pinned by more documents than a call takes arguments", 
   const f = new Fixture("s", { agent: "x" });
   await store.apply([f.begin(), f.save({ items: 1 }), f.save({ items: 1 })]);
   const pins = new Array<FiledDoc["pins"][number]>(200_000).fill(placeId(f.line, 1));
-  await store.capture({ agent: "x", limit: 1, hold: false }, () => ({
+  await store.documents.capture({ agent: "x", limit: 1, hold: false }, () => ({
     changes: [],
     docs: [made("k", "a", pins)],
   }));
   await store.apply([{ session: "s", when: {}, remove: true }]);
   for (const dryRun of [true, false])
-    expect((await store.cut(f.line, -1, 10, dryRun)).count).toBe(1);
+    expect((await store.reclaim.cut(f.line, -1, 10, dryRun)).count).toBe(1);
   await store.close();
 });
 
 describe("DOCNO: numbers rise, and none is used twice", () => {
   const numbers = async (store: Store): Promise<number[]> =>
-    (await store.docs({ kind: "k", limit: 1_000 })).map(({ no }) => no).toReversed();
+    (await store.documents.list({ kind: "k", limit: 1_000 })).map(({ no }) => no).toReversed();
 
   test("in turns, over removals, and past a process that was killed", async () => {
     const path = fresh();
@@ -171,7 +171,7 @@ describe("DOCNO: numbers rise, and none is used twice", () => {
     cpSync(path, killed, { recursive: true, filter: (name) => !name.includes("/lock-") });
     const after = await openDir(killed);
     await after.apply([], [made("k", "after")]);
-    expect((await after.doc("k", "after"))?.no).toBeGreaterThan(seen.at(-1) as number);
+    expect((await after.documents.get("k", "after"))?.no).toBeGreaterThan(seen.at(-1) as number);
     for (const store of [one, two, after]) await store.close();
   });
 
@@ -216,7 +216,7 @@ describe("DOCNO: numbers rise, and none is used twice", () => {
     writeFileSync(join(path, "documents", "receipt", "r-1.json"), "{}");
     const again = await openDir(path);
     await again.apply([], [made("k", "d")]);
-    expect((await again.doc("k", "d"))?.no).toBeGreaterThan(5);
+    expect((await again.documents.get("k", "d"))?.no).toBeGreaterThan(5);
     await again.close();
   });
 });

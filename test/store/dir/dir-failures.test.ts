@@ -51,7 +51,7 @@ test("a disk that fills up in the middle of a save: nothing is left of it, and i
 /** All that a change may touch. */
 const whole = async (store: Store, f: Fixture): Promise<unknown> => [
   await store.sessions({ limit: 10 }),
-  await store.lines({ all: true }),
+  await store.branches({ kind: "all" }),
   await store.saves(f.line, all),
   await store.check(),
 ];
@@ -86,7 +86,7 @@ test.each(calls.flatMap((name) => several.map((isSeveral) => ({ name, isSeveral 
       await store.close();
       const again = await openDir(path);
       const after = await whole(again, f);
-      const isMade = (await again.session("a"))?.head.text === "new";
+      const isMade = (await again.session("a")).row?.head.text === "new";
       // Where a sync fails it may be either, but nothing between.
       expect(
         answer.ok === true || ["DISK_FULL", "IO"].includes(answer.code ?? ""),
@@ -142,13 +142,14 @@ test.each(several)(
         expect(await whole(store, f), `${n}`).toEqual(before);
         expect(await store.apply(changes, docs), `${n}`).toEqual({ ok: true });
       }
-      const after = [await whole(store, f), await store.docs({ kind: "k", limit: 5 })];
+      const after = [await whole(store, f), await store.documents.list({ kind: "k", limit: 5 })];
       expect(await store.check(), `${n}`).toEqual([]);
       await store.close();
       const again = await openDir(path);
-      expect([await whole(again, f), await again.docs({ kind: "k", limit: 5 })], `${n}`).toEqual(
-        after,
-      );
+      expect(
+        [await whole(again, f), await again.documents.list({ kind: "k", limit: 5 })],
+        `${n}`,
+      ).toEqual(after);
       await again.close();
       mend();
       if (count < n) break;
@@ -193,21 +194,21 @@ test.each(["ENOENT", "EACCES", "ENOTDIR", "EMFILE", "EIO"])(
       ["sessions", () => store.sessions({ limit: 5 })],
       ["saves", () => store.saves(f.line, all)],
       ["blob", () => store.blob(digestOf("body"))],
-      ["docs", () => store.docs({ kind: "k", limit: 5 })],
-      ["post", () => store.post("a", { id: "m", text: "m", due: 0 })],
-      ["inbox", () => store.inbox("a", { dueBy: 1, limit: 5 })],
-      ["claim", () => store.claim({ agent: "x", dueBy: 1, limit: 5 }, () => undefined)],
-      ["counts", () => store.counts()],
+      ["docs", () => store.documents.list({ kind: "k", limit: 5 })],
+      ["post", () => store.inbox.post("a", { id: "m", text: "m", due: 0 })],
+      ["inbox", () => store.inbox.list("a", { dueBy: 1, limit: 5 })],
+      ["claim", () => store.claims.claim({ agent: "x", dueBy: 1, limit: 5 }, () => undefined)],
+      ["counts", () => store.info("counts")],
       ["check", () => store.check()],
-      ["anchors", () => store.anchors()],
-      ["about", () => store.about()],
-      ["incarnation", () => store.incarnation()],
-      ["beginIncarnation", () => store.beginIncarnation()],
-      ["cut", () => store.cut(f.line, 1, 5, true)],
-      ["compact", () => store.compact()],
-      ["sweep", () => store.sweep(10, true)],
-      ["sweep, and remove", () => store.sweep(10, false)],
-      ["scrub", () => store.scrub(() => false)],
+      ["anchors", () => store.copies.anchors()],
+      ["about", () => store.info()],
+      ["incarnation", () => store.copies.incarnation()],
+      ["beginIncarnation", () => store.copies.begin()],
+      ["cut", () => store.reclaim.cut(f.line, 1, 5, true)],
+      ["compact", () => store.reclaim.compact(10)],
+      ["sweep", () => store.reclaim.sweep(10, true)],
+      ["sweep, and remove", () => store.reclaim.sweep(10, false)],
+      ["scrub", () => store.reclaim.scrub(() => false)],
       ["apply", () => store.apply([begin("new")])],
     ];
     const failed: string[] = [];
@@ -247,7 +248,7 @@ test.each(["EIO", "ENOSPC"])(
     mend();
     await expect(store.apply([next])).rejects.toMatchObject({ code: "IO" });
     await expect(store.apply([begin("b")])).rejects.toMatchObject({ code: "IO" });
-    expect((await store.session("a"))?.id).toBe("a");
+    expect((await store.session("a")).row?.id).toBe("a");
     await store.close();
     // It may have been kept, or not: sent again, it is there once.
     const again = await openDir(path);
@@ -308,7 +309,7 @@ test.each(["ended", "made anew", "changed"] as const)(
     }));
     expect(await store.apply([], both)).toEqual({ ok: true });
     mend();
-    expect((await store.doc("k", "a"))?.text).toBe("first");
+    expect((await store.documents.get("k", "a"))?.text).toBe("first");
     const later =
       what === "changed"
         ? [{ ...a, when: { version: 1 }, put: put(2, "later") }]
@@ -320,14 +321,14 @@ test.each(["ended", "made anew", "changed"] as const)(
           ];
     for (const one of later) expect(await store.apply([], [one])).toEqual({ ok: true });
     const expected = what === "ended" ? undefined : "later";
-    expect((await store.doc("k", "a"))?.text).toBe(expected);
+    expect((await store.documents.get("k", "a"))?.text).toBe(expected);
     await store.close();
     const again = await openDir(path);
     await again.apply([begin("c")]);
-    expect([(await again.doc("k", "a"))?.text, (await again.doc("k", "b"))?.text]).toEqual([
-      expected,
-      "first",
-    ]);
+    expect([
+      (await again.documents.get("k", "a"))?.text,
+      (await again.documents.get("k", "b"))?.text,
+    ]).toEqual([expected, "first"]);
     await again.close();
   },
 );
@@ -369,7 +370,7 @@ test.each(["lists first", "writes first"])(
     if (what === "lists first") expect(await listed()).toEqual(["Two 3", "one 2", "a 1"]);
     await again.apply([begin("new")]);
     expect(await listed()).toEqual(["new 4", "Two 3", "one 2", "a 1"]);
-    await again.sweep(100, false);
+    await again.reclaim.sweep(100, false);
     expect(await again.blob(digestOf("body"))).toBeDefined();
     expect(await again.check()).toEqual([]);
     await again.close();
@@ -408,7 +409,7 @@ test.each([
 
 test("C5: mail that was taken in, and could not be synced where it is kept, is the last that is written", async () => {
   const { path, f, store } = await made();
-  await store.post("a", { id: "m", text: "m", due: 0 });
+  await store.inbox.post("a", { id: "m", text: "m", due: 0 });
   let isMoved = false;
   const rename = instead("renameSync", (from: string, to: string) => {
     rename(from, to);
@@ -426,7 +427,7 @@ test("C5: mail that was taken in, and could not be synced where it is kept, is t
   await expect(store.apply([begin("b")])).rejects.toMatchObject({ code: "IO" });
   await store.close();
   const again = await openDir(path);
-  expect(await again.inbox("a", { dueBy: 1, limit: 5 })).toEqual([]);
+  expect(await again.inbox.list("a", { dueBy: 1, limit: 5 })).toEqual([]);
   expect(await again.check()).toEqual([]);
   await again.close();
 });

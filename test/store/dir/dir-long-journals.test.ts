@@ -82,12 +82,12 @@ test("saves behind 4 GiB are read, appended and cut, and those before are found"
   });
   expect(await store.saves(other.line, all)).toEqual(other.saves);
   expect(await store.check()).toEqual([]);
-  expect((await store.counts()).checkpoints).toBe(numbers.length + 1);
-  expect((await store.sweep(10, false)).count).toBe(0);
+  expect((await store.info("counts")).counts?.checkpoints).toBe(numbers.length + 1);
+  expect((await store.reclaim.sweep(10, false)).count).toBe(0);
   await store.apply([{ session: "a", when: {}, remove: true }]);
-  expect((await store.cut(f.line, -1, 2, false)).count).toBe(2);
+  expect((await store.reclaim.cut(f.line, -1, 2, false)).count).toBe(2);
   expect(statSync(journal).size).toBeGreaterThan(2 ** 32);
-  expect((await store.cut(f.line, -1, 1, false)).count).toBe(1);
+  expect((await store.reclaim.cut(f.line, -1, 1, false)).count).toBe(1);
   expect(statSync(journal).size).toBeLessThan(10_000);
   await store.close();
 });

@@ -34,14 +34,14 @@ describe("mail that is damaged", () => {
     const path = fresh();
     const store = await made(path);
     for (const [i, due] of [0, HIDDEN, 0, 500].entries())
-      await store.post("a", { id: `m${i}`, text: `text ${i}`, due });
+      await store.inbox.post("a", { id: `m${i}`, text: `text ${i}`, due });
     for (const i of [1, 2, 3])
       rewrite(join(inboxOf(path), `m${i}.json`), (text) => text.replace(`text ${i}`, `tixt ${i}`));
-    expect(await store.inbox("a", { dueBy: 100, limit: 10 })).toEqual([
+    expect(await store.inbox.list("a", { dueBy: 100, limit: 10 })).toEqual([
       { id: "m0", text: "text 0", due: 0 },
       { id: "m2", text: DAMAGED, due: 0 },
     ]);
-    const all = await store.inbox("a", { dueBy: HIDDEN, limit: 10 });
+    const all = await store.inbox.list("a", { dueBy: HIDDEN, limit: 10 });
     expect(all.map(({ id, due }) => [id, due])).toEqual([
       ["m0", 0],
       ["m1", HIDDEN],
@@ -61,10 +61,10 @@ describe("mail that is damaged", () => {
     const path = fresh();
     const store = await made(path);
     for (const text of ["short", "long ".repeat(20_000)]) {
-      await store.post("a", { id: "m1", text, due: HIDDEN });
-      expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual([]);
+      await store.inbox.post("a", { id: "m1", text, due: HIDDEN });
+      expect(await store.inbox.list("a", { dueBy: 0, limit: 10 })).toEqual([]);
       rewrite(join(inboxOf(path), "m1.json"), change);
-      expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toMatchObject([
+      expect(await store.inbox.list("a", { dueBy: 0, limit: 10 })).toMatchObject([
         { text: DAMAGED, due: 0 },
       ]);
       await store.apply([{ session: "a", when: { epoch: 1 }, remove: true }]);
@@ -116,27 +116,27 @@ test("of mail that is large and not due no more is read than its head; what is a
   const path = fresh();
   const store = await made(path);
   const text = "é".repeat(100_000);
-  await store.post("a", { id: "Large One", text, due: HIDDEN });
+  await store.inbox.post("a", { id: "Large One", text, due: HIDDEN });
   const [name] = readdirSync(inboxOf(path)).filter((one) => one.endsWith(".json")) as [string];
   const file = join(inboxOf(path), name);
   const { size } = statSync(file);
   // More than a text can hold: whoever reads all of it fails.
   truncateSync(file, 520 * 1024 * 1024);
-  expect(await store.inbox("a", { dueBy: BESIDE, limit: 10 })).toEqual([]);
-  expect(await store.post("a", { id: "next", text: "next", due: 0 })).toBe("posted");
-  expect(await store.inbox("a", { dueBy: BESIDE, limit: 10 })).toEqual([
+  expect(await store.inbox.list("a", { dueBy: BESIDE, limit: 10 })).toEqual([]);
+  expect(await store.inbox.post("a", { id: "next", text: "next", due: 0 })).toBe("posted");
+  expect(await store.inbox.list("a", { dueBy: BESIDE, limit: 10 })).toEqual([
     { id: "next", text: "next", due: 0 },
   ]);
-  await expect(store.inbox("a", { dueBy: HIDDEN, limit: 10 })).rejects.toThrow();
+  await expect(store.inbox.list("a", { dueBy: HIDDEN, limit: 10 })).rejects.toThrow();
   truncateSync(file, size);
   const large = { id: "Large One", text, due: HIDDEN };
-  expect(await store.inbox("a", { ids: ["Large One"] })).toEqual([large]);
-  expect(await store.inbox("a", { dueBy: HIDDEN, limit: 10 })).toEqual([
+  expect(await store.inbox.list("a", { ids: ["Large One"] })).toEqual([large]);
+  expect(await store.inbox.list("a", { dueBy: HIDDEN, limit: 10 })).toEqual([
     large,
     { id: "next", text: "next", due: 0 },
   ]);
   rewrite(file, (whole) => whole.replace('éé"', 'éè"'));
-  expect(await store.inbox("a", { dueBy: HIDDEN, limit: 1 })).toEqual([
+  expect(await store.inbox.list("a", { dueBy: HIDDEN, limit: 1 })).toEqual([
     { ...large, text: DAMAGED },
   ]);
   await store.close();

@@ -5,13 +5,13 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { Due } from "../../../src/store/dir/claims/due.js";
 import { Waiting } from "../../../src/store/dir/claims/waiting.js";
 import { sessionPath } from "../../../src/store/dir/files/names.js";
 import { openDir } from "../../../src/store/dir/open.js";
 import { Inbox } from "../../../src/store/dir/sessions/inbox.js";
 import { SessionFiles } from "../../../src/store/dir/sessions/session-files.js";
-import type { Store } from "../../../src/store/port.js";
 import { begin } from "../../../src/testing/contract/fixture.js";
 import { failure, instead, mend } from "../../support/failures/failing-calls.js";
 import { fresh } from "../../support/places.js";
@@ -74,12 +74,13 @@ async function made({ marked }: { readonly marked: boolean }): Promise<Made> {
   const store = await openDir(path);
   await store.apply([begin("a", { agent: "x" }), begin("b")]);
   // So that the directories are there.
-  for (const session of ["a", "b"]) await store.post(session, { id: "old", text: "x", due: 0 });
+  for (const session of ["a", "b"])
+    await store.inbox.post(session, { id: "old", text: "x", due: 0 });
   await store.apply([{ session: "a", when: {}, drained: ["old"] }]);
   const waiting = new Waiting(path);
   expect(waiting.names()).toEqual(["b"]);
   if (marked) waiting.mark("a");
-  const { no } = (await store.session("a")) as { no: number };
+  const { no } = (await store.session("a")).row as { no: number };
   await store.close();
   const due = new Due(path, new SessionFiles(path), undefined as never, waiting);
   return {
@@ -92,7 +93,7 @@ async function made({ marked }: { readonly marked: boolean }): Promise<Made> {
 }
 
 const post = (poster: Store): Promise<unknown> =>
-  poster.post("a", { id: "new", text: "x", due: 0 }).catch(() => {});
+  poster.inbox.post("a", { id: "new", text: "x", due: 0 }).catch(() => {});
 
 test.each([true, false])(
   "K1: a process killed at any call while it posts (marked before: %s) leaves no mail unmarked",
@@ -211,7 +212,7 @@ test("a marker behind which nothing waits is removed by a claim, and one that wa
   settle();
   expect(readdirSync(join(path, "waiting")).toSorted()).toEqual(["a~", "b"]);
   expect(
-    (await poster.claim({ agent: "x", dueBy: 0, limit: 5 }, ({ lease }) => lease)).map(
+    (await poster.claims.claim({ agent: "x", dueBy: 0, limit: 5 }, ({ lease }) => lease)).map(
       ({ id }) => id,
     ),
   ).toEqual(["a"]);

@@ -2,6 +2,7 @@
  * What only a store in a directory has: names, rows, a lock, ends that were cut short, an index,
  * and other processes beside it.
  */
+
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -43,6 +44,7 @@ import { openDir } from "../../../src/store/dir/open.js";
 import type { SessionDoc } from "../../../src/store/dir/sessions/session-file.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { NewSave } from "../../../src/store/port/changes.js";
+import { oneLine } from "../../../src/store/port/queries.js";
 import { all, seqs } from "../../../src/testing/contract/case.js";
 import { begin, digestOf, Fixture } from "../../../src/testing/contract/fixture.js";
 import { start } from "../../support/children/child.mjs";
@@ -297,8 +299,8 @@ describe("the directory", () => {
     expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves));
     await store.apply([f.save({ items: 1, blob: "body" })]);
     expect(await store.check()).toEqual([]);
-    expect((await store.sweep(10, false)).count).toBe(0);
-    expect((await store.counts()).sessions).toBe(1);
+    expect((await store.reclaim.sweep(10, false)).count).toBe(0);
+    expect((await store.info("counts")).counts?.sessions).toBe(1);
     await store.close();
   });
 });
@@ -520,7 +522,7 @@ describe("ends that are not whole", () => {
       four,
       two,
     ]);
-    await expect(store.sweep(10, false)).rejects.toMatchObject({ code: "CORRUPT" });
+    await expect(store.reclaim.sweep(10, false)).rejects.toMatchObject({ code: "CORRUPT" });
     expect(await store.apply([f.save({ items: 1 })])).toEqual({ ok: true });
     await store.close();
   });
@@ -593,7 +595,7 @@ describe("ends that are not whole", () => {
     });
     writeFileSync(join(path, "commit.json"), sealedText({ sessions: changed }));
     const reader = await openDir(path);
-    expect((await reader.session("a"))?.head.status).toBe("completed");
+    expect((await reader.session("a")).row?.head.status).toBe("completed");
     expect(existsSync(join(path, "commit.json"))).toBe(true);
     expect(
       await reader.apply([
@@ -636,20 +638,20 @@ describe("long lines", () => {
     const first = { ...all, to: 1, limit: 1 };
     expect(await turnsDuring(() => again.saves(f.line, first))).toBeGreaterThanOrEqual(4);
     expect(await turnsDuring(() => again.saves(f.line, first)), "once").toBeLessThan(4);
-    expect(await turnsDuring(() => again.sweep(10, true))).toBeGreaterThanOrEqual(4);
+    expect(await turnsDuring(() => again.reclaim.sweep(10, true))).toBeGreaterThanOrEqual(4);
     const replacements = saves.map(({ save }) => ({
       save: drop(save, { items: false, state: false, mark: true, prior: 0 }),
       refs: [],
       was: [save],
     }));
-    expect(await again.replace(f.line, replacements, { line: 1, doc: 0 })).toBe(true);
+    expect(await again.reclaim.replace(f.line, replacements, { line: 1, doc: 0 })).toBe(true);
     expect(await again.saves(f.line, all)).toEqual(replacements.map(({ save }) => save));
     // Refused whole where one is not as it was read any more.
     const stale = [
       ...replacements.slice(0, 999).map(({ save }) => ({ save, refs: [], was: [save] })),
       replacements[999] as (typeof replacements)[0],
     ];
-    expect(await again.replace(f.line, stale, { line: 1, doc: 0 })).toBe(false);
+    expect(await again.reclaim.replace(f.line, stale, { line: 1, doc: 0 })).toBe(false);
     expect(await again.saves(f.line, all)).toEqual(replacements.map(({ save }) => save));
     expect(readdirSync(ofSession(path, "a")).filter((name) => name.endsWith(".draft"))).toEqual([]);
     await again.close();
@@ -674,9 +676,9 @@ describe("long lines", () => {
         lines.map((f) => again.saves(f.line, { ...all, to: 1, limit: 1 })),
       );
       // Others look at all of it meanwhile.
-      const counted = again.counts();
+      const counted = again.info("counts");
       expect((await firsts).map((found) => found.length)).toEqual(lines.map(() => 1));
-      expect((await counted).checkpoints).toBe(260 * 205);
+      expect((await counted).counts?.checkpoints).toBe(260 * 205);
       await again.close();
     });
 });
@@ -770,7 +772,7 @@ describe("what sessions there are", () => {
     const elsewhere = await openDir(fresh());
     const f = new Fixture("new");
     await elsewhere.apply([f.begin()]);
-    const from = join((await elsewhere.about()).place, sessionPath("new"));
+    const from = join((await elsewhere.info()).about.place, sessionPath("new"));
     await elsewhere.close();
     cpSync(from, ofSession(path, "new"), { recursive: true });
     expect(await listed()).toContain("new");
@@ -843,17 +845,21 @@ describe("other processes", () => {
     for (let i = 0; i < 4; i++) await writer.apply([f.save({ items: 1, mark: true })]);
     expect(await reader.saves(f.line, all)).toEqual(f.saves);
     expect((await reader.sessions({ agent: "x", limit: 10 })).map(({ id }) => id)).toEqual(["a"]);
-    await writer.replace(f.line, [{ save: f.gapOf(0, 1), refs: [], was: f.saves.slice(0, 2) }], {
-      line: 99,
-      doc: 99,
-    });
+    await writer.reclaim.replace(
+      f.line,
+      [{ save: f.gapOf(0, 1), refs: [], was: f.saves.slice(0, 2) }],
+      {
+        line: 99,
+        doc: 99,
+      },
+    );
     expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves.slice(1)));
     await writer.apply([{ session: "a", when: {}, remove: true }]);
-    expect(await reader.session("a")).toBeUndefined();
-    await writer.cut(f.line, -1, 1, false);
+    expect(await reader.session("a")).toEqual({ row: undefined, buried: 1 });
+    await writer.reclaim.cut(f.line, -1, 1, false);
     expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves.slice(1, 3)));
-    await writer.cut(f.line, -1, 100, false);
-    expect(await reader.line(f.line)).toBeUndefined();
+    await writer.reclaim.cut(f.line, -1, 100, false);
+    expect((await reader.branches(oneLine(f.line)))[0]).toBeUndefined();
     expect(existsSync(journalOf(path, f))).toBe(false);
     await writer.close();
     await reader.close();
@@ -882,9 +888,9 @@ describe("other processes", () => {
     });
     await child.closed;
     await woken;
-    expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual(mail.slice(0, 2));
+    expect(await store.inbox.list("a", { dueBy: 0, limit: 10 })).toEqual(mail.slice(0, 2));
     await store.apply([{ session: "a", when: {}, drained: ["One"] }]);
-    expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual([mail[1]]);
+    expect(await store.inbox.list("a", { dueBy: 0, limit: 10 })).toEqual([mail[1]]);
     expect(
       readdirSync(join(ofSession(path, "a"), "inbox", "done")).map(
         (name) => basename(name).split("~")[0],
@@ -893,8 +899,8 @@ describe("other processes", () => {
     // M3: a later session of the same name has a box of its own.
     await store.apply([{ session: "a", when: {}, remove: true }]);
     await store.apply([begin("a", { epoch: 2 })]);
-    expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual([]);
-    expect(await store.post("a", { id: "One", text: "new", due: 0 })).toBe("posted");
+    expect(await store.inbox.list("a", { dueBy: 0, limit: 10 })).toEqual([]);
+    expect(await store.inbox.post("a", { id: "One", text: "new", due: 0 })).toBe("posted");
     await store.close();
   });
 });
@@ -916,13 +922,15 @@ test("a line that was brought in for one session can be claimed by another, and 
       { session: "b", when: { epoch: 1 }, saves: f.save({ items: 1 }).saves ?? [] },
     ]),
   ).toEqual({ ok: true });
-  expect((await store.lines({ session: "b" })).map(({ id }) => id)).toEqual([f.line]);
-  expect((await store.lines({ session: "a" })).length).toBe(0);
+  expect((await store.branches({ kind: "session", session: "b" })).map(({ id }) => id)).toEqual([
+    f.line,
+  ]);
+  expect((await store.branches({ kind: "session", session: "a" })).length).toBe(0);
   await store.close();
   const again = await openDir(path);
-  expect((await again.present("b"))?.end?.seq).toBe(3);
+  expect((await again.session("b", "end"))?.end?.seq).toBe(3);
   await again.apply([{ session: "b", when: {}, remove: true }]);
-  expect((await again.line(f.line))?.owned).toBe(false);
+  expect((await again.branches(oneLine(f.line)))[0]?.owned).toBe(false);
   await again.close();
 });
 
@@ -976,7 +984,7 @@ describe("what was left behind, and what stands in the way", () => {
     writeFileSync(join(ofSession(path, "a"), "session.json"), before);
     rmSync(join(path, "changes.jsonl"));
     store = await openDir(path);
-    expect((await store.cut(one.line, -1, 10, false)).count).toBe(1);
+    expect((await store.reclaim.cut(one.line, -1, 10, false)).count).toBe(1);
     expect(await store.apply([{ ...absent, loose: two.begin().line, saves }])).toEqual({
       ok: true,
     });
@@ -999,7 +1007,7 @@ describe("what was left behind, and what stands in the way", () => {
     await store.close();
     store = await openDir(path);
     await store.apply([{ session: "a", when: {}, remove: true }]);
-    await store.cut(f.line, -1, 10, false);
+    await store.reclaim.cut(f.line, -1, 10, false);
     const absent = { session: "b", when: { absent: true } } as const;
     const again = new Fixture("b", { line: f.line });
     await store.apply([
@@ -1015,7 +1023,7 @@ describe("what was left behind, and what stands in the way", () => {
     expect(
       await store.apply([{ ...absent, saves: again.save({ items: 1, mark: true }).saves ?? [] }]),
     ).toEqual({ ok: true });
-    expect((await store.cut(f.line, -1, 10, false)).count).toBe(2);
+    expect((await store.reclaim.cut(f.line, -1, 10, false)).count).toBe(2);
     await store.close();
   });
 

@@ -28,7 +28,7 @@ type Opened = Awaited<ReturnType<typeof made>>["store"];
 const whole = async (store: Opened, f: Fixture): Promise<unknown> => [
   (await store.sessions({ limit: 10 })).map(({ id, head }) => [id, head.text]),
   await store.saves(f.line, all),
-  (await store.docs({ kind: "k", limit: 5 })).map(({ text }) => text),
+  (await store.documents.list({ kind: "k", limit: 5 })).map(({ text }) => text),
 ];
 
 /** The first of some saves of one tick, a change of several sessions, and one with a document. */

@@ -56,7 +56,7 @@ const orders = {
   async post({ path, session, mail }) {
     const store = await openDir(path);
     const answers = [];
-    for (const one of mail) answers.push(await store.post(session, one));
+    for (const one of mail) answers.push(await store.inbox.post(session, one));
     await store.close();
     say({ answers });
   },

@@ -1,17 +1,19 @@
 /** Stores broken on purpose, one way each. Each is the memory store with one thing wrong. */
+
 import type { Save } from "../../../src/core/journal/save.js";
 import { MemoryStore } from "../../../src/store/memory.js";
 import type { Applied, Change } from "../../../src/store/port/changes.js";
 import type { SaveQuery } from "../../../src/store/port/queries.js";
 import type { SessionRow } from "../../../src/store/port/rows.js";
-import type { Store } from "../../../src/store/port.js";
+import { storeClosed } from "../../../src/store/refusals.js";
 import { anything } from "../../../src/testing/contract/case.js";
 import { begin } from "../../../src/testing/contract/fixture.js";
 import type { StoreHarness } from "../../../src/testing/index.js";
+import { type Replaced, through, wrapped } from "./wrapped.js";
 
 /** Keeps its contents over close and open, so that it can claim to be durable. */
 function harness(
-  breakIt: (inner: Store) => Partial<Store>,
+  breakIt: (inner: MemoryStore) => Replaced,
   { forgets = false, mixesTenants = false } = {},
 ): () => StoreHarness {
   return () => {
@@ -23,27 +25,12 @@ function harness(
         const key = mixesTenants ? "" : tenant;
         const inner = (forgets ? undefined : tenants.get(key)) ?? new MemoryStore();
         tenants.set(key, inner);
-        const broken = breakIt(inner);
         let closed = false;
-        return new Proxy(inner, {
-          get(target, name: keyof Store) {
-            if (name === "traits") return traits;
-            if (name === "close") return async () => void (closed = true);
-            // It answers at once, and not with a promise.
-            if (name === "watch" || name === "watchAll") return () => () => {};
-            const method = (broken[name] ?? (target as Store)[name]) as
-              | ((...args: unknown[]) => unknown)
-              | undefined;
-            if (method === undefined) return undefined;
-            return async (...args: unknown[]) => {
-              if (closed) {
-                const shut: Store = new MemoryStore();
-                await shut.close();
-                return (shut[name] as (...a: unknown[]) => unknown)(...args);
-              }
-              return method.apply(target, args);
-            };
-          },
+        const broken = wrapped(inner, { traits, ...breakIt(inner) });
+        return through(broken, (name, call) => {
+          if (name === "close") closed = true;
+          if (name === "close" || name === "watch") return name === "watch" ? () => {} : done;
+          return closed ? Promise.reject(storeClosed()) : call();
         });
       },
     };
@@ -96,7 +83,10 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     {
       does: "knows only the nearest past of a line",
       make: harness((inner) => ({
-        past: async (id, limit) => (await inner.past(id, limit)).slice(0, 2),
+        async branches(query) {
+          const found = await inner.branches(query);
+          return query.kind === "past" ? found.slice(0, 2) : found;
+        },
       })),
     },
     {
@@ -108,32 +98,36 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     {
       does: "leaves behind the blobs that come with saves in the place of others",
       make: harness((inner) => ({
-        replace: (line, replacements, since) =>
-          inner.replace(
-            line,
-            replacements.map(({ blobs: _blobs, ...rest }) => rest),
-            since,
-          ),
+        reclaim: {
+          replace: (line, replacements, since) =>
+            inner.reclaim.replace(
+              line,
+              replacements.map(({ blobs: _blobs, ...rest }) => rest),
+              since,
+            ),
+        },
       })),
     },
     {
       does: "takes a save that was rewritten for the one it was",
       make: harness((inner) => ({
-        async replace(line, replacements, since) {
-          const there = await inner.saves(line, {
-            from: 1,
-            to: 2 ** 32 - 1,
-            limit: 1_000,
-            items: true,
-            state: true,
-          });
-          const as = (was: Save): Save =>
-            there.find(({ seq, check }) => seq === was.seq && check === was.check) ?? was;
-          return inner.replace(
-            line,
-            replacements.map((one) => ({ ...one, was: one.was.map(as) })),
-            since,
-          );
+        reclaim: {
+          async replace(line, replacements, since) {
+            const there = await inner.saves(line, {
+              from: 1,
+              to: 2 ** 32 - 1,
+              limit: 1_000,
+              items: true,
+              state: true,
+            });
+            const as = (was: Save): Save =>
+              there.find(({ seq, check }) => seq === was.seq && check === was.check) ?? was;
+            return inner.reclaim.replace(
+              line,
+              replacements.map((one) => ({ ...one, was: one.was.map(as) })),
+              since,
+            );
+          },
         },
       })),
     },
@@ -160,15 +154,15 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     {
       does: "takes the beginning of an id for a pattern",
       make: harness((inner) => ({
-        async idsFrom(beginning, limit) {
-          const all = await inner.idsFrom("", 1_000);
+        async sessions(query) {
+          if (!("beginning" in query)) return inner.sessions(query);
+          const { beginning, limit } = query;
           const fits = (id: string) =>
             id.length >= beginning.length &&
             [...beginning].every((c, i) => c === "_" || c === id[i]);
-          return {
-            sessions: all.sessions.filter(fits).slice(0, limit),
-            lines: all.lines.filter(fits).slice(0, limit),
-          };
+          return (await inner.sessions({ beginning: "", limit: 1_000 }))
+            .filter(({ id }) => fits(id))
+            .slice(0, limit);
         },
       })),
     },
@@ -246,27 +240,33 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     {
       does: "looks for a session's end on the line it was made with",
       make: harness((inner) => ({
-        async present(id) {
-          const found = await inner.present(id);
-          const first = (await inner.lines({ session: id })).at(-1);
-          return found && { ...found, line: first };
+        async session(id, how) {
+          const found = await inner.session(id, how);
+          const first = (await inner.branches({ kind: "session", session: id })).at(-1);
+          return how === "end" ? { ...found, line: first } : found;
         },
       })),
     },
     {
       does: "compares ids without their case",
-      make: harness((inner) => ({ session: (id) => inner.session(id.toLowerCase()) })),
+      make: harness((inner) => ({ session: (id, how) => inner.session(id.toLowerCase(), how) })),
     },
     {
       does: "lists sessions oldest first",
       make: harness((inner) => ({
         sessions: async (query) =>
-          (await inner.sessions({ ...query, limit: 10_000 })).toReversed().slice(0, query.limit),
+          "beginning" in query
+            ? inner.sessions(query)
+            : (await inner.sessions({ ...query, limit: 10_000 }))
+                .toReversed()
+                .slice(0, query.limit),
       })),
     },
     {
       does: "forgets the epoch of what was deleted",
-      make: harness(() => ({ buriedEpoch: async () => 0 })),
+      make: harness((inner) => ({
+        session: async (id, how) => ({ ...(await inner.session(id, how)), buried: 0 }),
+      })),
     },
     {
       does: "lets a fork begin anywhere",
@@ -283,25 +283,31 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     {
       does: "replaces saves under a new fork",
       make: harness((inner) => ({
-        replace: (line, replacements) => inner.replace(line, replacements, anything),
+        reclaim: {
+          replace: (line, replacements) => inner.reclaim.replace(line, replacements, anything),
+        },
       })),
     },
     {
       does: "replaces what is pinned",
       make: harness((inner) => ({
-        replace: (line, replacements, known) =>
-          inner.replace(line, replacements, { ...known, doc: anything.doc }),
+        reclaim: {
+          replace: (line, replacements, known) =>
+            inner.reclaim.replace(line, replacements, { ...known, doc: anything.doc }),
+        },
       })),
     },
     {
       does: "cuts what is pinned",
       make: harness((inner) => ({
-        async cut(line, after, limit, dryRun) {
-          for (const { id } of await inner.docs({ kind: "snap", limit: 100 })) {
-            const [pin] = await inner.pins(line);
-            if (pin) await inner.apply([], [{ kind: "snap", id, when: {}, remove: true }]);
-          }
-          return inner.cut(line, after, limit, dryRun);
+        reclaim: {
+          async cut(line, after, limit, dryRun) {
+            for (const { id } of await inner.documents.list({ kind: "snap", limit: 100 })) {
+              const [pin] = await inner.documents.pins(line);
+              if (pin) await inner.apply([], [{ kind: "snap", id, when: {}, remove: true }]);
+            }
+            return inner.reclaim.cut(line, after, limit, dryRun);
+          },
         },
       })),
     },
@@ -328,53 +334,68 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     {
       does: "captures sessions as they were listed, and not as they stand",
       make: harness((inner) => ({
-        capture: (query, decide) =>
-          inner.capture(query, (sessions) =>
-            decide(sessions.map((present) => ({ ...present, end: undefined }))),
-          ),
+        documents: {
+          capture: (query, decide) =>
+            inner.documents.capture(query, (sessions) =>
+              decide(sessions.map((present) => ({ ...present, end: undefined }))),
+            ),
+        },
       })),
     },
     {
       does: "lists documents oldest first",
       make: harness((inner) => ({
-        docs: async (query) =>
-          (await inner.docs({ ...query, limit: 1_000 })).toReversed().slice(0, query.limit),
+        documents: {
+          list: async (query) =>
+            (await inner.documents.list({ ...query, limit: 1_000 }))
+              .toReversed()
+              .slice(0, query.limit),
+        },
       })),
     },
     {
       does: "sweeps blobs that are in use",
       make: harness((inner) => ({
         blob: async (digest) =>
-          (await inner.counts()).checkpoints % 2 ? inner.blob(digest) : undefined,
+          ((await inner.info("counts")).counts?.checkpoints ?? 0) % 2
+            ? inner.blob(digest)
+            : undefined,
       })),
     },
     {
       does: "says that all blobs were looked at when some were",
       make: harness((inner) => ({
-        async sweep(limit, dryRun, after) {
-          const { next: _next, ...freed } = await inner.sweep(limit, dryRun, after);
-          return freed;
+        reclaim: {
+          async sweep(limit, dryRun, after) {
+            const { next: _next, ...freed } = await inner.reclaim.sweep(limit, dryRun, after);
+            return freed;
+          },
         },
       })),
     },
     {
       does: "gives the first page of lines again and again",
       make: harness((inner) => ({
-        lines: (of) => inner.lines("all" in of ? { ...of, before: Number.MAX_SAFE_INTEGER } : of),
+        branches: (query) =>
+          inner.branches(
+            query.kind === "all" ? { ...query, before: Number.MAX_SAFE_INTEGER } : query,
+          ),
       })),
     },
     {
       does: "replaces a save together with what was to stay of it",
       make: harness((inner) => ({
-        replace: (line, replacements, since) =>
-          inner.replace(
-            line,
-            replacements.map(({ save, ...rest }) => ({
-              ...rest,
-              save: { ...save, state: rest.was.length === 1 ? null : save.state },
-            })),
-            since,
-          ),
+        reclaim: {
+          replace: (line, replacements, since) =>
+            inner.reclaim.replace(
+              line,
+              replacements.map(({ save, ...rest }) => ({
+                ...rest,
+                save: { ...save, state: rest.was.length === 1 ? null : save.state },
+              })),
+              since,
+            ),
+        },
       })),
     },
     {
@@ -403,42 +424,50 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     {
       does: "numbers lines by how many there are",
       make: harness((inner) => ({
-        async line(id) {
-          const found = await inner.line(id);
-          const all = (await inner.lines({ all: true })).toReversed();
-          return found && { ...found, no: all.findIndex((row) => row.id === id) + 1 };
+        async branches(query) {
+          const all = (await inner.branches({ kind: "all" })).toReversed();
+          return (await inner.branches(query)).map((found) => ({
+            ...found,
+            no: all.findIndex(({ id }) => id === found.id) + 1,
+          }));
         },
       })),
     },
     {
       does: "hands out mail before it is due",
       make: harness((inner) => ({
-        inbox: (session, query) =>
-          inner.inbox(
-            session,
-            "ids" in query ? query : { ...query, dueBy: Number.MAX_SAFE_INTEGER },
-          ),
+        inbox: {
+          list: (session, query) =>
+            inner.inbox.list(
+              session,
+              "ids" in query ? query : { ...query, dueBy: Number.MAX_SAFE_INTEGER },
+            ),
+        },
       })),
     },
     {
       does: "hands out mail that nobody asked for",
       make: harness((inner) => ({
-        inbox: (session, query) =>
-          inner.inbox(
-            session,
-            "ids" in query ? { dueBy: Number.MAX_SAFE_INTEGER, limit: 1_000 } : query,
-          ),
+        inbox: {
+          list: (session, query) =>
+            inner.inbox.list(
+              session,
+              "ids" in query ? { dueBy: Number.MAX_SAFE_INTEGER, limit: 1_000 } : query,
+            ),
+        },
       })),
     },
     {
       does: "hands out the mail that is due first instead of the oldest",
       make: harness((inner) => ({
-        inbox: async (session, query) =>
-          "ids" in query
-            ? inner.inbox(session, query)
-            : (await inner.inbox(session, { ...query, limit: 1_000 }))
-                .toSorted((a, b) => a.due - b.due)
-                .slice(0, query.limit),
+        inbox: {
+          list: async (session, query) =>
+            "ids" in query
+              ? inner.inbox.list(session, query)
+              : (await inner.inbox.list(session, { ...query, limit: 1_000 }))
+                  .toSorted((a, b) => a.due - b.due)
+                  .slice(0, query.limit),
+        },
       })),
     },
     {
@@ -456,95 +485,118 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     {
       does: "gives sessions to workers before they are due",
       make: harness((inner) => ({
-        claim: (query, grant) => inner.claim({ ...query, dueBy: Number.MAX_SAFE_INTEGER }, grant),
+        claims: {
+          claim: (query, grant) =>
+            inner.claims.claim({ ...query, dueBy: Number.MAX_SAFE_INTEGER }, grant),
+        },
       })),
     },
     {
       does: "gives an agent's sessions to another's workers",
       make: harness((inner) => ({
-        claim: async (query, grant) => [
-          ...(await inner.claim(query, grant)),
-          ...(await inner.claim({ ...query, agent: "y" }, grant)),
-        ],
+        claims: {
+          claim: async (query, grant) => [
+            ...(await inner.claims.claim(query, grant)),
+            ...(await inner.claims.claim({ ...query, agent: "y" }, grant)),
+          ],
+        },
       })),
     },
     {
       does: "does not see that mail waits",
       make: harness((inner) => ({
-        claim: (query, grant) =>
-          inner.claim(query, (row, now) =>
-            (row.head.due ?? query.dueBy + 1) > query.dueBy ? undefined : grant(row, now),
-          ),
+        claims: {
+          claim: (query, grant) =>
+            inner.claims.claim(query, (row, now) =>
+              (row.head.due ?? query.dueBy + 1) > query.dueBy ? undefined : grant(row, now),
+            ),
+        },
       })),
     },
     {
       does: "gives the latest due first",
       make: harness((inner) => ({
-        async claim(query, grant) {
-          const due: SessionRow[] = [];
-          await inner.claim({ ...query, limit: 1_000 }, (row) => void due.push(row));
-          const wanted = due.toReversed().slice(0, query.limit);
-          return inner.claim(query, (row, now) =>
-            wanted.some(({ id }) => id === row.id) ? grant(row, now) : undefined,
-          );
+        claims: {
+          async claim(query, grant) {
+            const due: SessionRow[] = [];
+            await inner.claims.claim({ ...query, limit: 1_000 }, (row) => void due.push(row));
+            const wanted = due.toReversed().slice(0, query.limit);
+            return inner.claims.claim(query, (row, now) =>
+              wanted.some(({ id }) => id === row.id) ? grant(row, now) : undefined,
+            );
+          },
         },
       })),
     },
     {
       does: "gives more sessions than were asked for",
       make: harness((inner) => ({
-        claim: (query, grant) => inner.claim({ ...query, limit: query.limit + 1 }, grant),
+        claims: {
+          claim: (query, grant) => inner.claims.claim({ ...query, limit: query.limit + 1 }, grant),
+        },
       })),
     },
     {
       does: "gives a session to everybody who asks",
       make: harness((inner) => ({
-        async claim(query, grant) {
-          const given: SessionRow[] = [];
-          await inner.claim(query, (row, now) => {
-            const lease = given.length < query.limit ? grant(row, now) : undefined;
-            if (lease) given.push({ ...row, lease });
-            return undefined;
-          });
-          return given;
+        claims: {
+          async claim(query, grant) {
+            const given: SessionRow[] = [];
+            await inner.claims.claim(query, (row, now) => {
+              const lease = given.length < query.limit ? grant(row, now) : undefined;
+              if (lease) given.push({ ...row, lease });
+              return undefined;
+            });
+            return given;
+          },
         },
       })),
     },
     {
       does: "gives sessions that whoever asked has passed over",
       make: harness((inner) => ({
-        claim: (query, grant) => inner.claim(query, (row, now) => grant(row, now) ?? row.lease),
+        claims: {
+          claim: (query, grant) =>
+            inner.claims.claim(query, (row, now) => grant(row, now) ?? row.lease),
+        },
       })),
     },
     {
       does: "answers a claim with rows as they were before it",
       make: harness((inner) => ({
-        async claim(query, grant) {
-          const before = await inner.sessions({ limit: 1_000 });
-          return (await inner.claim(query, grant)).map(
-            (row) => before.find(({ id }) => id === row.id) ?? row,
-          );
+        claims: {
+          async claim(query, grant) {
+            const before = await inner.sessions({ limit: 1_000 });
+            return (await inner.claims.claim(query, grant)).map(
+              (row) => before.find(({ id }) => id === row.id) ?? row,
+            );
+          },
         },
       })),
     },
     {
       does: "tells those who claim another clock than its own",
       make: harness((inner) => ({
-        claim: (query, grant) => inner.claim(query, (row) => grant(row, Date.now())),
+        claims: {
+          claim: (query, grant) => inner.claims.claim(query, (row) => grant(row, Date.now())),
+        },
       })),
     },
     {
       does: "begins the same incarnation every time",
-      make: harness(() => ({ beginIncarnation: async () => "again" })),
+      make: harness(() => ({ copies: { begin: async () => "again" } })),
     },
     {
       does: "forgets which incarnation it is",
-      make: harness(() => ({ incarnation: async () => "" })),
+      make: harness(() => ({ copies: { incarnation: async () => "" } })),
     },
     {
       does: "estimates its counts",
       make: harness((inner) => ({
-        counts: async () => ({ ...(await inner.counts()), messages: 0 }),
+        async info(how) {
+          const { about, counts } = await inner.info(how);
+          return counts === undefined ? { about } : { about, counts: { ...counts, messages: 0 } };
+        },
       })),
     },
   ];

@@ -8,6 +8,8 @@ import type { SessionId } from "../../../core/values/ids.js";
 import type { Ground } from "../../../engine/journal/ground.js";
 import { headOf, headRow, leaseOf, leaseRow } from "../../../engine/records/rows.js";
 import type { Holding } from "../../../engine/session/holding.js";
+import { requireCapability } from "../../../store/capabilities.js";
+import type { StoreClaims } from "../../../store/port/claims.js";
 import type { SessionRow } from "../../../store/port/rows.js";
 
 /** A session that could not even be opened so often is not tried any more. */
@@ -16,6 +18,7 @@ const MAX_RESTING = 10_000;
 
 export class SessionClaims {
   readonly #ground: Ground;
+  readonly #claims: StoreClaims;
   readonly #leaseMs: number;
   readonly #attempts: number;
   /**
@@ -33,6 +36,7 @@ export class SessionClaims {
     { leaseMs, attempts }: { readonly leaseMs: number; readonly attempts: number },
   ) {
     this.#ground = ground;
+    this.#claims = requireCapability(ground.store, "claims", "hold.worker");
     this.#leaseMs = leaseMs;
     this.#attempts = attempts;
   }
@@ -44,7 +48,7 @@ export class SessionClaims {
   ): Promise<readonly SessionRow[]> {
     await this.#ground.learnIncarnation();
     const due = { agent, dueBy: Math.max(0, this.#ground.wallMs()), limit: 1 };
-    return this.#ground.store.claim(due, (row, now) => {
+    return this.#claims.claim(due, (row, now) => {
       // The calls it is going to make begin by this clock, and nothing else of a claim asks for it.
       this.#ground.heard(now);
       return isRunning(row.id as SessionId) ? undefined : this.#grant(row, now);

@@ -131,7 +131,7 @@ export class Worker {
     this.#stopping = false;
     const leave = [
       this.#ground.watchers.followAll(() => this.#look()),
-      this.#ground.store.watchAll(() => this.#look()),
+      this.#ground.store.watch(undefined, () => this.#look()),
       ...(this.#onSigterm ? [this.#untilSigterm()] : []),
     ];
     const first = this.#takeSome();

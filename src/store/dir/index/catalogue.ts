@@ -2,7 +2,7 @@
  * What there is in a store, without its texts: enough to list and find.
  */
 import type { LineId, Place } from "../../../core/values/ids.js";
-import type { SessionQuery } from "../../port/queries.js";
+import type { NewestSessions } from "../../port/queries.js";
 import type { SessionDoc } from "../sessions/session-file.js";
 
 export interface LineEntry {
@@ -171,7 +171,7 @@ export class Catalogue {
   }
 
   /** Sessions that fit, newest first. */
-  *sessions(query: SessionQuery): Generator<Entry> {
+  *sessions(query: NewestSessions): Generator<Entry> {
     this.#order ??= [...this.#entries.values()]
       .filter(({ status }) => status !== null)
       .sort((a, b) => b.no - a.no);
@@ -188,7 +188,7 @@ export class Catalogue {
 
 export function fits(
   entry: Pick<Entry, "agent" | "status" | "tags" | "archived">,
-  query: SessionQuery,
+  query: NewestSessions,
 ): boolean {
   const { agent, status, tag, archived } = query;
   if (agent !== undefined && entry.agent !== agent) return false;

@@ -44,16 +44,8 @@ export class Notices implements Watching {
     this.#timer ??= setTimeout(() => void this.#flush(), TOLD_EVERY_MS).unref();
   }
 
-  watch(session: string, wake: () => void): () => void {
-    return this.#hear(this.#nameOf(session), wake);
-  }
-
-  /** All that changes of this tenant. */
-  watchAll(wake: () => void): () => void {
-    return this.#hear(this.#tenantName, wake);
-  }
-
-  #hear(name: string, wake: () => void): () => void {
+  watch(session: string | undefined, wake: () => void): () => void {
+    const name = session === undefined ? this.#tenantName : this.#nameOf(session);
     const wakes = this.#wakes.get(name) ?? new Set();
     this.#wakes.set(name, wakes);
     const own = () => wake();

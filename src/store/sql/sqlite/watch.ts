@@ -18,11 +18,7 @@ export class SqliteWatch implements Watching {
   }
 
   /** The count is of the whole file: it does not tell sessions apart. */
-  watch(_session: string, wake: () => void): () => void {
-    return this.watchAll(wake);
-  }
-
-  watchAll(wake: () => void): () => void {
+  watch(_session: string | undefined, wake: () => void): () => void {
     // Each its own, so that the same function may watch twice.
     const own = () => wake();
     this.#wakes.add(own);

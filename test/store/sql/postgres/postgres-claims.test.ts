@@ -6,8 +6,8 @@ import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openStore } from "../../../../src/open.js";
+import type { WholeStore as Store } from "../../../../src/store/capabilities.js";
 import type { Granting } from "../../../../src/store/port/claims.js";
-import type { Store } from "../../../../src/store/port.js";
 import type { Database } from "../../../../src/store/sql/database.js";
 import { Connections } from "../../../../src/store/sql/postgres/connections.js";
 import { PostgresDatabase } from "../../../../src/store/sql/postgres/database.js";
@@ -50,7 +50,7 @@ const take: Granting = ({ lease: { epoch, until } }, now) =>
     ? undefined
     : { epoch: epoch + 1, until: now + 600_000, text: `claimed ${epoch + 1}` };
 const claim = async (store: Store, limit = 5): Promise<string[]> =>
-  (await store.claim({ agent: "x", dueBy: 1_000, limit }, take)).map(({ id }) => id);
+  (await store.claims.claim({ agent: "x", dueBy: 1_000, limit }, take)).map(({ id }) => id);
 const due = (ids: readonly string[]) => ids.map((id, i) => begin(id, { agent: "x", due: i }));
 
 /** Claims from all of these at once, until nothing is left. Answers what each was given. */
@@ -163,11 +163,11 @@ test("G1: what is saved beside claims is there for whoever is given the session,
     })();
     for (const deadline = Date.now() + 5_000; seen === undefined && Date.now() < deadline; ) {
       const [found] = await claim(worker, 1);
-      if (found !== undefined) seen = (await worker.present(found))?.end?.seq ?? 0;
+      if (found !== undefined) seen = (await worker.session(found, "end"))?.end?.seq ?? 0;
     }
     const saved = await saving;
     expect(seen).toBe(saved);
-    expect((await worker.present(f.id))?.end?.seq ?? 0).toBe(saved);
+    expect((await worker.session(f.id, "end"))?.end?.seq ?? 0).toBe(saved);
   }
   await holder.close();
   await worker.close();
@@ -186,7 +186,7 @@ test.each<Direction>(["to server", "to client"])(
     const one = async (id: string) => {
       await made.apply([begin(id, { agent: "x", due: 0 })]);
       expect(await claim(store)).toEqual([id]);
-      expect((await made.session(id))?.lease.epoch).toBe(2);
+      expect((await made.session(id)).row?.lease.epoch).toBe(2);
     };
     await one("first");
     proxy.cutAt(undefined);

@@ -7,8 +7,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Save } from "../../../../src/core/journal/save.js";
 import { HoldfastError, open } from "../../../../src/index.js";
 import { openStore } from "../../../../src/open.js";
+import type { WholeStore as Store } from "../../../../src/store/capabilities.js";
 import { Fixture } from "../../../../src/testing/contract/fixture.js";
-import { type Store, storeContract } from "../../../../src/testing/index.js";
+import { storeContract } from "../../../../src/testing/index.js";
 import { errorOf } from "../../../support/error-of.js";
 import { type Client, PgClient } from "../../../support/pg-client.js";
 import { type Server, startPostgres } from "../../../support/postgres.mjs";
@@ -487,10 +488,10 @@ describe("what is asked of the server", () => {
       });
     const before = await rowsRead();
     const store = await openStore(at(schema), { connections: 1 });
-    const { line } = (await store.session("b"))?.head ?? { line: "" };
-    expect(await store.past(line, 32)).toHaveLength(2);
-    expect(await store.lines({ all: true, limit: 20 })).toHaveLength(20);
-    expect(await store.sweep(10, true)).toMatchObject({ count: 0 });
+    const { line } = (await store.session("b")).row?.head ?? { line: "" };
+    expect(await store.branches({ kind: "past", id: line, limit: 32 })).toHaveLength(2);
+    expect(await store.branches({ kind: "all", limit: 20 })).toHaveLength(20);
+    expect(await store.reclaim.sweep(10, true)).toMatchObject({ count: 0 });
     await store.close();
     // A connection tells the server what it has read when it ends.
     await expect.poll(rowsRead).toBeGreaterThan(before + 20);
@@ -514,7 +515,9 @@ describe("what is asked of the server", () => {
     // Pins, then sessions; a session, then the line it begins on; a line, and pins.
     await Promise.all([
       ...[1, 2].map(() =>
-        again(() => capturing.capture({ agent: "x", limit: 10, hold: true }, () => undefined)),
+        again(() =>
+          capturing.documents.capture({ agent: "x", limit: 10, hold: true }, () => undefined),
+        ),
       ),
       ...[1, 2].map(() =>
         again(() =>
@@ -523,7 +526,7 @@ describe("what is asked of the server", () => {
           ]),
         ),
       ),
-      ...[1, 2, 3].map(() => again(() => taking.cut(f.line, -1, 10, false))),
+      ...[1, 2, 3].map(() => again(() => taking.reclaim.cut(f.line, -1, 10, false))),
     ]);
     // A connection tells the server what it has counted when it ends.
     for (const store of all) await store.close();

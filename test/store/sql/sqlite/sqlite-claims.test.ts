@@ -1,8 +1,8 @@
 /** Claims in one SQLite file: what they read of a large store, and several at once. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import type { WholeStore as Store } from "../../../../src/store/capabilities.js";
 import { type Granting, MAX_CANDIDATES } from "../../../../src/store/port/claims.js";
-import type { Store } from "../../../../src/store/port.js";
 import { sqliteDialect } from "../../../../src/store/sql/sqlite/dialect.js";
 import { type Driver, openDriver } from "../../../../src/store/sql/sqlite/driver/driver.js";
 import { openSqlite } from "../../../../src/store/sql/sqlite/sqlite.js";
@@ -88,13 +88,13 @@ test("a claim in a large store takes no longer than in an empty one, whether it 
   const stores: Store[] = [await openSqlite(small), await openSqlite(big)];
   for (const store of stores) {
     const nothing = await medianMs(101, () =>
-      store.claim({ agent: "x", dueBy: 100, limit: 10 }, take),
+      store.claims.claim({ agent: "x", dueBy: 100, limit: 10 }, take),
     );
     // Well under one on a machine that does nothing else; what reads all of it takes tens.
     expect(nothing).toBeLessThan(2);
     await store.apply([begin("due", { agent: "x", due: 50 })]);
     const found = await medianMs(101, () =>
-      store.claim({ agent: "x", dueBy: 100, limit: 10 }, () => undefined),
+      store.claims.claim({ agent: "x", dueBy: 100, limit: 10 }, () => undefined),
     );
     expect(found).toBeLessThan(2);
     await store.close();
@@ -107,12 +107,12 @@ test("a claim looks at a bounded number of sessions, however many are held", asy
   const store = await openSqlite(path);
   let looked = 0;
   const passOver = () => void (looked += 1);
-  expect(await store.claim({ agent: "busy", dueBy: 100, limit: 3 }, passOver)).toEqual([]);
+  expect(await store.claims.claim({ agent: "busy", dueBy: 100, limit: 3 }, passOver)).toEqual([]);
   expect(looked).toBe(MAX_CANDIDATES);
   const last: Granting = (row, now) => (++looked === MAX_CANDIDATES ? take(row, now) : undefined);
   looked = 0;
   expect(
-    (await store.claim({ agent: "busy", dueBy: 100, limit: 3 }, last)).map(({ id }) => id),
+    (await store.claims.claim({ agent: "busy", dueBy: 100, limit: 3 }, last)).map(({ id }) => id),
   ).toEqual([`s${3 * MAX_CANDIDATES}`]);
   await store.close();
 });
@@ -124,7 +124,7 @@ test("several connections that claim at once are given each session once", async
     Array.from({ length: 90 }, (_, i) => begin(`s${i}`, { agent: "x", due: i })),
   );
   const claim = async (store: Store) =>
-    (await store.claim({ agent: "x", dueBy: 100, limit: 4 }, take)).map(({ id }) => id);
+    (await store.claims.claim({ agent: "x", dueBy: 100, limit: 4 }, take)).map(({ id }) => id);
   const claimed = (
     await Promise.all(Array.from({ length: 30 }, (_, i) => claim(stores[i % 3] as Store)))
   ).flat();

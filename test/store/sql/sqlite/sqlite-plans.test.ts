@@ -336,13 +336,14 @@ const missing = (literals: readonly SqlInSource[]): readonly string[] =>
 const handedOn: readonly string[] = [
   // They hand on what their callers give, and the callers are looked at.
   "asks.ts: text",
+  "access.ts: statement",
   "reads.ts: statement",
   "sqlite/database.ts: text",
   "sqlite/driver/prepared.ts: text",
   "sqlite/driver/driver.ts: sql",
   // One of several of the shared statements.
   "docs.ts: text",
-  "store.ts: text",
+  "claims.ts: text",
   "reads.ts: by.newestFirst",
   "reads.ts: by.oldestFirst",
   "removals.ts: text",
@@ -350,8 +351,8 @@ const handedOn: readonly string[] = [
   "writer.ts: at",
   "inbox.ts: hasten",
   // Of these, `checked` has each variant.
-  "reads.ts: mailBy(ids.length)",
-  "reads.ts: docsBy({ of: of !== undefined })",
+  "inbox.ts: mailBy(ids.length)",
+  "docs.ts: statement",
   "sqlite/search/finding.ts: this.#title",
   "sqlite/search/finding.ts: this.#record",
   // Statements with gaps, see above.

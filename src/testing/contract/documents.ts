@@ -1,14 +1,22 @@
-/**
- * Documents beside the sessions, the places they pin, and looking at an agent's sessions at one
- * moment.
- */
+/** Documents beside the sessions, and the places that they pin. */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
 import type { Place } from "../../core/values/ids.js";
+
 import type { Doc, DocChange } from "../../store/port/documents.js";
+import { oneLine } from "../../store/port/queries.js";
 import type { Present } from "../../store/port/rows.js";
-import type { Store } from "../../store/port.js";
-import { all, anything, type ContractCase, define, ok, refused, seqs } from "./case.js";
+import {
+  all,
+  anything,
+  type ContractCase,
+  defineFor,
+  type Having,
+  ok,
+  openHaving,
+  refused,
+  seqs,
+} from "./case.js";
 import { begin, Fixture } from "./fixture.js";
 
 type Put = Omit<Doc, "kind" | "id">;
@@ -29,20 +37,26 @@ const made = (kind: string, id: string, o: Partial<Put> = {}): DocChange => ({
 });
 
 /** Makes a document that pins places, in the one way there is. */
-const pinned = (store: Store, agent: string, change: DocChange) =>
-  store.capture({ agent, limit: 100, hold: false }, () => ({ changes: [], docs: [change] }));
+const pinned = (store: Having<"documents">, agent: string, change: DocChange) =>
+  store.documents.capture({ agent, limit: 100, hold: false }, () => ({
+    changes: [],
+    docs: [change],
+  }));
 
 const ids = async (
-  store: Store,
+  store: Having<"documents">,
   query: {
     readonly kind: string;
     readonly of?: string;
     readonly before?: number;
     readonly limit?: number;
   },
-) => (await store.docs({ limit: 100, ...query })).map(({ id }) => id);
+) => (await store.documents.list({ limit: 100, ...query })).map(({ id }) => id);
 
-export const docs: readonly ContractCase[] = [
+const define = defineFor("documents");
+const defineWithReclaim = defineFor("documents", "reclaim");
+
+export const documents: readonly ContractCase[] = [
   define("P2 a document is there, whole, and is listed newest first without its body", {
     async act(store) {
       for (const [i, id] of ["a", "b", "c", "d"].entries())
@@ -62,7 +76,7 @@ export const docs: readonly ContractCase[] = [
       return undefined;
     },
     async check(store) {
-      const b = await store.doc("note", "b");
+      const b = await store.documents.get("note", "b");
       assert.deepEqual(b, {
         no: b?.no,
         kind: "note",
@@ -72,13 +86,13 @@ export const docs: readonly ContractCase[] = [
         text: "note b",
         body: "body of b",
       });
-      assert.equal((await store.doc("other", "a"))?.body, null);
-      assert.equal(await store.doc("other", "b"), undefined);
-      assert.equal(await store.doc("none", "a"), undefined);
+      assert.equal((await store.documents.get("other", "a"))?.body, null);
+      assert.equal(await store.documents.get("other", "b"), undefined);
+      assert.equal(await store.documents.get("none", "a"), undefined);
       assert.deepEqual(await ids(store, { kind: "note" }), ["d", "c", "b", "a"]);
       assert.deepEqual(await ids(store, { kind: "note", of: "even" }), ["c", "a"]);
       assert.deepEqual(await ids(store, { kind: "note", limit: 2 }), ["d", "c"]);
-      const [, c] = await store.docs({ kind: "note", limit: 2 });
+      const [, c] = await store.documents.list({ kind: "note", limit: 2 });
       assert.deepEqual(await ids(store, { kind: "note", before: c?.no as number, limit: 1 }), [
         "b",
       ]);
@@ -92,7 +106,7 @@ export const docs: readonly ContractCase[] = [
   define("a document is changed where its version is the one that was read", {
     async act(store) {
       ok(await store.apply([], [made("note", "a", { body: "long" })]));
-      const { no } = (await store.doc("note", "a")) as { no: number };
+      const { no } = (await store.documents.get("note", "a")) as { no: number };
       refused(await store.apply([], [made("note", "a")]), "exists");
       const next = (version: number, o: Partial<Put> = {}): DocChange => ({
         kind: "note",
@@ -114,7 +128,7 @@ export const docs: readonly ContractCase[] = [
       return no;
     },
     async check(store, no) {
-      assert.deepEqual(await store.doc("note", "a"), {
+      assert.deepEqual(await store.documents.get("note", "a"), {
         no,
         kind: "note",
         id: "a",
@@ -129,18 +143,18 @@ export const docs: readonly ContractCase[] = [
   define("P8 the number of a document that was removed is not given again", {
     async act(store) {
       ok(await store.apply([], [made("note", "a"), made("note", "b")]));
-      const old = (await store.doc("note", "b"))?.no ?? 0;
+      const old = (await store.documents.get("note", "b"))?.no ?? 0;
       refused(
         await store.apply([], [{ kind: "note", id: "b", when: { version: 2 }, remove: true }]),
         "version",
       );
       ok(await store.apply([], [{ kind: "note", id: "b", when: { version: 1 }, remove: true }]));
-      assert.equal(await store.doc("note", "b"), undefined);
+      assert.equal(await store.documents.get("note", "b"), undefined);
       ok(await store.apply([], [made("note", "b", { version: 7 })]));
       return old;
     },
     async check(store, old) {
-      const b = await store.doc("note", "b");
+      const b = await store.documents.get("note", "b");
       assert.equal(b?.version, 7);
       assert.ok((b?.no ?? 0) > old);
       assert.deepEqual(await ids(store, { kind: "note" }), ["b", "a"]);
@@ -183,7 +197,7 @@ export const docs: readonly ContractCase[] = [
         ["d", "c", "a"],
       );
       assert.deepEqual(await ids(store, { kind: "note" }), ["d", "a"]);
-      assert.equal((await store.doc("note", "a"))?.text, "changed");
+      assert.equal((await store.documents.get("note", "a"))?.text, "changed");
     },
   }),
 
@@ -209,11 +223,11 @@ export const docs: readonly ContractCase[] = [
     },
     async check(store, names) {
       for (const id of names) {
-        assert.equal((await store.doc("note", id))?.text, `note ${id}`);
+        assert.equal((await store.documents.get("note", id))?.text, `note ${id}`);
         assert.deepEqual(await ids(store, { kind: "note", of: id }), [id]);
       }
       assert.equal((await ids(store, { kind: "note" })).length, names.length);
-      assert.equal(await store.doc("note", "constructor"), undefined);
+      assert.equal(await store.documents.get("note", "constructor"), undefined);
     },
   }),
 
@@ -229,12 +243,17 @@ export const docs: readonly ContractCase[] = [
         ok(await store.apply([b.save({ items: 2, state: 1 })]));
         let seen: readonly Present[] = [];
         const look = (sessions: readonly Present[]) => void (seen = sessions);
-        ok(await store.capture({ agent: "x", limit: 100, hold: true }, look));
-        const stand = await Promise.all(["a", "b", "c"].map((id) => store.present(id)));
+        ok(await store.documents.capture({ agent: "x", limit: 100, hold: true }, look));
+        const stand = await Promise.all(
+          ["a", "b", "c"].map(async (id) => {
+            const { row, line, end } = await store.session(id, "end");
+            return { row, line, end };
+          }),
+        );
         assert.deepEqual(seen, stand);
-        ok(await store.capture({ agent: "x", limit: 2, hold: false }, look));
+        ok(await store.documents.capture({ agent: "x", limit: 2, hold: false }, look));
         assert.deepEqual(seen, stand.slice(0, 2));
-        ok(await store.capture({ agent: "none", limit: 2, hold: false }, look));
+        ok(await store.documents.capture({ agent: "none", limit: 2, hold: false }, look));
         assert.deepEqual(seen, []);
         // What is decided is refused whole, like any other change.
         const head = { status: "completed", agent: "x", line: a.line, due: null, text: "changed" };
@@ -244,19 +263,19 @@ export const docs: readonly ContractCase[] = [
           changes: [{ ...change, when }],
           docs: [made("note", "n")],
         });
-        refused(await store.capture(query, together({ epoch: 2 })), "epoch");
-        assert.equal(await store.doc("note", "n"), undefined);
-        ok(await store.capture(query, together({ epoch: 1 })));
+        refused(await store.documents.capture(query, together({ epoch: 2 })), "epoch");
+        assert.equal(await store.documents.get("note", "n"), undefined);
+        ok(await store.documents.capture(query, together({ epoch: 1 })));
         return undefined;
       },
       async check(store) {
-        assert.equal((await store.session("a"))?.head.text, "changed");
-        assert.equal((await store.doc("note", "n"))?.text, "note n");
+        assert.equal((await store.session("a")).row?.head.text, "changed");
+        assert.equal((await store.documents.get("note", "n"))?.text, "note n");
       },
     },
   ),
 
-  define("P10 what a document pins is kept from those who did not know of it", {
+  defineWithReclaim("P10 what a document pins is kept from those who did not know of it", {
     async act(store) {
       const f = new Fixture("a", { agent: "x" });
       ok(await store.apply([f.begin()]));
@@ -270,12 +289,12 @@ export const docs: readonly ContractCase[] = [
         "origin",
       );
       ok(await pinned(store, "x", made("snap", "s", { pins: [place] })));
-      const { no } = (await store.doc("snap", "s")) as { no: number };
-      assert.deepEqual(await store.pins(f.line), [{ seq: second.seq, doc: no }]);
+      const { no } = (await store.documents.get("snap", "s")) as { no: number };
+      assert.deepEqual(await store.documents.pins(f.line), [{ seq: second.seq, doc: no }]);
       const bare = [{ save: { ...second, items: null }, refs: [], was: [second] }];
-      assert.equal(await store.replace(f.line, bare, { ...anything, doc: no - 1 }), false);
+      assert.equal(await store.reclaim.replace(f.line, bare, { ...anything, doc: no - 1 }), false);
       assert.deepEqual(await store.saves(f.line, all), f.saves);
-      assert.equal(await store.replace(f.line, bare, { ...anything, doc: no }), true);
+      assert.equal(await store.reclaim.replace(f.line, bare, { ...anything, doc: no }), true);
       ok(await store.apply([begin("fork", { origin: place })]));
       // A later version of it pins what the first did.
       ok(
@@ -290,11 +309,11 @@ export const docs: readonly ContractCase[] = [
     },
     async check(store, { line, seq, first }) {
       assert.deepEqual(
-        (await store.pins(line)).map((pin) => pin.seq),
+        (await store.documents.pins(line)).map((pin) => pin.seq),
         [seq],
       );
-      assert.ok((await store.cut(line, -1, 100, true)).count <= 2);
-      await store.cut(line, -1, 100, false);
+      assert.ok((await store.reclaim.cut(line, -1, 100, true)).count <= 2);
+      await store.reclaim.cut(line, -1, 100, false);
       assert.deepEqual(seqs(await store.saves(line, all)), [first, seq]);
     },
   }),
@@ -310,14 +329,14 @@ export const docs: readonly ContractCase[] = [
         for (const id of ["s", "t", "u"])
           ok(await pinned(store, "x", made("snap", id, { pins: [one] })));
         const old = await Promise.all(
-          ["s", "t", "u"].map(async (id) => (await store.doc("snap", id))?.no as number),
+          ["s", "t", "u"].map(async (id) => (await store.documents.get("snap", id))?.no as number),
         );
         const ends = { when: { version: 1 }, remove: true } as const;
         const anew = put("anew", { pins: [two] });
         ok(await pinned(store, "x", { kind: "snap", id: "s", ...ends, put: anew }));
         const both = [{ kind: "snap", id: "t", ...ends }, made("snap", "t", { ...anew })];
         ok(
-          await store.capture({ agent: "x", limit: 100, hold: false }, () => ({
+          await store.documents.capture({ agent: "x", limit: 100, hold: false }, () => ({
             changes: [],
             docs: both,
           })),
@@ -325,7 +344,7 @@ export const docs: readonly ContractCase[] = [
         // Refused behind that, all is as it was.
         const refusedOnce = [{ kind: "snap", id: "u", ...ends, put: anew }, made("snap", "t")];
         refused(
-          await store.capture({ agent: "x", limit: 100, hold: false }, () => ({
+          await store.documents.capture({ agent: "x", limit: 100, hold: false }, () => ({
             changes: [],
             docs: refusedOnce,
           })),
@@ -335,11 +354,13 @@ export const docs: readonly ContractCase[] = [
         return { line: f.line, old, one, two };
       },
       async check(store, { line, old, one, two }) {
-        const [s, t, u] = await Promise.all(["s", "t", "u"].map((id) => store.doc("snap", id)));
+        const [s, t, u] = await Promise.all(
+          ["s", "t", "u"].map((id) => store.documents.get("snap", id)),
+        );
         assert.deepEqual([s?.text, t?.text, u?.text], ["anew", "anew", "snap u"]);
         assert.ok(Math.min(s?.no ?? 0, t?.no ?? 0) > Math.max(...old));
         assert.equal(u?.no, old[2]);
-        const pins = (await store.pins(line)).toSorted((a, b) => a.doc - b.doc);
+        const pins = (await store.documents.pins(line)).toSorted((a, b) => a.doc - b.doc);
         const expected = [
           { seq: one.seq, doc: u?.no },
           { seq: two.seq, doc: s?.no },
@@ -350,7 +371,7 @@ export const docs: readonly ContractCase[] = [
     },
   ),
 
-  define("P10 what no document pins any more is free", {
+  defineWithReclaim("P10 what no document pins any more is free", {
     async act(store) {
       const f = new Fixture("a", { agent: "x" });
       ok(await store.apply([f.begin()]));
@@ -364,24 +385,25 @@ export const docs: readonly ContractCase[] = [
           [{ kind: "snap", id: "t", when: {}, remove: true }],
         ),
       );
-      assert.equal((await store.cut(f.line, -1, 100, false)).count, 1);
+      assert.equal((await store.reclaim.cut(f.line, -1, 100, false)).count, 1);
       assert.deepEqual(seqs(await store.saves(f.line, all)), [one.seq]);
       ok(await store.apply([], [{ kind: "snap", id: "s", when: {}, remove: true }]));
-      assert.equal((await store.cut(f.line, -1, 100, false)).count, 1);
+      assert.equal((await store.reclaim.cut(f.line, -1, 100, false)).count, 1);
       return f.line;
     },
     async check(store, line) {
-      assert.equal(await store.line(line), undefined);
-      assert.deepEqual(await store.pins(line), []);
+      assert.equal((await store.branches(oneLine(line)))[0], undefined);
+      assert.deepEqual(await store.documents.pins(line), []);
     },
   }),
 
   {
     name: "P9 documents of another tenant are not there",
+    needs: ["documents"],
     async run(make) {
       const harness = await make();
-      const mine = await harness.open("acme");
-      const theirs = await harness.open();
+      const mine = await openHaving(harness, ["documents"], "acme");
+      const theirs = await openHaving(harness, ["documents"]);
       try {
         const f = new Fixture("a", { agent: "x" });
         ok(await mine.apply([f.begin()]));
@@ -400,27 +422,30 @@ export const docs: readonly ContractCase[] = [
           ),
         );
         ok(await mine.apply([], [{ kind: "snapshot", id: "one", when: {}, remove: true }]));
-        assert.equal(await theirs.doc("snap", "s"), undefined);
-        assert.deepEqual(await theirs.docs({ kind: "snap", limit: 10 }), []);
-        assert.deepEqual(await theirs.pins(f.line), []);
+        assert.equal(await theirs.documents.get("snap", "s"), undefined);
+        assert.deepEqual(await theirs.documents.list({ kind: "snap", limit: 10 }), []);
+        assert.deepEqual(await theirs.documents.pins(f.line), []);
         refused(
           await theirs.apply([], [{ kind: "snap", id: "s", when: {}, remove: true }]),
           "absent",
         );
         refused(await pinned(theirs, "x", change), "origin");
         ok(
-          await theirs.capture({ agent: "x", limit: 10, hold: true }, (sessions) => {
+          await theirs.documents.capture({ agent: "x", limit: 10, hold: true }, (sessions) => {
             assert.deepEqual(sessions, []);
             return undefined;
           }),
         );
         ok(await theirs.apply([], [made("snap", "s")]));
-        assert.equal((await mine.doc("snap", "s"))?.of, "x");
+        assert.equal((await mine.documents.get("snap", "s"))?.of, "x");
         // An agent counts, with sessions or without.
-        assert.equal((await mine.counts()).agents, 2);
-        assert.equal((await theirs.counts()).agents, 0);
+        assert.equal((await mine.info("counts")).counts?.agents, 2);
+        assert.equal((await theirs.info("counts")).counts?.agents, 0);
         assert.deepEqual(
-          [(await mine.counts()).snapshots, (await theirs.counts()).snapshots],
+          [
+            (await mine.info("counts")).counts?.snapshots,
+            (await theirs.info("counts")).counts?.snapshots,
+          ],
           [1, 0],
         );
       } finally {
