@@ -48,8 +48,8 @@ const { system, messages, remainder } = await hold.sessions.transcript("order-42
 console.log("system:", system);
 for (const { role, content } of messages) console.log(`${role}:`, JSON.stringify(content));
 
-// Ids, times and all that Anthropic has no word for stand in the remainder, so that nothing is lost on the way
-// back.
+// Ids, times and all that Anthropic has no word for stand in the remainder, so that nothing is lost
+// on the way back.
 const back = fromFormat({ format: "anthropic", system, messages, remainder });
 console.log("back again:", back.map(({ role }) => role).join(", "));
 

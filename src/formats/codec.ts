@@ -12,8 +12,8 @@ export interface Written {
 }
 
 /**
- * Two functions. What they cannot say to each other is found by trying, and kept: in `remainder` on the
- * way out, as opaque parts on the way in (`transcript.ts`). So neither has to be perfect for a
+ * Two functions. What they cannot say to each other is found by trying, and kept: in `remainder` on
+ * the way out, as opaque parts on the way in (`transcript.ts`). So neither has to be perfect for a
  * round trip to be one.
  */
 export interface Codec {

@@ -19,8 +19,8 @@ export interface OtelOptions {
   /** Who answers model calls (`anthropic`, `openai`, …), where replies do not say so themselves. */
   readonly provider?: string;
   /**
-   * Whether what was said goes along: system text, messages, inputs and outputs of calls, and the messages
-   * of errors. Not unless this is true: then an error is known by its `error.type` alone.
+   * Whether what was said goes along: system text, messages, inputs and outputs of calls, and the
+   * messages of errors. Not unless this is true: then an error is known by its `error.type` alone.
    */
   readonly content?: boolean;
 }

@@ -93,8 +93,8 @@ export interface DamagedPlace {
 }
 
 /**
- * What was found by one look: the best first, and of equals the newer. Only places are kept of it, so
- * that whoever passes over many of them need not look again.
+ * What was found by one look: the best first, and of equals the newer. Only places are kept of it,
+ * so that whoever passes over many of them need not look again.
  */
 export interface Found {
   readonly count: number;

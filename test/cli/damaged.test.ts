@@ -1,4 +1,6 @@
-/** Commands on a store of which one session is damaged: it is named, and stands in no other's way. */
+/**
+ * Commands on a store of which one session is damaged: it is named, and stands in no other's way.
+ */
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -12,8 +12,8 @@ export function cpuMs(run: () => unknown): number {
 const ROUNDS = 6;
 
 /**
- * How often a call takes the time of another: 2, if it does twice as much and its time is linear; 4,
- * if it is quadratic. The fastest of some rounds counts, because another process may have the
+ * How often a call takes the time of another: 2, if it does twice as much and its time is linear;
+ * 4, if it is quadratic. The fastest of some rounds counts, because another process may have the
  * processor's caches. Times below `leastMs` count as that: a clock tells nothing of them.
  */
 export function timesSlower(large: () => unknown, small: () => unknown, leastMs: number): number {

@@ -430,7 +430,10 @@ export const isEffectId = (id: string): boolean =>
 export const isEffectKey = (key: string): boolean =>
   /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(key);
 
-/** Whether a text is made as `valueDigest` and `messageDigest` make it, or says that nothing is known. */
+/**
+ * Whether a text is made as `valueDigest` and `messageDigest` make it, or says that nothing is
+ * known.
+ */
 export const isInputDigest = (inputDigest: string): boolean =>
   inputDigest === UNKNOWN || /^[A-Za-z0-9_-]{22}$/.test(inputDigest);
 

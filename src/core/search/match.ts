@@ -1,6 +1,6 @@
 /**
- * Whether words are a query's, how often, and how much that says. What engines find in their own way
- * is compared with this.
+ * Whether words are a query's, how often, and how much that says. What engines find in their own
+ * way is compared with this.
  */
 import type { Phrase, Query } from "./query.js";
 

@@ -32,8 +32,8 @@ export async function inputOf(
 }
 
 /**
- * A call as the reply that asks for it says it. Undefined of a call by hand, and where the reply was
- * pruned.
+ * A call as the reply that asks for it says it. Undefined of a call by hand, and where the reply
+ * was pruned.
  */
 export async function askedIn(
   ground: Ground,

@@ -29,7 +29,8 @@ export interface SessionSummary {
 }
 
 /**
- * When something was last saved; on a branch that was just begun, when that was from which it begins.
+ * When something was last saved; on a branch that was just begun, when that was from which it
+ * begins.
  */
 async function savedAt(
   { journal }: Ground,

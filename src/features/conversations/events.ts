@@ -70,7 +70,9 @@ type Told =
   | { readonly type: "checkpoint"; readonly checkpoint: Checkpoint }
   | { readonly type: "turn"; readonly turnId: string }
   | SessionToolEvent
-  /** The session went to another branch: what this follower saw after `to` is no longer its past. */
+  /**
+   * The session went to another branch: what this follower saw after `to` is no longer its past.
+   */
   | { readonly type: "rewind"; readonly to: CheckpointId };
 
 export interface EventOptions {

@@ -101,7 +101,8 @@ export class WaitingMail {
       )
         drained.push(id);
       else if (doc.kind === "append-text") this.#isLeft ||= this.#isIn(doc);
-      // Of a call that failed: whom it binds is not known from it, and it may be a digest of the text.
+      // Of a call that failed: whom it binds is not known from it, and it may be a digest of the
+      // text.
       else if (doc.kind === "append-key" && !spokenOf.has(id) && doc.check !== "")
         reworded.push({ id, text: keyText("") });
       if (doc.kind === "turn")

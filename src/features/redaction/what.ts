@@ -228,8 +228,8 @@ function finding({ has, replace, inBytes }: Finder, replacement: string): What {
 
 /** A function says itself what stands in the place of what it finds. */
 function ofFunction(redact: Redact): What {
-  // A ready set leaves inputs of calls alone, for tools are run with them. Those of calls that are over
-  // are no different from other texts.
+  // A ready set leaves inputs of calls alone, for tools are run with them. Those of calls that are
+  // over are no different from other texts.
   const own: Redact = isReadySet(redact)
     ? (text, where) => redact.everywhere(text, where.field)
     : redact;

@@ -115,8 +115,8 @@ export class Scan {
   }
 
   /**
-   * Lines on which something may be wanted. Of a scope: its own, and those without an owner that they
-   * go back to. Others are not read, for how long that takes would tell of them.
+   * Lines on which something may be wanted. Of a scope: its own, and those without an owner that
+   * they go back to. Others are not read, for how long that takes would tell of them.
    */
   async *#lines(options: FindOptions): AsyncGenerator<LineRow> {
     const { within, agent } = options;

@@ -32,7 +32,9 @@ export interface Verified {
 /** What a session gets that goes on from a snapshot. */
 export interface OnNewLine {
   readonly line: LineId;
-  /** The store that restores: the session goes on in it, even if the store was put back from a copy. */
+  /**
+   * The store that restores: the session goes on in it, even if the store was put back from a copy.
+   */
   readonly incarnation: string;
 }
 

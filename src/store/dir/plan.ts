@@ -11,7 +11,7 @@ import type { Standing } from "./index/catalogue.js";
 import { type LineDoc, newDoc, type SessionDoc } from "./sessions/session-file.js";
 
 /** What a plan looks at. */
-export interface Ground {
+export interface PlanInput {
   readonly lastSession: number;
   readonly lastLine: number;
   doc(id: string): SessionDoc | undefined;
@@ -40,7 +40,7 @@ export interface Append {
 }
 
 export class Plan {
-  readonly #ground: Ground;
+  readonly #input: PlanInput;
   readonly #docs = new Map<string, Draft>();
   /** Lines that begin, and with which session they stand. */
   readonly begun = new Map<string, { readonly home: string; readonly origin: Place | null }>();
@@ -61,10 +61,10 @@ export class Plan {
   #lastLine: number;
   #lastDoc: number | undefined;
 
-  constructor(ground: Ground) {
-    this.#ground = ground;
-    this.#lastSession = ground.lastSession;
-    this.#lastLine = ground.lastLine;
+  constructor(input: PlanInput) {
+    this.#input = input;
+    this.#lastSession = input.lastSession;
+    this.#lastLine = input.lastLine;
   }
 
   /** The files that change, as they will be. */
@@ -99,17 +99,17 @@ export class Plan {
   }
 
   #doc(id: string): SessionDoc | undefined {
-    return this.#docs.get(id) ?? this.#ground.doc(id);
+    return this.#docs.get(id) ?? this.#input.doc(id);
   }
 
   #draft(id: string): Draft {
     const known = this.#docs.get(id);
     if (known !== undefined) return known;
-    const doc = this.#ground.doc(id) ?? newDoc(id);
+    const doc = this.#input.doc(id) ?? newDoc(id);
     const draft = {
       ...doc,
       version: doc.version + 1,
-      drained: doc.drained.length === 0 ? [] : this.#ground.unmoved(doc),
+      drained: doc.drained.length === 0 ? [] : this.#input.unmoved(doc),
     };
     this.#docs.set(id, draft);
     return draft;
@@ -182,7 +182,7 @@ export class Plan {
   }
 
   #line(id: string): { readonly line: LineDoc; readonly home: string } | undefined {
-    const home = this.begun.get(id)?.home ?? this.#ground.line(id)?.home;
+    const home = this.begun.get(id)?.home ?? this.#input.line(id)?.home;
     const line =
       home === undefined ? undefined : this.#doc(home)?.lines.find((other) => other.id === id);
     return line && { line, home: home as string };
@@ -202,16 +202,16 @@ export class Plan {
 
   #tail(line: LineId): number | undefined {
     const staged = this.appends.get(line)?.saves.at(-1)?.save.seq;
-    const standing = this.#ground.line(line);
-    return staged ?? (standing && this.#ground.tail(standing));
+    const standing = this.#input.line(line);
+    return staged ?? (standing && this.#input.tail(standing));
   }
 
   #sealAt(
     line: LineId,
     seq: number,
   ): { readonly seq: number; readonly check: string; readonly mark?: number } | undefined {
-    const standing = this.#ground.line(line);
-    const found = standing && this.#ground.sealAt(standing, seq);
+    const standing = this.#input.line(line);
+    const found = standing && this.#input.sealAt(standing, seq);
     if (found !== undefined) return found;
     const save = this.appends.get(line)?.saves.find((fresh) => fresh.save.seq >= seq)?.save;
     return (
@@ -227,7 +227,7 @@ export class Plan {
     const seal = this.#sealAt(place.line, place.seq);
     return (
       seal?.seq === place.seq &&
-      (isLoose || seal.mark !== undefined || this.#ground.documents.isPinned(place))
+      (isLoose || seal.mark !== undefined || this.#input.documents.isPinned(place))
     );
   }
 
@@ -235,7 +235,7 @@ export class Plan {
     const staged = this.documents.findLast((step) => step.kind === kind && step.id === id);
     const there =
       staged === undefined
-        ? this.#ground.documents.get(kind, id)
+        ? this.#input.documents.get(kind, id)
         : "put" in staged
           ? staged.put
           : undefined;
@@ -251,7 +251,7 @@ export class Plan {
     const known = remove ? undefined : there;
     // One that is damaged has no number, and is made anew.
     if (known === undefined || known.no < 0) {
-      this.#lastDoc = (this.#lastDoc ?? this.#ground.documents.last) + 1;
+      this.#lastDoc = (this.#lastDoc ?? this.#input.documents.last) + 1;
       this.documents.push({ kind, id, put: filedDoc(kind, id, this.#lastDoc, put) });
     } else
       this.documents.push({
@@ -275,7 +275,7 @@ export class Plan {
     const waiting =
       doc === undefined
         ? []
-        : this.#ground.waiting(doc, ids).filter((id) => !doc.drained.includes(id));
+        : this.#input.waiting(doc, ids).filter((id) => !doc.drained.includes(id));
     if (waiting.length === 0) return;
     const draft = this.#draft(session);
     draft.drained = [...draft.drained, ...waiting];
@@ -293,7 +293,7 @@ export class Plan {
     });
     const homes = new Set([
       session,
-      ...this.#ground.awayOf(session).map(({ home }) => home),
+      ...this.#input.awayOf(session).map(({ home }) => home),
       ...this.#docs.keys(),
     ]);
     for (const home of homes)

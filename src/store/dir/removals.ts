@@ -79,8 +79,8 @@ export class Removals {
   }
 
   /**
-   * What stands behind the last save of a journal and does not count is out of it, and files that do
-   * not count are gone where they hold such texts.
+   * What stands behind the last save of a journal and does not count is out of it, and files that
+   * do not count are gone where they hold such texts.
    */
   scrub(root: string, holds: (text: string) => boolean): Done<Scrubbed> {
     const { index, sessions, journals, presence } = this.#of;

@@ -177,8 +177,8 @@ export class DirStore extends DirReads implements Store {
   readonly claims: StoreClaims = {
     claim: async (query, grant) => {
       this.checkOpen();
-      // Asked first, leases included: a worker that finds nothing to take neither takes the lock for
-      // it nor keeps it.
+      // Asked first, leases included: a worker that finds nothing to take neither takes the lock
+      // for it nor keeps it.
       const isWorth = await this.read(() =>
         this.files.due.isWorth(query, grant, { settles: this.access.isWriter }),
       );

@@ -23,8 +23,8 @@ import type { Done } from "./committer.js";
 import { takeBack, Unsure } from "./files/failures.js";
 import { makeDirectory } from "./files/files.js";
 import { nameOf } from "./files/names.js";
-import { type Append, type Ground, Plan } from "./plan.js";
-import { groundOf } from "./plan-ground.js";
+import { type Append, Plan, type PlanInput } from "./plan.js";
+import { planInputOf } from "./plan-input.js";
 import { Removals } from "./removals.js";
 import { Inbox } from "./sessions/inbox.js";
 import type { SessionDoc } from "./sessions/session-file.js";
@@ -38,20 +38,20 @@ export class Writer {
   readonly writable: WritableJournals;
   readonly removals: Removals;
   readonly #of: WriterFiles;
-  readonly #ground: Ground;
+  readonly #input: PlanInput;
 
   constructor(of: WriterFiles) {
     this.#of = of;
     this.writable = new WritableJournals(of);
     this.removals = new Removals(of, this.writable);
-    this.#ground = groundOf(of);
+    this.#input = planInputOf(of);
   }
 
   apply({ changes, docs }: Decision): Done<Applied> {
     const next =
       changes.length === 1 && docs.length === 0 ? this.#next(changes[0] as Change) : undefined;
     if (next !== undefined) return { answer: done, saves: [next] };
-    const plan = new Plan(this.#ground);
+    const plan = new Plan(this.#input);
     const answer = plan.run({ changes, docs });
     if (!answer.ok) return { answer, saves: [], wrote: false };
     const { lone } = plan;

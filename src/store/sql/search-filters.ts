@@ -1,4 +1,6 @@
-/** What a search by words asks of each document (`d`) besides: whose it is, its role and its time. */
+/**
+ * What a search by words asks of each document (`d`) besides: whose it is, its role and its time.
+ */
 import type { FindOptions } from "../search-port.js";
 import type { Param } from "./database.js";
 

@@ -21,7 +21,7 @@ const events: readonly StatusEvent[] = [
 
 /** The table of the design, in full; "no" where the status does not allow the event. */
 const table: Readonly<Record<SessionStatus, readonly (SessionStatus | "no")[]>> = {
-  //              work           wait        doubt       settle         complete     fail      halt      cancel
+  // work           wait        doubt       settle         complete     fail      halt      cancel
   "in-progress": [
     "in-progress",
     "waiting",

@@ -118,8 +118,8 @@ test("an empty file with anchors beside it is a store that was lost, not a new o
 });
 
 /**
- * A session that ends at its anchor, and a fork that begins there, with bases of its own: loading it
- * does not read that save. Then `damage` is done to the save, and the fork pays.
+ * A session that ends at its anchor, and a fork that begins there, with bases of its own: loading
+ * it does not read that save. Then `damage` is done to the save, and the fork pays.
  */
 async function paysAtAnchor(
   damage: (db: InstanceType<typeof Database>, older: string) => void,

@@ -1,7 +1,7 @@
 /**
- * Letters to a session, and nothing else: as `hold.effects` and `hold.sessions.signal` post them, but for
- * taking them in. Where one process writes a store, that is the one under test; and whoever posts
- * may be killed before it has taken in what it posted.
+ * Letters to a session, and nothing else: as `hold.effects` and `hold.sessions.signal` post them,
+ * but for taking them in. Where one process writes a store, that is the one under test; and whoever
+ * posts may be killed before it has taken in what it posted.
  */
 import { randomUUID } from "node:crypto";
 import { mailText } from "../../../dist/engine/records/rows.js";

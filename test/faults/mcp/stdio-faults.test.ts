@@ -1,4 +1,6 @@
-/** The server on stdio, killed, ended by signals, and with clients that say too much or are gone. */
+/**
+ * The server on stdio, killed, ended by signals, and with clients that say too much or are gone.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

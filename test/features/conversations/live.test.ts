@@ -1,6 +1,6 @@
 /**
- * `hold.sessions.events` across processes: what one process saves, another is told of soon, by a hint or,
- * without one, by looking.
+ * `hold.sessions.events` across processes: what one process saves, another is told of soon, by a
+ * hint or, without one, by looking.
  */
 import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast } from "../../../src/holdfast.js";

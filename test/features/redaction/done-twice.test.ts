@@ -1,6 +1,6 @@
 /**
- * WITHIN-1: bounded work may be done more than once, where the processor was taken away. A redaction
- * by a pattern answers the same then.
+ * WITHIN-1: bounded work may be done more than once, where the processor was taken away. A
+ * redaction by a pattern answers the same then.
  */
 import { expect, test, vi } from "vitest";
 import { open } from "../../../src/index.js";

@@ -1,4 +1,6 @@
-/** Mistakes in the definition of an agent: what the compiler says of them, and what Holdfast does. */
+/**
+ * Mistakes in the definition of an agent: what the compiler says of them, and what Holdfast does.
+ */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

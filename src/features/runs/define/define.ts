@@ -136,7 +136,9 @@ export function agent<
   return defined(definition) as Omit<Agent, Types> as Agent<C, S, O>;
 }
 
-/** Checks what an author says of an agent. One that is defined already is bound, and not defined. */
+/**
+ * Checks what an author says of an agent. One that is defined already is bound, and not defined.
+ */
 export function defined(given: unknown): DefinedAgent {
   if (alreadyDefined(given) !== undefined)
     throw invalid("agent", "it is defined already; bind it with `hold.bind(agent)`");

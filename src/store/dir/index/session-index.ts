@@ -79,8 +79,8 @@ export class SessionIndex {
   }
 
   /**
-   * Sees what changed since. False: it is not known, and all files are to be read again (X2). `how`:
-   * the process that has taken the lock looks into the file in any case (X3).
+   * Sees what changed since. False: it is not known, and all files are to be read again (X2).
+   * `how`: the process that has taken the lock looks into the file in any case (X3).
    */
   follow(how: "by its times" | "always" = "by its times"): boolean {
     if (this.#followOn(how)) return true;

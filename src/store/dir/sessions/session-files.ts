@@ -71,8 +71,8 @@ export class SessionFiles {
   }
 
   /**
-   * By their directories, the sessions of a change that is made, and not yet put in place: these may
-   * not be there yet.
+   * By their directories, the sessions of a change that is made, and not yet put in place: these
+   * may not be there yet.
    */
   unfinished(): ReadonlyMap<string, SessionDoc> {
     return new Map(this.#pending()?.sessions.map((doc) => [this.directory(doc.id), doc]));

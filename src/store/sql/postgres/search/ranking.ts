@@ -30,8 +30,8 @@ export function* rank(
   });
   const answers = yield [
     byIndex,
-    // What is looked for, for the policy of the words. It is said again beside the policy, for roles
-    // that are beyond it.
+    // What is looked for, for the policy of the words. It is said again beside the policy, for
+    // roles that are beyond it.
     look("SELECT set_config('holdfast.words', ?, true)", words),
     // First by the words, whatever a planner thinks: it may know nothing of them yet.
     look(

@@ -5,7 +5,8 @@
  * C1 (D10) jobs committed together succeed and fail apart. A job that is refused changes nothing
  * and harms no other. C2 (D10) after any exception the driver is asked whether the transaction
  * still stands (SQLite takes it back by itself when the
- *           disk is full; a statement after that would commit alone); then every job of the group is tried alone.
+ * disk is full; a statement after that would commit alone); then every job of the group is tried
+ * alone.
  * C3        a busy database is waited for in short blocks with jitter between them, and the event
  *           loop runs meanwhile.
  * C4        after a failed write or sync nothing more is written through this connection: the

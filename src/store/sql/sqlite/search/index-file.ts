@@ -24,8 +24,8 @@ const BUSY_MS = 5;
 
 /**
  * `doc` is a passage of a message, whose owner is the number of its line, or a title, whose owner
- * is that of its session below zero. The full-text table keeps no text. What it forgets still counts
- * in its averages, so scores shift a little with what was removed.
+ * is that of its session below zero. The full-text table keeps no text. What it forgets still
+ * counts in its averages, so scores shift a little with what was removed.
  */
 const SCHEMA = `
   CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;

@@ -3,15 +3,15 @@ import { HoldfastError } from "../../core/values/errors.js";
 import { Unsure } from "./files/failures.js";
 import type { Standing } from "./index/catalogue.js";
 import type { JournalFile } from "./journal/journal-file.js";
-import type { Ground } from "./plan.js";
+import type { PlanInput } from "./plan.js";
 import { Inbox } from "./sessions/inbox.js";
 import type { StoreFiles } from "./store-files.js";
 
-export function groundOf({
+export function planInputOf({
   sessions,
   journals,
   index,
-}: Pick<StoreFiles, "sessions" | "journals" | "index">): Ground {
+}: Pick<StoreFiles, "sessions" | "journals" | "index">): PlanInput {
   const journal = (line: Standing): JournalFile =>
     journals.of(line, sessions.get(line.home)?.version ?? 0);
   return {
