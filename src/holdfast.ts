@@ -8,9 +8,9 @@ import type { Redact } from "./core/redaction/redact-text.js";
 import { isDigest } from "./core/values/digest.js";
 import { HoldfastError, quote } from "./core/values/errors.js";
 import type { Json } from "./core/values/json.js";
-import { type Clock, Ground, type Machine } from "./engine/journal/ground.js";
 import { isDone } from "./engine/journal/receipts.js";
 import { Redactor } from "./engine/journal/redactor.js";
+import { type Clock, type Machine, StoreContext } from "./engine/journal/store-context.js";
 import type { Telemetry } from "./engine/journal/telemetry.js";
 import { openSession } from "./engine/lifecycle/open-session.js";
 import { takeInWhatIsLeft } from "./engine/lifecycle/outside.js";
@@ -67,7 +67,7 @@ export class Holdfast implements AsyncDisposable {
   readonly sessions: Sessions;
   readonly checkpoints: Checkpoints;
   readonly retention: Retention;
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly effects: Effects;
   readonly #search: Search;
   readonly #indexed: boolean;
@@ -84,7 +84,7 @@ export class Holdfast implements AsyncDisposable {
     leaseMs: number,
     { telemetry, redact, indexed = true }: Extras = {},
   ) {
-    this.#ground = new Ground(
+    this.#ctx = new StoreContext(
       store,
       machine,
       clock,
@@ -92,21 +92,21 @@ export class Holdfast implements AsyncDisposable {
       telemetry,
       redact && new Redactor(redact),
     );
-    this.#ground.released = (id, left) => takeInWhatIsLeft(this.#ground, id, left);
-    this.#runs = new Runs(this.#ground);
-    this.#signals = new Signals(this.#ground);
-    this.#ground.takeInPosted = () => this.#signals.flush();
-    this.effects = new Effects(this.#ground);
-    this.#search = new Search(this.#ground, indexed);
+    this.#ctx.released = (id, left) => takeInWhatIsLeft(this.#ctx, id, left);
+    this.#runs = new Runs(this.#ctx);
+    this.#signals = new Signals(this.#ctx);
+    this.#ctx.takeInPosted = () => this.#signals.flush();
+    this.effects = new Effects(this.#ctx);
+    this.#search = new Search(this.#ctx, indexed);
     this.#indexed = indexed;
-    this.agents = new Agents(this.#ground);
-    this.sessions = new Sessions(this.#ground, {
+    this.agents = new Agents(this.#ctx);
+    this.sessions = new Sessions(this.#ctx, {
       search: this.#search,
       signals: this.#signals,
       closing: this.#closing.signal,
     });
-    this.checkpoints = new Checkpoints(this.#ground);
-    this.retention = new Retention(this.#ground);
+    this.checkpoints = new Checkpoints(this.#ctx);
+    this.retention = new Retention(this.#ctx);
   }
 
   /**
@@ -124,8 +124,8 @@ export class Holdfast implements AsyncDisposable {
   agent<C = undefined, S = Record<string, Json>, O = string, T extends Record<string, any> = {}>(
     definition: AgentDef<{ [K in keyof T]: Tool<T[K], any, C, S> }, C, S, O>,
   ): BoundAgent<C, S, O> {
-    this.#ground.usable();
-    return bind(this.#ground, this.#runs, defined(definition));
+    this.#ctx.usable();
+    return bind(this.#ctx, this.#runs, defined(definition));
   }
 
   /**
@@ -136,8 +136,8 @@ export class Holdfast implements AsyncDisposable {
    * const done = await hold.bind(clerk).run("letter-1", "Answer this letter.");
    */
   bind<C, S, O>(agent: Agent<C, S, O>): BoundAgent<C, S, O> {
-    this.#ground.usable();
-    return bind(this.#ground, this.#runs, definedOf(agent));
+    this.#ctx.usable();
+    return bind(this.#ctx, this.#runs, definedOf(agent));
   }
 
   /**
@@ -157,8 +157,8 @@ export class Holdfast implements AsyncDisposable {
   session<S extends object = Record<string, Json>>(o: SessionOptions): Promise<Session<S>>;
   session<S extends object = Record<string, Json>>(): Promise<Session<S>>;
   async session<S extends object>(...given: readonly unknown[]): Promise<Session<S>> {
-    const { id, o } = idAndOptions<SessionOptions>(this.#ground, given);
-    return openSession<S>(this.#ground, id, o);
+    const { id, o } = idAndOptions<SessionOptions>(this.#ctx, given);
+    return openSession<S>(this.#ctx, id, o);
   }
 
   /**
@@ -170,8 +170,8 @@ export class Holdfast implements AsyncDisposable {
    * await worker.stop({ graceMs: 5_000 });
    */
   worker(o: WorkerOptions): Worker {
-    this.#ground.usable();
-    const worker = new Worker(this.#ground, this.#runs, o);
+    this.#ctx.usable();
+    const worker = new Worker(this.#ctx, this.#runs, o);
     this.#workers.add(worker);
     return worker;
   }
@@ -185,7 +185,7 @@ export class Holdfast implements AsyncDisposable {
    * const helper = hold.agent({ name: "helper", model, tools: hold.tools({ agent: "helper" }) });
    */
   tools<const O extends ToolsOptions = {}>(o?: O): ToolsFor<O> {
-    this.#ground.usable();
+    this.#ctx.usable();
     const { agents, sessions, checkpoints } = this;
     const hold = {
       agents,
@@ -194,13 +194,13 @@ export class Holdfast implements AsyncDisposable {
       stats: this.stats.bind(this),
       blob: this.blob.bind(this),
       newestSession: async (agent: string, before: number) =>
-        (await this.#ground.store.sessions({ agent, before, limit: 1 }))[0]?.id,
+        (await this.#ctx.store.sessions({ agent, before, limit: 1 }))[0]?.id,
       sessionNumber: async (agent: string, id: string) => {
-        const row = (await this.#ground.store.session(id)).row;
+        const row = (await this.#ctx.store.session(id)).row;
         return row?.head.agent === agent ? row.no : undefined;
       },
-      newSessionId: (call: string, key: string | undefined) => drawId(this.#ground, call, key),
-      isDone: (key: string) => isDone(this.#ground, key),
+      newSessionId: (call: string, key: string | undefined) => drawId(this.#ctx, call, key),
+      isDone: (key: string) => isDone(this.#ctx, key),
     };
     return toolsFor(hold, o);
   }
@@ -213,9 +213,9 @@ export class Holdfast implements AsyncDisposable {
    */
   async blob(digest: string): Promise<Uint8Array | undefined> {
     if (!isDigest(digest)) throw invalid("digest", "it is not the digest of a file part");
-    return (await this.#ground.store.blob(digest)) === undefined
+    return (await this.#ctx.store.blob(digest)) === undefined
       ? undefined
-      : this.#ground.journal.blob(digest);
+      : this.#ctx.journal.blob(digest);
   }
 
   /**
@@ -227,7 +227,7 @@ export class Holdfast implements AsyncDisposable {
    * for await (const row of hold.export({ session: "order-42" })) process.stdout.write(row);
    */
   export(what?: ExportFilter, o?: ExportOptions): AsyncIterable<string> {
-    return exportRows(this.#ground, what, o);
+    return exportRows(this.#ctx, what, o);
   }
 
   /**
@@ -241,7 +241,7 @@ export class Holdfast implements AsyncDisposable {
    * const { conflicts } = await other.import(hold.export({ agent: "support" }));
    */
   import(rows: ExportedRows, o?: ImportOptions): Promise<ImportReport> {
-    return importRows(this.#ground, rows, o);
+    return importRows(this.#ctx, rows, o);
   }
 
   /**
@@ -256,7 +256,7 @@ export class Holdfast implements AsyncDisposable {
   async backup(path: string, given?: BackupOptions): Promise<BackupReport> {
     const o = options(given, "backup", ["onProgress", "signal", "force"]);
     const began = performance.now();
-    const made = await requireCapability(this.#ground.store, "copies", "hold.backup").backup(
+    const made = await requireCapability(this.#ctx.store, "copies", "hold.backup").backup(
       pathOf(path, "backup"),
       {
         onProgress: callback(o.onProgress, "onProgress"),
@@ -278,8 +278,8 @@ export class Holdfast implements AsyncDisposable {
    * await hold.markRestored();
    */
   async markRestored(): Promise<void> {
-    const copies = requireCapability(this.#ground.store, "copies", "hold.markRestored");
-    const [held] = this.#ground.keeper.holders;
+    const copies = requireCapability(this.#ctx.store, "copies", "hold.markRestored");
+    const [held] = this.#ctx.keeper.holders;
     if (held !== undefined)
       throw new HoldfastError(
         "BAD_STATUS",
@@ -288,7 +288,7 @@ export class Holdfast implements AsyncDisposable {
           sessionId: held.id,
         },
       );
-    this.#ground.inIncarnation(await copies.begin());
+    this.#ctx.inIncarnation(await copies.begin());
   }
 
   /**
@@ -299,7 +299,7 @@ export class Holdfast implements AsyncDisposable {
    * for (const { message, fix } of (await hold.info()).concerns) console.log(message, fix);
    */
   info(): Promise<StoreInfo> {
-    return about(this.#ground, this.#indexed);
+    return about(this.#ctx, this.#indexed);
   }
 
   /**
@@ -310,7 +310,7 @@ export class Holdfast implements AsyncDisposable {
    * const { sessions, sizeBytes } = await hold.stats();
    */
   async stats(): Promise<Counts> {
-    return (await this.#ground.store.info("counts")).counts as Counts;
+    return (await this.#ctx.store.info("counts")).counts as Counts;
   }
 
   /**
@@ -320,7 +320,7 @@ export class Holdfast implements AsyncDisposable {
    * const { ok, findings } = await hold.verify();
    */
   verify(o?: VerifyOptions): Promise<VerifyReport> {
-    return verifyStore(this.#ground, o);
+    return verifyStore(this.#ctx, o);
   }
 
   /**
@@ -332,7 +332,7 @@ export class Holdfast implements AsyncDisposable {
    * const { freedBytes } = await hold.gc({ dryRun: true });
    */
   gc(o?: GcOptions): Promise<GcReport> {
-    return gc(this.#ground, o);
+    return gc(this.#ctx, o);
   }
 
   /**
@@ -344,21 +344,21 @@ export class Holdfast implements AsyncDisposable {
    * await hold.close();
    */
   async close(): Promise<void> {
-    this.#ground.closes();
+    this.#ctx.closes();
     for (const worker of this.#workers) await worker.stop({ graceMs: 0 }).catch(() => {});
     await this.#signals.flush();
     await this.agents.stop();
     await this.retention.stop();
     this.#closing.abort();
-    this.#ground.released = async () => {};
-    this.#ground.watchers.wakeAll();
-    for (const holder of this.#ground.keeper.holders)
+    this.#ctx.released = async () => {};
+    this.#ctx.watchers.wakeAll();
+    for (const holder of this.#ctx.keeper.holders)
       await holder.close({ discard: true, aborts: true }).catch(() => {});
-    this.#ground.keeper.stop();
-    await this.#ground.posted();
+    this.#ctx.keeper.stop();
+    await this.#ctx.posted();
     await this.#search.close();
-    await this.#ground.store.close();
-    this.#ground.machine.leave();
+    await this.#ctx.store.close();
+    this.#ctx.machine.leave();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -7,7 +7,7 @@ import { parseAddress } from "./core/values/address.js";
 import { HoldfastError, quote } from "./core/values/errors.js";
 import { checkName, typeName } from "./core/values/ids.js";
 import { isList } from "./core/values/json.js";
-import type { Clock } from "./engine/journal/ground.js";
+import type { Clock } from "./engine/journal/store-context.js";
 import type { Telemetry } from "./engine/journal/telemetry.js";
 import { checkLeaseMs } from "./engine/lifecycle/session-options.js";
 import {

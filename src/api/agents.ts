@@ -1,6 +1,6 @@
 /** Agents: what is kept of each, snapshots of one with all its sessions, and going back to them. */
 import type { Json } from "../core/values/json.js";
-import type { Ground } from "../engine/journal/ground.js";
+import type { StoreContext } from "../engine/journal/store-context.js";
 import type { AgentInput, AgentRecord } from "../engine/records/agent-record.js";
 import type { Snapshot, SnapshotOptions } from "../engine/records/snapshot-record.js";
 import type { IntervalTask } from "../engine/util/every.js";
@@ -33,11 +33,11 @@ import { requireCapability } from "../store/capabilities.js";
 
 /** The records of agents, snapshots of an agent with all its sessions, and going back to one. */
 export class Agents {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #automatic = new Set<IntervalTask>();
 
-  constructor(ground: Ground) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext) {
+    this.#ctx = ctx;
   }
 
   // ---- records
@@ -203,8 +203,8 @@ export class Agents {
     for (const automatic of this.#automatic) await automatic.stop();
   }
 
-  #in(call: string): Ground {
-    requireCapability(this.#ground.store, "documents", call);
-    return this.#ground;
+  #in(call: string): StoreContext {
+    requireCapability(this.#ctx.store, "documents", call);
+    return this.#ctx;
   }
 }

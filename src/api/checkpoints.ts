@@ -10,8 +10,8 @@ import {
   listOfAll,
   listOfSession,
 } from "../engine/journal/checkpoint-lists.js";
-import type { Ground } from "../engine/journal/ground.js";
 import { once } from "../engine/journal/receipts.js";
+import type { StoreContext } from "../engine/journal/store-context.js";
 import { type StateThere, stateThere } from "../engine/lifecycle/look.js";
 import { requireSession } from "../engine/lifecycle/require-session.js";
 import { checkpointFromOutside, type OutsideOptions } from "../engine/lifecycle/steering.js";
@@ -49,15 +49,15 @@ const MOST_ALIKE = 1_000;
 
 /** Checkpoints of all sessions: list, read, compare and remove them. No call needs a lease. */
 export class Checkpoints {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
 
-  constructor(ground: Ground) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext) {
+    this.#ctx = ctx;
   }
 
   /** The place that an id names; undefined where it names none. */
   #place(id: string): Place | undefined {
-    this.#ground.usable();
+    this.#ctx.usable();
     return checkpointPlace(id);
   }
 
@@ -69,7 +69,7 @@ export class Checkpoints {
    */
   async get(id: string): Promise<Checkpoint | undefined> {
     const place = this.#place(id);
-    return place && (await this.#ground.journal.checkpointAt(place))?.checkpoint;
+    return place && (await this.#ctx.journal.checkpointAt(place))?.checkpoint;
   }
 
   /**
@@ -81,7 +81,7 @@ export class Checkpoints {
    */
   async has(id: string): Promise<boolean> {
     const place = this.#place(id);
-    return place !== undefined && (await isThere(() => this.#ground.journal.checkpointAt(place)));
+    return place !== undefined && (await isThere(() => this.#ctx.journal.checkpointAt(place)));
   }
 
   /**
@@ -91,7 +91,7 @@ export class Checkpoints {
    * const [checkpoint] = await hold.checkpoints.find("7k3f-12");
    */
   async find(abbreviation: string): Promise<readonly Checkpoint[]> {
-    this.#ground.usable();
+    this.#ctx.usable();
     const given = /^([0-9a-z]{1,16})-([1-9][0-9]{0,9})$/.exec(
       checkName(abbreviation, "checkpoint id"),
     );
@@ -99,7 +99,7 @@ export class Checkpoints {
     const lines =
       given === null
         ? []
-        : await this.#ground.store.branches({ kind: "beginning", beginning, limit: MOST_ALIKE });
+        : await this.#ctx.store.branches({ kind: "beginning", beginning, limit: MOST_ALIKE });
     if (lines.length === MOST_ALIKE)
       throw new HoldfastError(
         "INVALID_ID",
@@ -124,8 +124,8 @@ export class Checkpoints {
    * const before = await hold.checkpoints.latest("order-42");
    */
   async latest(id: string): Promise<Checkpoint | undefined> {
-    const present = await this.#ground.journal.present(sessionId(id));
-    return present && this.#ground.journal.latest(present.tail, present.line, present.head.id);
+    const present = await this.#ctx.journal.present(sessionId(id));
+    return present && this.#ctx.journal.latest(present.tail, present.line, present.head.id);
   }
 
   /**
@@ -135,7 +135,7 @@ export class Checkpoints {
    * await hold.checkpoints.create("order-42", { label: "before the refund", key: "request-7" });
    */
   create(id: string, o?: CheckpointOptions & OutsideOptions): Promise<Checkpoint> {
-    return checkpointFromOutside(this.#ground, id, o);
+    return checkpointFromOutside(this.#ctx, id, o);
   }
 
   /**
@@ -152,9 +152,8 @@ export class Checkpoints {
   list(session: string, o?: CheckpointListOptions): Promise<Page<Checkpoint>>;
   list(filter: CheckpointFilter): Promise<CheckpointPage>;
   async list(of: string | CheckpointFilter, o?: CheckpointListOptions): Promise<CheckpointPage> {
-    if (typeof of === "object" && of !== null && o === undefined)
-      return listOfAll(this.#ground, of);
-    return listOfSession(this.#ground, headOf(await requireSession(this.#ground, of)), o);
+    if (typeof of === "object" && of !== null && o === undefined) return listOfAll(this.#ctx, of);
+    return listOfSession(this.#ctx, headOf(await requireSession(this.#ctx, of)), o);
   }
 
   /**
@@ -165,21 +164,21 @@ export class Checkpoints {
    */
   async state(id: string): Promise<CheckpointState> {
     const place = this.#place(id);
-    const found = place && (await this.#ground.journal.checkpointAt(place));
+    const found = place && (await this.#ctx.journal.checkpointAt(place));
     if (place === undefined || found === undefined) throw notFound(id);
     try {
       const { checkpoint, past } = found;
-      const { fold } = await this.#ground.loader.at(found, { sized: false }, past);
+      const { fold } = await this.#ctx.loader.at(found, { sized: false }, past);
       return {
         checkpoint,
-        ...(await stateThere(this.#ground, checkpoint.sessionId, { fold, past })),
+        ...(await stateThere(this.#ctx, checkpoint.sessionId, { fold, past })),
       };
     } catch (error) {
       // It may have been removed while it was being read; that is no damage.
       if (
         error instanceof HoldfastError &&
         error.code === "CORRUPT" &&
-        (await this.#ground.journal.checkpointAt(place)) === undefined
+        (await this.#ctx.journal.checkpointAt(place)) === undefined
       )
         throw notFound(id);
       throw error;
@@ -206,7 +205,7 @@ export class Checkpoints {
    * const { removed } = await hold.checkpoints.prune("order-42", { keep: 20, dryRun: true });
    */
   prune(id: string, o?: PruneOptions): Promise<PruneReport> {
-    return prune(this.#ground, id, o);
+    return prune(this.#ctx, id, o);
   }
 
   /**
@@ -219,18 +218,18 @@ export class Checkpoints {
    */
   async delete(id: string, o?: KeyOptions): Promise<DeleteCheckpointReport> {
     const { key } = options(o, "checkpoints.delete", ["key"]);
-    requireCapability(this.#ground.store, "reclaim", "hold.checkpoints.delete");
+    requireCapability(this.#ctx.store, "reclaim", "hold.checkpoints.delete");
     const answer = (deleted: boolean): DeleteCheckpointReport => ({
       deleted,
       checkpoints: deleted ? 1 : 0,
     });
     return once<boolean, DeleteCheckpointReport>(
-      this.#ground,
+      this.#ctx,
       { key, name: "checkpoints.delete", to: checkName(id, "checkpoint id"), args: {} },
       async (receipt) => {
         const isThere = (await this.get(id)) !== undefined;
         if (receipt.isKept)
-          receipt.check(await this.#ground.store.apply([], receipt.docs(isThere), "frees"), 0);
+          receipt.check(await this.#ctx.store.apply([], receipt.docs(isThere), "frees"), 0);
         // Where another call has removed it meanwhile, the receipt already says that it goes by
         // this one.
         return answer(isThere && ((await this.#delete(id)) || receipt.isKept));
@@ -246,11 +245,11 @@ export class Checkpoints {
   /** Answers whether it was there. */
   async #delete(id: string): Promise<boolean> {
     const place = checkpointPlace(id);
-    if (place === undefined || (await this.#ground.journal.checkpointAt(place)) === undefined)
+    if (place === undefined || (await this.#ctx.journal.checkpointAt(place)) === undefined)
       return false;
     for (let plan = 0; plan < PLANS; plan++) {
-      const survey = await surveyLine(this.#ground, place.line);
-      if ((await removeMarks(this.#ground, survey, new Set([place.seq]))).done) return true;
+      const survey = await surveyLine(this.#ctx, place.line);
+      if ((await removeMarks(this.#ctx, survey, new Set([place.seq]))).done) return true;
     }
     throw new HoldfastError(
       "BUSY",

@@ -3,7 +3,7 @@
  * decide. None of it needs the lease.
  */
 import type { Pending } from "../engine/calls/pending.js";
-import type { Ground } from "../engine/journal/ground.js";
+import type { StoreContext } from "../engine/journal/store-context.js";
 import {
   type ApproveOptions,
   approveCall,
@@ -21,10 +21,10 @@ import {
 
 /** Calls that wait for a decision: list, approve, deny and settle them. No call needs a lease. */
 export class Effects {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
 
-  constructor(ground: Ground) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext) {
+    this.#ctx = ctx;
   }
 
   /**
@@ -35,7 +35,7 @@ export class Effects {
    * const { items } = await hold.effects.list({ status: "waiting", agent: "support" });
    */
   list(filter: EffectFilter): Promise<EffectPage> {
-    return listEffects(this.#ground, filter);
+    return listEffects(this.#ctx, filter);
   }
 
   /**
@@ -45,7 +45,7 @@ export class Effects {
    * const pending = await hold.effects.get("7k3fa1b2c4d5e6f7-12.1");
    */
   get(id: string): Promise<Pending | undefined> {
-    return getEffect(this.#ground, id);
+    return getEffect(this.#ctx, id);
   }
 
   /**
@@ -55,7 +55,7 @@ export class Effects {
    * await hold.effects.approve("7k3fa1b2c4d5e6f7-12.1", { by: "ana", note: "small enough" });
    */
   approve(id: string, o?: ApproveOptions): Promise<void> {
-    return approveCall(this.#ground, id, o);
+    return approveCall(this.#ctx, id, o);
   }
 
   /**
@@ -65,7 +65,7 @@ export class Effects {
    * await hold.effects.deny("7k3fa1b2c4d5e6f7-12.1", { by: "ana", reason: "Ask Ana first." });
    */
   deny(id: string, o: DenyOptions): Promise<void> {
-    return denyCall(this.#ground, id, o);
+    return denyCall(this.#ctx, id, o);
   }
 
   /**
@@ -76,6 +76,6 @@ export class Effects {
    * await hold.effects.settle("7k3fa1b2c4d5e6f7-12.1", { retry: true, by: "ana" });
    */
   settle(id: string, o: SettleOptions): Promise<void> {
-    return settleCall(this.#ground, id, o);
+    return settleCall(this.#ctx, id, o);
   }
 }

@@ -2,7 +2,7 @@
 import type { RetentionPolicy } from "../core/retention/policy.js";
 import { HoldfastError } from "../core/values/errors.js";
 import { checkName } from "../core/values/ids.js";
-import type { Ground } from "../engine/journal/ground.js";
+import type { StoreContext } from "../engine/journal/store-context.js";
 import { checkPolicy } from "../engine/records/check-policy.js";
 import { policyFor, storedPolicy, storePolicy } from "../engine/records/stored-policy.js";
 import { concernsOne } from "../engine/util/concerns-one.js";
@@ -48,11 +48,11 @@ const SESSIONS = 100;
 
 /** Retention policies: set them, and apply them to all sessions. */
 export class Retention {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   #sweep: IntervalTask | undefined;
 
-  constructor(ground: Ground) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext) {
+    this.#ctx = ctx;
   }
 
   /**
@@ -124,7 +124,7 @@ export class Retention {
    * await task.stop();
    */
   sweep(o: SweepOptions): IntervalTask {
-    this.#ground.usable();
+    this.#ctx.usable();
     requireCapability(this.#policies("sweep"), "reclaim", "hold.retention.sweep");
     if (this.#sweep !== undefined)
       throw new HoldfastError(
@@ -142,7 +142,7 @@ export class Retention {
         });
         return {
           ...swept,
-          freedBytes: (await gc(this.#ground, { signal }, { idle: true })).freedBytes,
+          freedBytes: (await gc(this.#ctx, { signal }, { idle: true })).freedBytes,
         };
       },
       // Stopped a second time, it does not let go of the one that was begun since.
@@ -156,8 +156,8 @@ export class Retention {
 
   /** The store, which must keep policies. */
   #policies(call: string): Store {
-    requireCapability(this.#ground.store, "documents", `hold.retention.${call}`);
-    return this.#ground.store;
+    requireCapability(this.#ctx.store, "documents", `hold.retention.${call}`);
+    return this.#ctx.store;
   }
 
   /** @internal Stop the sweep, when the store is closed. */
@@ -169,7 +169,7 @@ export class Retention {
     const { agent, signal } = o;
     const tally = new Tally(o.onProgress);
     const policies: Policies = new Map();
-    await applyToSnapshots(this.#ground, agent, o, tally.ofSnapshots);
+    await applyToSnapshots(this.#ctx, agent, o, tally.ofSnapshots);
     for (let before: number | undefined; ; ) {
       signal?.throwIfAborted();
       const page = {
@@ -177,7 +177,7 @@ export class Retention {
         ...(before === undefined ? undefined : { before }),
         limit: SESSIONS,
       };
-      const rows: readonly SessionRow[] = await this.#ground.store.sessions(page);
+      const rows: readonly SessionRow[] = await this.#ctx.store.sessions(page);
       for (const row of rows) {
         await this.#one(row, policies, o, tally);
         signal?.throwIfAborted();
@@ -194,10 +194,10 @@ export class Retention {
     tally: Tally,
   ): Promise<void> {
     try {
-      if (!policies.has(agent)) policies.set(agent, await policyFor(this.#ground.store, agent));
+      if (!policies.has(agent)) policies.set(agent, await policyFor(this.#ctx.store, agent));
       const policy = policies.get(agent);
       if (policy === undefined) return tally.looked();
-      const { removed } = await pruneBy(this.#ground, id, policy, { ...o, onProgress: undefined });
+      const { removed } = await pruneBy(this.#ctx, id, policy, { ...o, onProgress: undefined });
       tally.pruned(id, removed);
     } catch (error) {
       if (!(error instanceof HoldfastError)) throw error;

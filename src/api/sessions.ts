@@ -2,8 +2,8 @@
 import { checkText, MAX_REASON } from "../core/journal/checkpoint.js";
 import { checkName, checkpointPlace, type SessionId, sessionId } from "../core/values/ids.js";
 import { encode, type Json, type JsonObject } from "../core/values/json.js";
-import type { Ground } from "../engine/journal/ground.js";
 import { once } from "../engine/journal/receipts.js";
+import type { StoreContext } from "../engine/journal/store-context.js";
 import { fork } from "../engine/lifecycle/fork-session.js";
 import { checkPolicy, type RewindOptions, type RewindReport } from "../engine/lifecycle/lines.js";
 import { look, type StateThere, stateThere } from "../engine/lifecycle/look.js";
@@ -81,13 +81,13 @@ interface Parts {
  * All sessions of a store: list, read, search, change, fork and rewind them. No call needs a lease.
  */
 export class Sessions {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #search: Search;
   readonly #signals: Signals;
   readonly #closing: AbortSignal;
 
-  constructor(ground: Ground, { search, signals, closing }: Parts) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext, { search, signals, closing }: Parts) {
+    this.#ctx = ctx;
     this.#search = search;
     this.#signals = signals;
     this.#closing = closing;
@@ -124,7 +124,7 @@ export class Sessions {
    * console.log(summary?.status, summary?.title);
    */
   get(id: string): Promise<SessionSummary | undefined> {
-    return getSession(this.#ground, id);
+    return getSession(this.#ctx, id);
   }
 
   /**
@@ -136,7 +136,7 @@ export class Sessions {
    */
   async has(id: string): Promise<boolean> {
     const known = sessionId(id);
-    return isThere(async () => (await this.#ground.store.session(known)).row);
+    return isThere(async () => (await this.#ctx.store.session(known)).row);
   }
 
   /**
@@ -149,7 +149,7 @@ export class Sessions {
     const { limit } = options(o, "sessions.ids", ["limit"]);
     if (beginning !== "") checkName(beginning, "the beginning of an id");
     const query = { beginning, limit: limitOf(limit, "limit") };
-    return (await this.#ground.store.sessions(query)).map(({ id }) => id as SessionId);
+    return (await this.#ctx.store.sessions(query)).map(({ id }) => id as SessionId);
   }
 
   /**
@@ -160,7 +160,7 @@ export class Sessions {
    * const { items } = await hold.sessions.forks("order-42");
    */
   forks(id: string, o?: Pick<PageOptions, "limit">): Promise<Omit<SessionPage, "next">> {
-    return forksOf(this.#ground, id, o);
+    return forksOf(this.#ctx, id, o);
   }
 
   /**
@@ -171,10 +171,10 @@ export class Sessions {
    */
   async state(id: string, o?: StateOptions): Promise<SessionState> {
     const { at } = options(o, "sessions.state", ["at"]);
-    const { present, ...there } = await look(this.#ground, sessionId(id), at);
+    const { present, ...there } = await look(this.#ctx, sessionId(id), at);
     return {
-      session: await summaryAt(this.#ground, present),
-      ...(await stateThere(this.#ground, present.head.id, there)),
+      session: await summaryAt(this.#ctx, present),
+      ...(await stateThere(this.#ctx, present.head.id, there)),
     };
   }
 
@@ -186,7 +186,7 @@ export class Sessions {
    * const { items, next } = await hold.sessions.list({ agent: "support", status: "waiting" });
    */
   list(filter?: SessionFilter): Promise<SessionPage> {
-    return listSessions(this.#ground, filter);
+    return listSessions(this.#ctx, filter);
   }
 
   /**
@@ -197,7 +197,7 @@ export class Sessions {
    * await hold.sessions.update("order-42", { title: "Broken teapot", tags: ["refund"] });
    */
   update(id: string, update: SessionUpdate, given?: UpdateOptions): Promise<SessionSummary> {
-    return updateSession(this.#ground, id, update, given);
+    return updateSession(this.#ctx, id, update, given);
   }
 
   /**
@@ -212,7 +212,7 @@ export class Sessions {
     id: string,
     o: TranscriptOptions<F>,
   ): Promise<Transcript<M, F>> {
-    return transcriptOf<M, F>(this.#ground, id, o);
+    return transcriptOf<M, F>(this.#ctx, id, o);
   }
 
   /**
@@ -224,7 +224,7 @@ export class Sessions {
    * await hold.sessions.append("chat-1", [{ role: "user", content: "hi" }], { key: "message-17" });
    */
   append(id: string, messages: GivenMessages, o?: AppendOptions): Promise<AppendReport> {
-    return appendTo(this.#ground, id, messages, o);
+    return appendTo(this.#ctx, id, messages, o);
   }
 
   /**
@@ -237,7 +237,7 @@ export class Sessions {
    * await hold.sessions.replace("chat-1", [], { version: transcriptVersion(messages) });
    */
   replace(id: string, messages: GivenMessages, o: ReplaceOptions): Promise<ReplaceReport> {
-    return replaceIn(this.#ground, id, messages, o);
+    return replaceIn(this.#ctx, id, messages, o);
   }
 
   /**
@@ -249,7 +249,7 @@ export class Sessions {
    * const { deleted, keptFor } = await hold.sessions.delete("order-42");
    */
   delete(id: string, o?: DeleteOptions): Promise<DeleteReport> {
-    return deleteSession(this.#ground, id, o);
+    return deleteSession(this.#ctx, id, o);
   }
 
   /**
@@ -262,7 +262,7 @@ export class Sessions {
    * const report = await hold.sessions.redact("order-42", "ana@example.com");
    */
   redact(id: string, what: RedactWhat, o?: RedactOptions): Promise<RedactReport> {
-    return redactSession(this.#ground, id, what, o);
+    return redactSession(this.#ctx, id, what, o);
   }
 
   // ---- another place in its history
@@ -275,18 +275,18 @@ export class Sessions {
    * const { id } = await hold.sessions.fork("7k3fa1b2c4d5e6f7-12", { id: "order-42-again" });
    */
   async fork(at: string, o?: ForkOptions & KeyOptions): Promise<SessionSummary> {
-    this.#ground.usable();
+    this.#ctx.usable();
     const fields = options(o, "sessions.fork", ["id", "effects", "key"]);
     const { effects, key } = fields;
-    const id = idOrDrawn(fields, "id", () => drawId(this.#ground, "fork", key));
+    const id = idOrDrawn(fields, "id", () => drawId(this.#ctx, "fork", key));
     const policy = checkPolicy(effects);
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);
     return once<string, SessionSummary>(
-      this.#ground,
+      this.#ctx,
       { key, name: "fork", to: id, args: { at, effects: policy } },
       async (receipt) => {
-        const { head, label } = await fork(this.#ground, place, id, policy, receipt);
+        const { head, label } = await fork(this.#ctx, place, id, policy, receipt);
         return summaryOf(head, label);
       },
       async (made) => (await this.get(made)) ?? Promise.reject(noSession(made as SessionId)),
@@ -302,7 +302,7 @@ export class Sessions {
    * if (before !== undefined) await hold.sessions.switchBranch("order-42", before);
    */
   rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<RewindReport> {
-    return rewindFromOutside(this.#ground, id, at, o);
+    return rewindFromOutside(this.#ctx, id, at, o);
   }
 
   /**
@@ -313,7 +313,7 @@ export class Sessions {
    * await hold.sessions.switchBranch("order-42", "7k3fa1b2c4d5e6f7-20");
    */
   switchBranch(id: string, at: string, o?: Omit<OutsideOptions, "key">): Promise<void> {
-    return switchFromOutside(this.#ground, id, at, o);
+    return switchFromOutside(this.#ctx, id, at, o);
   }
 
   // ---- while it runs
@@ -326,7 +326,7 @@ export class Sessions {
    * for await (const event of hold.sessions.events("order-42")) console.log(event.type);
    */
   events(id: string, o?: EventOptions): AsyncIterable<SessionEvent> {
-    return follow(this.#ground, id, o, this.#closing);
+    return follow(this.#ctx, id, o, this.#closing);
   }
 
   /**
@@ -337,7 +337,7 @@ export class Sessions {
    * await hold.sessions.cancel("order-42", "The customer changed their mind.");
    */
   async cancel(id: string, reason = "cancelled"): Promise<void> {
-    await cancelSession(this.#ground, sessionId(id), checkText(reason, "reason", MAX_REASON));
+    await cancelSession(this.#ctx, sessionId(id), checkText(reason, "reason", MAX_REASON));
   }
 
   /**

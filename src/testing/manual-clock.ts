@@ -1,6 +1,6 @@
 /** A clock that stands still until it is told to move. */
 import { invalid } from "../core/values/given.js";
-import type { Clock } from "../engine/journal/ground.js";
+import type { Clock } from "../engine/journal/store-context.js";
 
 /** A clock that stands still until it is told to move. */
 export interface ManualClock extends Clock {

@@ -71,7 +71,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   "holdfast.ts": ["core", ...PORT, "engine", "features", "api", "tools"],
   "open.ts": ["core", "store", "engine", "holdfast.ts"],
   "index.ts": ["core", "engine", "features", "api", "holdfast.ts", "open.ts"],
-  testing: ["testing", "core", "store", "engine/journal/ground.ts", "holdfast.ts", "node:"],
+  testing: ["testing", "core", "store", "engine/journal/store-context.ts", "holdfast.ts", "node:"],
   otel: ["core", "engine/journal/telemetry.ts", "@opentelemetry/api", "node:module", "node:os"],
   server: ["server", "core", "engine", "api", "tools", "@modelcontextprotocol/server", "node:"],
   migrate: ["migrate", "core/values", "index.ts", "store/sql/sqlite/driver/driver.ts", "node:"],
@@ -127,7 +127,7 @@ test.each([
   ["core/journal/fold.ts", "engine/lifecycle/session.ts"],
   ["core/journal/fold.ts", "node:fs"],
   ["engine/lifecycle/session.ts", "store/sql/store.ts"],
-  ["engine/records/rows.ts", "engine/journal/ground.ts"],
+  ["engine/records/rows.ts", "engine/journal/store-context.ts"],
   ["features/health/verify.ts", "api/sessions.ts"],
   ["features/health/verify.ts", "features/runs/runs.ts"],
   ["store/memory.ts", "better-sqlite3"],
@@ -136,6 +136,6 @@ test.each([
 });
 
 test("the check sees a circle", () => {
-  const back = { from: "engine/util/options.ts", to: "engine/journal/ground.ts" };
+  const back = { from: "engine/util/options.ts", to: "engine/journal/store-context.ts" };
   expect(circles([...imports, back])).toHaveLength(1);
 });

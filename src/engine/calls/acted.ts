@@ -15,8 +15,8 @@ import type { DocChange, DocRow } from "../../store/port/documents.js";
 import { oneLine } from "../../store/port/queries.js";
 import type { LineRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
-import type { Ground } from "../journal/ground.js";
 import type { Past } from "../journal/past.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { unlessDamaged } from "../records/damage.js";
 import { documents } from "../records/documents.js";
 import { damaged, sealed, unsealed } from "../records/rows.js";
@@ -51,15 +51,15 @@ export class Acted {
    * them. `goes`: the numbers of snapshots that are deleted in the same step.
    */
   static async of(
-    ground: Ground,
+    ctx: StoreContext,
     own: readonly LineRow[],
     family: readonly LineNode[],
     goes: ReadonlySet<number> = new Set(),
   ): Promise<Acted> {
-    const kept = await unlessDamaged(() => keptOf(ground.store, own, family, goes));
-    const left = kept && (await unlessDamaged(() => LeftBehind.beyond(ground, own, kept)));
+    const kept = await unlessDamaged(() => keptOf(ctx.store, own, family, goes));
+    const left = kept && (await unlessDamaged(() => LeftBehind.beyond(ctx, own, kept)));
     return new Acted(
-      ground.store,
+      ctx.store,
       kept === undefined ? own.map(({ id }) => id) : [...kept.keys()],
       left,
     );
@@ -132,7 +132,7 @@ async function keptOf(
 }
 
 /** What is kept of pasts that were deleted behind the places where this past goes on. */
-export async function actedIn({ store }: Ground, past: Past): Promise<readonly ActedDoc[]> {
+export async function actedIn({ store }: StoreContext, past: Past): Promise<readonly ActedDoc[]> {
   const found: ActedDoc[] = [];
   for (const { line, to } of await past.all()) {
     const row = to === MAX_SEQ ? undefined : await documentsOf(store).get(ACTED, line);
@@ -150,7 +150,7 @@ export function actedOf({ id, version, text }: Pick<DocRow, "id" | "version" | "
 
 /** Forget lines that are gone. */
 export async function forgetActed(
-  { store }: Ground,
+  { store }: StoreContext,
   { signal }: { readonly signal: AbortSignal | undefined },
 ): Promise<void> {
   const gone: string[] = [];

@@ -3,7 +3,7 @@
  * out of time, or must stop.
  */
 import { NotDone, type WaitsFor } from "../../core/effects/effect.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { onAbort } from "../util/aborting.js";
 import { answerOf, readable, UnreadableAnswer } from "../util/thrown.js";
 
@@ -50,7 +50,7 @@ export interface Handle {
 const GRACE_MS = 1_000;
 
 export async function attempt(
-  ground: Ground,
+  ctx: StoreContext,
   { id, leftMs, stop, run, late }: Attempting,
 ): Promise<Attempted> {
   if (stop.aborted) return { is: "stopped", begun: false };
@@ -104,10 +104,10 @@ export async function attempt(
     }
   }
   const answer = answered(() => run(handle));
-  enter(ground, id);
+  enter(ctx, id);
   let isInside = true;
   const goesOut = () => {
-    if (isInside) exit(ground, id);
+    if (isInside) exit(ctx, id);
     isInside = false;
   };
   void answer.then(async (attempted) => {
@@ -179,11 +179,11 @@ async function answered(run: () => unknown): Promise<Attempted> {
   }
 }
 
-function enter({ running }: Ground, id: string): void {
+function enter({ running }: StoreContext, id: string): void {
   running.set(id, (running.get(id) ?? 0) + 1);
 }
 
-function exit({ running }: Ground, id: string): void {
+function exit({ running }: StoreContext, id: string): void {
   const left = (running.get(id) ?? 1) - 1;
   if (left > 0) running.set(id, left);
   else running.delete(id);

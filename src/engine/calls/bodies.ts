@@ -9,11 +9,11 @@ import { type Message, partsOf, type ToolCallPart } from "../../core/messages/me
 import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId } from "../../core/values/ids.js";
 import { deepFreeze, type Json } from "../../core/values/json.js";
-import type { Ground } from "../journal/ground.js";
 import type { Past } from "../journal/past.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { hole } from "../journal/walk.js";
 
-export async function valueOf({ journal }: Ground, body: Body | undefined): Promise<Json> {
+export async function valueOf({ journal }: StoreContext, body: Body | undefined): Promise<Json> {
   if (body === undefined) return null;
   if ("value" in body) return body.value;
   return deepFreeze(jsonIn(Buffer.from(await journal.blob(body.blob)).toString("utf8"), body.blob));
@@ -24,11 +24,11 @@ export async function valueOf({ journal }: Ground, body: Body | undefined): Prom
  * pruned.
  */
 export async function inputOf(
-  ground: Ground,
+  ctx: StoreContext,
   { input }: Pick<Effect, "input">,
   asked: ToolCallPart | undefined,
 ): Promise<Json> {
-  return input === undefined && asked !== undefined ? asked.input : valueOf(ground, input);
+  return input === undefined && asked !== undefined ? asked.input : valueOf(ctx, input);
 }
 
 /**
@@ -36,14 +36,14 @@ export async function inputOf(
  * was pruned.
  */
 export async function askedIn(
-  ground: Ground,
+  ctx: StoreContext,
   past: Past,
   { call }: Pick<Effect, "call">,
 ): Promise<ToolCallPart | undefined> {
   if (call === undefined) return undefined;
   const [seq, index] = call;
   const line = await past.lineAt(seq);
-  const reply = line && (await messageAt(ground, line, seq));
+  const reply = line && (await messageAt(ctx, line, seq));
   return reply && callsIn(reply)[index];
 }
 
@@ -52,11 +52,11 @@ export async function askedIn(
  * undefined where that was pruned.
  */
 export async function answerOf(
-  ground: Ground,
+  ctx: StoreContext,
   { id, output, said }: Pick<Effect, "id" | "output" | "said">,
 ): Promise<Json | undefined> {
-  if (output !== undefined || said === undefined) return valueOf(ground, output);
-  const message = await messageAt(ground, lineOfEffect(id) as LineId, said);
+  if (output !== undefined || said === undefined) return valueOf(ctx, output);
+  const message = await messageAt(ctx, lineOfEffect(id) as LineId, said);
   return (
     message &&
     ((partsOf(message).find((part) => part.type === "tool-result")?.output ?? null) as Json)
@@ -64,8 +64,8 @@ export async function answerOf(
 }
 
 /** The same of a call on the session's own past, where it must be there. */
-export async function outputOf(ground: Ground, effect: Effect): Promise<Json> {
-  const answer = await answerOf(ground, effect);
+export async function outputOf(ctx: StoreContext, effect: Effect): Promise<Json> {
+  const answer = await answerOf(ctx, effect);
   if (answer === undefined)
     throw new HoldfastError(
       "CORRUPT",
@@ -75,12 +75,16 @@ export async function outputOf(ground: Ground, effect: Effect): Promise<Json> {
   return answer;
 }
 
-async function messageAt(ground: Ground, line: LineId, seq: number): Promise<Message | undefined> {
-  const save = await ground.journal.saves.holding(line, seq, { items: true });
+async function messageAt(
+  ctx: StoreContext,
+  line: LineId,
+  seq: number,
+): Promise<Message | undefined> {
+  const save = await ctx.journal.saves.holding(line, seq, { items: true });
   if (save === undefined || firstSeq(save) > seq) {
     // The end of a line that no session owns may have been freed. Of any other line it must be
     // there.
-    if ((await ground.journal.line(line))?.session != null) throw hole(line, seq);
+    if ((await ctx.journal.line(line))?.session != null) throw hole(line, seq);
     return undefined;
   }
   if (isGap(save) || save.items === null) return undefined;
@@ -89,7 +93,7 @@ async function messageAt(ground: Ground, line: LineId, seq: number): Promise<Mes
   const body =
     record.blob === undefined
       ? undefined
-      : Buffer.from(await ground.journal.blob(record.blob)).toString("utf8");
+      : Buffer.from(await ctx.journal.blob(record.blob)).toString("utf8");
   return reviveRecord(record, body, seq, save);
 }
 

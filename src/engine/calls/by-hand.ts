@@ -113,7 +113,7 @@ export class ByHand {
     const check = callback(o.check, "effect.check") as EffectOptions<unknown, unknown>["check"];
     const encoded = encode(input, "input");
     const { value } =
-      this.#held.ground.redactor?.encoded(encoded, { in: "tool-input", name: tool }, "input") ??
+      this.#held.ctx.redactor?.encoded(encoded, { in: "tool-input", name: tool }, "input") ??
       encoded;
     const call: Call = {
       name: tool,
@@ -189,7 +189,7 @@ export class ByHand {
   ): Promise<Json> {
     const known = this.#held.work.fold.course.reply(named);
     if (known !== undefined) {
-      const answer = await outputOf(this.#held.ground, known);
+      const answer = await outputOf(this.#held.ctx, known);
       await commit();
       return answer;
     }
@@ -235,7 +235,7 @@ export class ByHand {
 
   async #answerAt(call: Call, key: string, run: Run): Promise<Json> {
     const known = this.#held.work.fold.course.passing(key);
-    if (known !== undefined) return outputOf(this.#held.ground, known);
+    if (known !== undefined) return outputOf(this.#held.ctx, known);
     const made = await this.#repeat(call, key, run);
     this.#held.usable();
     this.#record(call, key, undefined, made);
@@ -271,9 +271,9 @@ export class ByHand {
     key: string,
     run: Run,
   ): Promise<Finished> {
-    const { redactor } = this.#held.ground;
+    const { redactor } = this.#held.ctx;
     for (let tries = 1; ; tries++) {
-      const attempted = await attempt(this.#held.ground, {
+      const attempted = await attempt(this.#held.ctx, {
         id: key,
         leftMs: timeoutMs,
         stop: this.#held.signal,
@@ -332,12 +332,12 @@ export class ByHand {
   // ---- by name
 
   async #named(call: Call, named: string): Promise<Json> {
-    const { ground } = this.#held;
+    const { ctx } = this.#held;
     const known = this.#held.work.fold.course.named(call.name, named);
     if (known !== undefined && differs(known.inputDigest, call.inputDigest) && !isFailed(known))
       throw otherInput(known, named);
-    if (known?.outcome === "ok") return outputOf(ground, known);
-    if (known?.happened) throw notKept(known, await outputOf(ground, known));
+    if (known?.outcome === "ok") return outputOf(ctx, known);
+    if (known?.happened) throw notKept(known, await outputOf(ctx, known));
     if (acts(known ?? call.options)) await this.#refuseStandstill();
     if (known !== undefined && known.phase !== "done") return this.#goOn(known.id, call, false);
     if (!acts(call.options)) {
@@ -367,7 +367,7 @@ export class ByHand {
     this.#held.usable();
     if (repeat?.replays) {
       const { replays } = repeat;
-      const value = await outputOf(ground, replays);
+      const value = await outputOf(ctx, replays);
       const { outcome = "ok", happened } = replays;
       this.#record(call, replays.key, replays.id, {
         ...finished(value, undefined),
@@ -399,22 +399,22 @@ export class ByHand {
     for (;;) {
       const made = await this.#caller.make(id, call, { fresh });
       if (made.is !== "pause") return this.#settle(id, made);
-      const ms = Math.max(1, made.until - this.#held.ground.nowAbout());
+      const ms = Math.max(1, made.until - this.#held.ctx.nowAbout());
       await sleep(Math.min(ms, LOOK_MS), undefined, { signal: this.#held.signal }).catch(() => {});
       await this.#held.inbox.takeMail({ ends: true }).catch(() => {});
     }
   }
 
   async #settle(id: string, made: Exclude<Made, { is: "pause" }>): Promise<Json> {
-    const { work, ground } = this.#held;
+    const { work, ctx } = this.#held;
     const effect = work.fold.course.get(id) as Effect;
     switch (made.is) {
       case "stopped":
         throw this.#stopped();
       case "done":
-        if (made.effect.outcome === "ok") return outputOf(ground, made.effect);
-        if (made.effect.happened) throw notKept(made.effect, await outputOf(ground, made.effect));
-        throw new NotDone(String(await outputOf(ground, made.effect)));
+        if (made.effect.outcome === "ok") return outputOf(ctx, made.effect);
+        if (made.effect.happened) throw notKept(made.effect, await outputOf(ctx, made.effect));
+        throw new NotDone(String(await outputOf(ctx, made.effect)));
       case "waits":
       case "waiting":
         throw waitsForPerson(effect, this.#held.id);

@@ -16,7 +16,7 @@ import type { Owner } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type Encoded, encode, type Json } from "../../core/values/json.js";
 import { isoTime } from "../../core/values/time.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import type { Settlement } from "../records/rows.js";
 import type { Holding } from "../session/holding.js";
 import { type Attempted, attempt, type Handle } from "./attempt.js";
@@ -92,8 +92,8 @@ export class Caller {
     this.#stop = stop;
   }
 
-  get #ground(): Ground {
-    return this.#held.ground;
+  get #ctx(): StoreContext {
+    return this.#held.ctx;
   }
 
   /** Stages the intent of a call: with the commit that follows it is begun, unless it waits. */
@@ -122,7 +122,7 @@ export class Caller {
 
   /** Who begins calls from here on, so that another process can tell whether it still lives. */
   #tellHolder(): void {
-    const { self } = this.#ground.machine;
+    const { self } = this.#ctx.machine;
     if (this.#held.work.fold.course.holder?.nonce !== self.nonce)
       this.#held.work.course({ held: self });
   }
@@ -130,8 +130,8 @@ export class Caller {
   #attempt(no: number, { timeoutMs }: CallOptions) {
     return {
       no,
-      at: this.#ground.nowAbout(),
-      wall: this.#ground.wallMs(),
+      at: this.#ctx.nowAbout(),
+      wall: this.#ctx.wallMs(),
       forMs: timeoutMs + COMMIT_MS,
     };
   }
@@ -167,8 +167,8 @@ export class Caller {
           ? ({ do: "run" } as const)
           : nextMove(effect, {
               holder,
-              now: this.#ground.nowAbout(),
-              wall: this.#ground.wallMs(),
+              now: this.#ctx.nowAbout(),
+              wall: this.#ctx.wallMs(),
               triesLeft: tries < call.options.retry.attempts,
               canCheck: call.check !== undefined && !asked,
             });
@@ -264,7 +264,7 @@ export class Caller {
     const effect = this.#held.work.fold.course.get(id);
     if (effect === undefined || this.#stop.aborted) return { is: "stopped" };
     const holder = this.#holderOf(effect);
-    const clock = { now: this.#ground.nowAbout(), wall: this.#ground.wallMs() };
+    const clock = { now: this.#ctx.nowAbout(), wall: this.#ctx.wallMs() };
     const move = nextMove(effect, {
       holder,
       ...clock,
@@ -307,7 +307,7 @@ export class Caller {
    * What a call answered, as it is stored: whoever is given it now sees what a resumed run will.
    */
   #cleaned({ name }: Pick<Call, "name">): Cleaned {
-    const { redactor } = this.#ground;
+    const { redactor } = this.#ctx;
     return redactor && ((body) => redactor.encoded(body, { in: "tool-output", name }, "output"));
   }
 
@@ -319,10 +319,10 @@ export class Caller {
     const { attempt: begun } = effect;
     const untilOver =
       acts(effect) && begun !== undefined
-        ? begun.at + begun.forMs - this.#ground.nowAbout()
+        ? begun.at + begun.forMs - this.#ctx.nowAbout()
         : options.timeoutMs;
     const leftMs = Math.min(options.timeoutMs, untilOver);
-    return attempt(this.#ground, {
+    return attempt(this.#ctx, {
       id,
       leftMs,
       stop: this.#stop,
@@ -349,7 +349,7 @@ export class Caller {
 
   async #sayLate({ id, attempt }: Effect, as: Settlement): Promise<void> {
     const no = attempt?.no ?? 1;
-    await this.#ground.postLate(
+    await this.#ctx.postLate(
       this.#held.id,
       { kind: "late", effectId: id, attempt: no, as },
       { id: lateId(id, no) },
@@ -358,7 +358,7 @@ export class Caller {
 
   #holderOf({ id, holder, holders = [], phase }: Effect): "dead" | "unknown" {
     if (phase !== "begun" && phase !== "doubt") return "dead";
-    const { machine, store, running } = this.#ground;
+    const { machine, store, running } = this.#ctx;
     if (running.has(id) || holder === undefined) return "unknown";
     const isGone = (owner: Owner) =>
       owner.nonce === machine.self.nonce || machine.isDead(owner, store.traits.oneMachine);

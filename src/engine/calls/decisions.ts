@@ -11,7 +11,7 @@ import type { JournalRecord } from "../../core/journal/record.js";
 import { type ErrorDetails, quote } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import { type Json, sortedText } from "../../core/values/json.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import type { MailDoc, Settlement } from "../records/rows.js";
 import { valueOf } from "./bodies.js";
 
@@ -71,24 +71,27 @@ const ROWS = 25;
  * decided about the call.
  */
 export async function standing(
-  ground: Ground,
+  ctx: StoreContext,
   effectId: string,
   asked: number | undefined,
 ): Promise<{ readonly decision: Decision; readonly isThisTime: boolean } | undefined> {
   let last: JournalRecord | undefined;
-  for await (const record of recordsOf(ground, effectId)) {
+  for await (const record of recordsOf(ctx, effectId)) {
     const { effect } = record;
     if (effect === undefined || !isDecisive(effect)) continue;
     if (asked !== undefined && effect.asked === asked)
-      return { decision: await decisionOf(ground, record), isThisTime: true };
+      return { decision: await decisionOf(ctx, record), isThisTime: true };
     // Times before this one are over.
     if ((effect.asked ?? asked ?? 0) >= (asked ?? 0)) last ??= record;
   }
-  return last && { decision: await decisionOf(ground, last), isThisTime: false };
+  return last && { decision: await decisionOf(ctx, last), isThisTime: false };
 }
 
 /** What the latest saves say of a call, newest first, back to its intent. */
-async function* recordsOf({ journal }: Ground, effectId: string): AsyncGenerator<JournalRecord> {
+async function* recordsOf(
+  { journal }: StoreContext,
+  effectId: string,
+): AsyncGenerator<JournalRecord> {
   const [own] = await journal.past(lineOfEffect(effectId) as LineId).downTo(MAX_SEQ);
   if (own === undefined) return;
   let looked = 0;
@@ -114,12 +117,12 @@ const isDecisive = (event: EffectEvent): event is EffectEvent & Decisive =>
   event.is === "done" ||
   ((event.is === "approved" || event.is === "retry") && event.asked !== undefined);
 
-async function decisionOf(ground: Ground, record: JournalRecord): Promise<Decision> {
+async function decisionOf(ctx: StoreContext, record: JournalRecord): Promise<Decision> {
   const event = record.effect as Decisive;
   const body = bodyIn(record);
   const said = {
     by: event.by,
-    body: body && (await valueOf(ground, body)),
+    body: body && (await valueOf(ctx, body)),
     isSaid: event.asked !== undefined,
   };
   if (event.is !== "done") return { is: event.is, ...said };

@@ -7,8 +7,8 @@ import { bodyIn } from "../../core/effects/course.js";
 import { acts, applyEvent, type Effect, likeness } from "../../core/effects/effect.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
 import type { LineRow } from "../../store/port/rows.js";
-import type { Ground } from "../journal/ground.js";
 import type { Past, Segment } from "../journal/past.js";
+import type { StoreContext } from "../journal/store-context.js";
 
 /**
  * A stretch of a line, read as far as it goes, and the calls that were made on it or were open
@@ -28,17 +28,17 @@ interface Stretch {
 const ROWS = 500;
 
 export class LeftBehind {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #stretches: readonly Stretch[];
 
-  private constructor(ground: Ground, stretches: readonly Stretch[]) {
-    this.#ground = ground;
+  private constructor(ctx: StoreContext, stretches: readonly Stretch[]) {
+    this.#ctx = ctx;
     this.#stretches = stretches;
   }
 
   /** All that this session, and those it comes from, did on other lines than its own past. */
   static async of(
-    ground: Ground,
+    ctx: StoreContext,
     session: SessionId,
     origin: string | undefined,
     from: Past,
@@ -46,23 +46,23 @@ export class LeftBehind {
     const past = await from.all();
     const stretches: Stretch[] = [];
     for (const segment of past)
-      if (segment.to !== MAX_SEQ) stretches.push(await after(ground, segment, segment.to));
+      if (segment.to !== MAX_SEQ) stretches.push(await after(ctx, segment, segment.to));
     const owners = [session, origin, ...past.map((segment) => segment.session)].flatMap(
       (owner) => owner ?? [],
     );
     for (const owner of new Set<string>(owners)) {
-      for (const { id, origin: begins } of await ground.store.branches({
+      for (const { id, origin: begins } of await ctx.store.branches({
         kind: "session",
         session: owner,
       }))
         if (!past.some(({ line }) => line === id)) stretches.push(whole(id, begins, owner));
     }
-    return new LeftBehind(ground, stretches);
+    return new LeftBehind(ctx, stretches);
   }
 
   /** What was done on lines behind the places up to which they are kept; on others, all. */
   static async beyond(
-    ground: Ground,
+    ctx: StoreContext,
     lines: readonly LineRow[],
     kept: ReadonlyMap<LineId, number>,
   ): Promise<LeftBehind> {
@@ -72,23 +72,23 @@ export class LeftBehind {
       stretches.push(
         last === undefined
           ? whole(id, origin, session)
-          : await after(ground, { line: id, session }, last),
+          : await after(ctx, { line: id, session }, last),
       );
     }
-    return new LeftBehind(ground, stretches);
+    return new LeftBehind(ctx, stretches);
   }
 
   /** What was done on a past behind a place: what going back there leaves behind. */
-  static async behind(ground: Ground, past: Past, seq: number): Promise<readonly Effect[]> {
+  static async behind(ctx: StoreContext, past: Past, seq: number): Promise<readonly Effect[]> {
     const stretches: Stretch[] = [];
     for (const segment of (await past.downTo(seq + 1)).toReversed()) {
       const { line, from, to, session } = segment;
       if (to <= seq) continue;
       const calls = new Map<string, Effect>();
       const whole = { line, to, session, next: from, isRead: false, calls };
-      stretches.push(from <= seq ? { ...(await after(ground, segment, seq)), to } : whole);
+      stretches.push(from <= seq ? { ...(await after(ctx, segment, seq)), to } : whole);
     }
-    return new LeftBehind(ground, stretches).all();
+    return new LeftBehind(ctx, stretches).all();
   }
 
   /** Calls that act and were begun, oldest first; read up to now at every call. */
@@ -121,7 +121,7 @@ export class LeftBehind {
     // Whether the line has lost its end is asked once: from then on, what was read is known.
     const session = stretch.isRead ? null : stretch.session;
     const walk = { state: true, rows: ROWS };
-    for await (const page of this.#ground.journal.saves.walk([{ line, from, to, session }], walk)) {
+    for await (const page of this.#ctx.journal.saves.walk([{ line, from, to, session }], walk)) {
       for (const { save, state } of page) {
         stretch.next = save.seq + 1;
         // Of what was pruned, no checkpoint is left before it to go back to.
@@ -153,7 +153,7 @@ const whole = (line: LineId, origin: Place | null, session: string | null): Stre
 
 /** What follows a place on its line: also what becomes of the calls that are open there. */
 async function after(
-  { journal, loader }: Ground,
+  { journal, loader }: StoreContext,
   { line, session }: Pick<Segment, "line" | "session">,
   seq: number,
 ): Promise<Stretch> {

@@ -2,8 +2,8 @@
 import { acts, type Effect, type WaitsFor } from "../../core/effects/effect.js";
 import type { Json } from "../../core/values/json.js";
 import { isoTime } from "../../core/values/time.js";
-import type { Ground } from "../journal/ground.js";
 import type { Past } from "../journal/past.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { askedIn, inputOf } from "./bodies.js";
 
 /** A call that is not over: it waits for a decision, or its outcome is unknown. */
@@ -30,14 +30,14 @@ export interface PassedCall extends Omit<Pending, "status" | "waitsFor" | "why">
 }
 
 export async function pendingOf(
-  ground: Ground,
+  ctx: StoreContext,
   sessionId: string,
   past: Past,
   effect: Effect,
 ): Promise<Pending> {
   const { phase, waits, why } = effect;
   return {
-    ...(await told(ground, sessionId, past, effect)),
+    ...(await told(ctx, sessionId, past, effect)),
     status: phase === "waiting" ? "waiting" : phase === "doubt" ? "in-doubt" : "under-way",
     ...(waits !== undefined && { waitsFor: waits }),
     ...(why !== undefined && { why }),
@@ -45,23 +45,23 @@ export async function pendingOf(
 }
 
 export async function passedOf(
-  ground: Ground,
+  ctx: StoreContext,
   sessionId: string,
   past: Past,
   effect: Effect,
 ): Promise<PassedCall> {
-  return { ...(await told(ground, sessionId, past, effect)), outcome: effect.outcome ?? "unknown" };
+  return { ...(await told(ctx, sessionId, past, effect)), outcome: effect.outcome ?? "unknown" };
 }
 
-async function told(ground: Ground, sessionId: string, past: Past, effect: Effect) {
+async function told(ctx: StoreContext, sessionId: string, past: Past, effect: Effect) {
   const { id, name, mode, key, since } = effect;
-  const asked = await askedIn(ground, past, effect);
+  const asked = await askedIn(ctx, past, effect);
   return {
     effectId: id,
     ...(asked !== undefined && { callId: asked.callId }),
     sessionId,
     name,
-    input: await inputOf(ground, effect, asked),
+    input: await inputOf(ctx, effect, asked),
     since: isoTime(since),
     mode,
     key,

@@ -40,13 +40,13 @@ export class Repeats {
   }
 
   async find(call: Pick<Effect, "name" | "inputDigest" | "named">): Promise<Repeat | undefined> {
-    const { id, line, ground, work } = this.#held;
+    const { id, line, ctx, work } = this.#held;
     if (this.#known?.line !== line) this.#known = { line };
     const known = this.#known;
-    const policy = (known.policy ??= (await ground.journal.line(line))?.doc.effects ?? "ask");
+    const policy = (known.policy ??= (await ctx.journal.line(line))?.doc.effects ?? "ask");
     if (policy === "live") return undefined;
     const left = (known.left ??= await LeftBehind.of(
-      ground,
+      ctx,
       id,
       work.head.origin?.sessionId,
       work.past,
@@ -55,12 +55,11 @@ export class Repeats {
     const { same, unknown } = await left.find(call, (made) => replayed.includes(made));
     if (same !== undefined) {
       const isFresh = policy === "replay" && same.phase === "done" && !replayed.includes(same.id);
-      const replays = isFresh && (await answerOf(ground, same)) !== undefined ? same : undefined;
+      const replays = isFresh && (await answerOf(ctx, same)) !== undefined ? same : undefined;
       return { waits: { for: "repeat", of: same.id }, replays };
     }
     // Holdfast cannot compare those with this call. Their answers are no answer to it.
-    const of =
-      unknown?.id ?? callIn((known.deleted ??= await actedIn(ground, work.past)), call.name);
+    const of = unknown?.id ?? callIn((known.deleted ??= await actedIn(ctx, work.past)), call.name);
     return of === undefined
       ? undefined
       : { waits: { for: "repeat", of, uncertain: true }, replays: undefined };

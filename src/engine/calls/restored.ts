@@ -17,7 +17,7 @@ import { acts, type Effect, isUnknownInCopy, valueDigest } from "../../core/effe
 import { isUnderWay } from "../../core/sessions/status.js";
 import { encode, type JsonObject } from "../../core/values/json.js";
 import { TURN_MAIL } from "../../store/port/inbox.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { keyOf } from "../records/letters.js";
 import type { Holding } from "../session/holding.js";
 import { restate } from "../session/settle-calls.js";
@@ -125,12 +125,12 @@ function stop(work: Workspace, name: string, input: JsonObject): void {
  * The id that the letter of a turn is posted under: it says in which incarnation of the store that
  * was.
  */
-export async function turnMailId(ground: Ground, turn: string): Promise<string> {
-  return `${mailOf(await ground.learnIncarnation())}${keyOf(turn)}`;
+export async function turnMailId(ctx: StoreContext, turn: string): Promise<string> {
+  return `${mailOf(await ctx.learnIncarnation())}${keyOf(turn)}`;
 }
 
 /** Whether the letter of a turn was there when the store was copied. */
-export const isMailOfBefore = ({ incarnation }: Ground, id: string): boolean =>
+export const isMailOfBefore = ({ incarnation }: StoreContext, id: string): boolean =>
   !id.startsWith(mailOf(incarnation));
 
 const mailOf = (incarnation: string): string =>

@@ -23,9 +23,9 @@ import {
   options,
   type Page,
 } from "../util/options.js";
-import type { Ground } from "./ground.js";
 import { Heirs } from "./heirs.js";
 import type { OwnedOptions } from "./journal.js";
+import type { StoreContext } from "./store-context.js";
 
 export interface CheckpointListOptions {
   readonly limit?: number;
@@ -62,7 +62,7 @@ const SESSIONS_AT_ONCE = 50;
 
 /** Lists the checkpoints of one session, newest first. */
 export async function listOfSession(
-  ground: Ground,
+  ctx: StoreContext,
   head: HeadDoc,
   o: CheckpointListOptions | undefined,
 ): Promise<Page<Checkpoint>> {
@@ -75,7 +75,7 @@ export async function listOfSession(
   const all = isAll(branches);
   const from = cursor === undefined ? undefined : placeIn(cursor);
   const items: Checkpoint[] = [];
-  for await (const checkpoint of checkpointsOf(ground, head, {
+  for await (const checkpoint of checkpointsOf(ctx, head, {
     all,
     from,
     atOnce: all ? 100 : most + 1,
@@ -93,7 +93,10 @@ const isAll = (branches: unknown): boolean =>
  * Lists the checkpoints of many sessions: the sessions in the order of `sessions.list`, and newest
  * first within each. Each checkpoint comes once, with the session that owns it.
  */
-export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promise<CheckpointPage> {
+export async function listOfAll(
+  ctx: StoreContext,
+  filter: CheckpointFilter,
+): Promise<CheckpointPage> {
   const { agent, limit, cursor, branches } = options(filter, "checkpoints.list", [
     "agent",
     "limit",
@@ -104,7 +107,7 @@ export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promi
   const all = isAll(branches);
   const of = agent === undefined ? {} : { agent: checkName(agent, "agent") };
   const list = JSON.stringify([of.agent ?? null, all]);
-  const { cursorKey } = ground.store;
+  const { cursorKey } = ctx.store;
   const start = cursor === undefined ? undefined : startOf(cursor, list, cursorKey);
   const items: Checkpoint[] = [];
   const damaged: Damaged[] = [];
@@ -113,10 +116,10 @@ export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promi
     ...(damaged.length === 0 ? undefined : { damaged }),
     ...(next === undefined ? undefined : { next: cursorOf(next, list, cursorKey) }),
   });
-  const heirs = new Heirs(ground.store);
+  const heirs = new Heirs(ctx.store);
   let looked = 0;
   for await (const row of sessionRows(
-    ground.store,
+    ctx.store,
     { ...of, before: start && start.no + 1 },
     SESSIONS_AT_ONCE,
   )) {
@@ -124,7 +127,7 @@ export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promi
     looked += 1;
     try {
       const from = row.no === start?.no ? start.place : undefined;
-      for await (const checkpoint of ownedBy(ground, headOf(row), heirs, {
+      for await (const checkpoint of ownedBy(ctx, headOf(row), heirs, {
         all,
         from,
         atOnce: most + 1 - items.length,
@@ -135,7 +138,7 @@ export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promi
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
       // The session may have been deleted a moment ago.
-      if ((await ground.store.session(row.id)).row !== undefined)
+      if ((await ctx.store.session(row.id)).row !== undefined)
         damaged.push({ id: row.id, message: error.message });
     }
   }
@@ -144,16 +147,16 @@ export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promi
 
 /** Yields the checkpoints of a session that belong to it (ARCHITECTURE, "Owner"). */
 export async function* ownedBy(
-  ground: Ground,
+  ctx: StoreContext,
   head: HeadDoc,
   heirs: Heirs,
   { from, ...walk }: Walk,
 ): AsyncGenerator<Checkpoint> {
   // The session may have left the line of the cursor since: then all is gone over, and what came
   // before the cursor is passed over.
-  const isThere = from !== undefined && (await isOn(ground, head, from, walk.all));
+  const isThere = from !== undefined && (await isOn(ctx, head, from, walk.all));
   const begins = isThere ? from : undefined;
-  for await (const checkpoint of checkpointsOf(ground, head, {
+  for await (const checkpoint of checkpointsOf(ctx, head, {
     ...walk,
     from: begins,
     heirs,
@@ -166,35 +169,36 @@ export async function* ownedBy(
 }
 
 async function isOn(
-  ground: Ground,
+  ctx: StoreContext,
   { id, line }: HeadDoc,
   place: Place,
   all: boolean,
 ): Promise<boolean> {
   if (all)
     return (
-      (await lineWith(
-        ground,
-        await ground.store.branches({ kind: "session", session: id }),
-        place,
-      )) !== undefined
+      (await lineWith(ctx, await ctx.store.branches({ kind: "session", session: id }), place)) !==
+      undefined
     );
-  return isAlong(ground, line, place);
+  return isAlong(ctx, line, place);
 }
 
 /** Tells whether a line's past goes through a place. */
-const isAlong = async ({ journal }: Ground, line: LineId, place: Place): Promise<boolean> =>
+const isAlong = async ({ journal }: StoreContext, line: LineId, place: Place): Promise<boolean> =>
   (await journal.past(line).lineAt(place.seq)) === place.line;
 
 /** Where to look, and whether only at what the session owns: lines of others are not gone into. */
 interface Walking extends Walk, OwnedOptions {}
 
-function checkpointsOf(ground: Ground, head: HeadDoc, walk: Walking): AsyncGenerator<Checkpoint> {
-  return walk.all ? onAllLines(ground, head, walk) : onPast(ground, head, walk);
+function checkpointsOf(
+  ctx: StoreContext,
+  head: HeadDoc,
+  walk: Walking,
+): AsyncGenerator<Checkpoint> {
+  return walk.all ? onAllLines(ctx, head, walk) : onPast(ctx, head, walk);
 }
 
 async function* onPast(
-  { journal }: Ground,
+  { journal }: StoreContext,
   { id, line }: HeadDoc,
   { from, atOnce, ...owned }: Walking,
 ): AsyncGenerator<Checkpoint> {
@@ -204,17 +208,17 @@ async function* onPast(
 }
 
 async function* onAllLines(
-  ground: Ground,
+  ctx: StoreContext,
   { id: session }: HeadDoc,
   { from, atOnce, ...owned }: Walking,
 ): AsyncGenerator<Checkpoint> {
-  const { journal, store } = ground;
+  const { journal, store } = ctx;
   const own = await store.branches({ kind: "session", session });
   const last = own.at(-1);
   if (last === undefined) return;
   // The oldest line goes on into the past it shares with others, if it is a fork's; of the others
   // only their own part is shown.
-  const start = from === undefined ? 0 : await lineWith(ground, own, from);
+  const start = from === undefined ? 0 : await lineWith(ctx, own, from);
   if (start === undefined) throw strange(from as Place);
   for (const [i, { id }] of own.slice(start).entries()) {
     const upTo = (i === 0 ? from?.seq : undefined) ?? MAX_SEQ;
@@ -233,7 +237,7 @@ async function* onAllLines(
 
 /** Which of a session's lines shows a place. */
 async function lineWith(
-  ground: Ground,
+  ctx: StoreContext,
   own: readonly LineRow[],
   place: Place,
 ): Promise<number | undefined> {
@@ -241,7 +245,7 @@ async function lineWith(
   if (at !== -1) return at;
   const oldest = own.length - 1;
   const last = own[oldest];
-  return last !== undefined && (await isAlong(ground, last.id, place)) ? oldest : undefined;
+  return last !== undefined && (await isAlong(ctx, last.id, place)) ? oldest : undefined;
 }
 
 // ---- cursors

@@ -5,7 +5,7 @@ import { oneLine } from "../../store/port/queries.js";
 import type { LineRow } from "../../store/port/rows.js";
 import { fixed, IN_BULK, Pace } from "../util/pace.js";
 import { descendants } from "./family.js";
-import type { Ground } from "./ground.js";
+import type { StoreContext } from "./store-context.js";
 
 export interface CutOptions {
   readonly dryRun: boolean;
@@ -21,7 +21,7 @@ export interface CutOptions {
  * began on them.
  */
 export async function cutLines(
-  { store }: Ground,
+  { store }: StoreContext,
   lines: readonly LineNode[],
   family: readonly LineNode[],
   { dryRun, signal, idle, onCut }: CutOptions,
@@ -52,13 +52,13 @@ export async function cutLines(
 }
 
 /** Frees what nobody needs of lines that belong to nobody. */
-export async function freeLines(ground: Ground, ids: readonly LineId[]): Promise<void> {
+export async function freeLines(ctx: StoreContext, ids: readonly LineId[]): Promise<void> {
   const loose: LineRow[] = [];
   for (const id of ids) {
-    const row = (await ground.store.branches(oneLine(id)))[0];
+    const row = (await ctx.store.branches(oneLine(id)))[0];
     if (row !== undefined && !row.owned) loose.push(row);
   }
-  const family = await descendants(ground, loose);
+  const family = await descendants(ctx, loose);
   const all = family.filter(({ owned }) => !owned).toSorted((a, b) => b.no - a.no);
-  if (all.length > 0) await cutLines(ground, all, family, { dryRun: false });
+  if (all.length > 0) await cutLines(ctx, all, family, { dryRun: false });
 }

@@ -1,11 +1,11 @@
 /** Lines that begin on others, and those that a session goes back to. */
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
 import type { LineRow } from "../../store/port/rows.js";
-import type { Ground } from "./ground.js";
+import type { StoreContext } from "./store-context.js";
 
 /** Lines and all that began on them, however far. */
 export async function descendants(
-  { store }: Ground,
+  { store }: StoreContext,
   lines: readonly LineRow[],
 ): Promise<readonly LineRow[]> {
   const found = new Map(lines.map((line) => [line.id as string, line]));
@@ -33,7 +33,7 @@ const ROWS = 256;
  * back to it.
  */
 export async function pastOfSession(
-  { store }: Ground,
+  { store }: StoreContext,
   session: SessionId,
 ): Promise<ReadonlyMap<LineId, Readonly<Along>>> {
   const own = await store.branches({ kind: "session", session });

@@ -6,14 +6,14 @@ import { reviveRecord } from "../../core/journal/revive.js";
 import { firstSeq } from "../../core/journal/save.js";
 import type { Message } from "../../core/messages/message.js";
 import type { Page } from "../util/options.js";
-import type { Ground } from "./ground.js";
 import type { Past } from "./past.js";
+import type { StoreContext } from "./store-context.js";
 import { growingRows } from "./walk.js";
 
 const ROWS = 500;
 
 export async function historyOf(
-  { journal }: Ground,
+  { journal }: StoreContext,
   past: Past,
   upTo: number,
   limit: number,

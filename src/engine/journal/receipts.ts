@@ -21,7 +21,7 @@ import { type DocChange, type DocRow, RECEIPT } from "../../store/port/documents
 import { unlessDamaged } from "../records/damage.js";
 import { documents } from "../records/documents.js";
 import { sealed, unsealedOr } from "../records/rows.js";
-import type { Ground } from "./ground.js";
+import type { StoreContext } from "./store-context.js";
 
 const DAY_MS = 24 * 60 * 60 * 1_000;
 /** For how long a key is known at least. */
@@ -72,13 +72,13 @@ interface Call {
  * was kept.
  */
 export async function once<A extends Json, R>(
-  ground: Ground,
+  ctx: StoreContext,
   { key, name, to, args }: Call,
   act: (receipt: Receipt<A>) => Promise<R>,
   again: (answer: A) => R | Promise<R>,
 ): Promise<R> {
   if (key === undefined) return act(NONE);
-  requireCapability(ground.store, "documents", `hold.${name} with a key`);
+  requireCapability(ctx.store, "documents", `hold.${name} with a key`);
   const call = { key: checkName(key, "key"), name, args: encode(args, name).value };
   const id = receiptId(call.key);
   // K3: whoever has the store alone would have to guess the key as well.
@@ -88,7 +88,7 @@ export async function once<A extends Json, R>(
     args: digest(`${call.key}\n${name}\n${to}\n${sortedText(call.args)}`),
   };
   const known = async (): Promise<{ readonly answer: A } | undefined> => {
-    const row = await documentsOf(ground.store).get(RECEIPT, id);
+    const row = await documentsOf(ctx.store).get(RECEIPT, id);
     if (row === undefined) return undefined;
     const doc = receiptOf(row);
     const body = bodyOf(row, doc);
@@ -106,7 +106,7 @@ export async function once<A extends Json, R>(
       isKept: true,
       docs: (answer) => {
         const body = JSON.stringify(answer);
-        const doc: ReceiptDoc = { id, ...about, at: ground.wallMs(), answer: digest(body) };
+        const doc: ReceiptDoc = { id, ...about, at: ctx.wallMs(), answer: digest(body) };
         return [
           {
             kind: RECEIPT,
@@ -137,13 +137,13 @@ const NONE: Receipt<Json> = { isKept: false, docs: () => [], check: () => {} };
  * kept: what is made under the name later is not what was meant.
  */
 export async function onceRemoved<A extends Json, R>(
-  ground: Ground,
+  ctx: StoreContext,
   call: Call,
   act: (receipt: Receipt<A | Absent>) => Promise<R>,
   again: (answer: A) => R | Promise<R>,
 ): Promise<R> {
   return once<A | Absent, R>(
-    ground,
+    ctx,
     call,
     async (receipt) => {
       try {
@@ -151,7 +151,7 @@ export async function onceRemoved<A extends Json, R>(
       } catch (error) {
         if (!(error instanceof HoldfastError) || error.code !== "NOT_FOUND") throw error;
         if (receipt.isKept)
-          receipt.check(await ground.store.apply([], receipt.docs({ absent: error.message })), 0);
+          receipt.check(await ctx.store.apply([], receipt.docs({ absent: error.message })), 0);
         throw error;
       }
     },
@@ -167,18 +167,18 @@ const isAbsent = (answer: unknown): answer is Absent =>
   typeof answer === "object" && answer !== null && "absent" in answer;
 
 /** Whether something was done under a key. */
-export const isDone = async ({ store }: Ground, key: string): Promise<boolean> =>
+export const isDone = async ({ store }: StoreContext, key: string): Promise<boolean> =>
   (await documentsOf(store).get(RECEIPT, receiptId(checkName(key, "key")))) !== undefined;
 
 const receiptId = (key: string): string => digest(`receipt ${key}`);
 
 /** Forgets keys that nobody can be told to count on any more. */
 export async function forgetReceipts(
-  ground: Ground,
+  ctx: StoreContext,
   { signal }: { readonly signal: AbortSignal | undefined },
 ): Promise<void> {
-  const { store } = ground;
-  const limit = ground.wallMs() - KEPT_MS;
+  const { store } = ctx;
+  const limit = ctx.wallMs() - KEPT_MS;
   const old: string[] = [];
   for await (const row of documents(store, { kind: RECEIPT })) {
     signal?.throwIfAborted();
@@ -198,7 +198,7 @@ export async function forgetReceipts(
  * Of what was said in calls that were done to something, nothing is left, not even a digest: a
  * person who can guess the key could guess it. The keys stay known, and what was done.
  */
-export async function forgetArguments({ store }: Ground, of: string): Promise<void> {
+export async function forgetArguments({ store }: StoreContext, of: string): Promise<void> {
   let some: DocChange[] = [];
   const write = async () => {
     // Where one of them is changed or gone meanwhile, the others are not to wait for it.
@@ -225,7 +225,7 @@ export async function forgetArguments({ store }: Ground, of: string): Promise<vo
 }
 
 /** Throws where it, or what was answered, is damaged. */
-export async function verifyReceipt({ store }: Ground, id: string): Promise<void> {
+export async function verifyReceipt({ store }: StoreContext, id: string): Promise<void> {
   const row = await documentsOf(store).get(RECEIPT, id);
   if (row !== undefined) bodyOf(row, receiptOf(row));
 }

@@ -17,7 +17,7 @@ import type { LineId } from "../../core/values/ids.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { type DocRow, REDACTED } from "../../store/port/documents.js";
 import { sealed, unsealedOr } from "../records/rows.js";
-import type { Ground } from "./ground.js";
+import type { StoreContext } from "./store-context.js";
 
 interface LineRedacted {
   readonly id: string;
@@ -30,7 +30,7 @@ const MOST = 1_000;
 const TRIES = 100;
 
 /** Of a line: empty where nothing of it was ever redacted here. */
-export async function redactionsOf({ store }: Ground, line: LineId): Promise<Redactions> {
+export async function redactionsOf({ store }: StoreContext, line: LineId): Promise<Redactions> {
   const row = await documentsOf(store).get(REDACTED, line);
   return row === undefined ? [] : redactionsIn(row);
 }
@@ -47,24 +47,21 @@ export function redactionsIn({ id, text }: Pick<DocRow, "id" | "text">): Redacti
  * beside the journal of the session that owns it.
  */
 export async function remembering<T>(
-  ground: Ground,
+  ctx: StoreContext,
   lines: ReadonlyMap<LineId, number>,
   redact: () => Promise<T>,
 ): Promise<T> {
   const [before, after] = [randomUUID(), randomUUID()];
   for (const [line, from] of lines)
-    await remember(ground, line, (known) => [...known, [before, from]]);
+    await remember(ctx, line, (known) => [...known, [before, from]]);
   const redacted = await redact();
   for (const [line, from] of lines)
-    await remember(ground, line, (known) => [
-      ...known.filter(([id]) => id !== before),
-      [after, from],
-    ]);
+    await remember(ctx, line, (known) => [...known.filter(([id]) => id !== before), [after, from]]);
   return redacted;
 }
 
 export async function remember(
-  { store }: Ground,
+  { store }: StoreContext,
   line: LineId,
   change: (known: Redactions) => Redactions,
 ): Promise<void> {

@@ -11,7 +11,7 @@ import { documents } from "../records/documents.js";
 import { contentsOf } from "../records/snapshot-record.js";
 import { breathe } from "../util/breathe.js";
 import { descendants } from "./family.js";
-import type { Ground } from "./ground.js";
+import type { StoreContext } from "./store-context.js";
 
 const LINES = 500;
 const MOST_NAMED = 20;
@@ -20,7 +20,7 @@ const MOST_NAMED = 20;
  * `holds` says of a text that no longer counts whether it must go. Answers what is left, in words.
  */
 export async function scrub(
-  { store }: Ground,
+  { store }: StoreContext,
   reclaim: Pick<StoreReclaim, "scrub">,
   holds: (text: string) => boolean,
 ): Promise<readonly string[]> {
@@ -39,9 +39,9 @@ export async function scrub(
  * What deleted sessions have said and the store must keep, in words: forks go on from it, or
  * snapshots can bring it back.
  */
-export async function keptOfDeleted(ground: Ground): Promise<readonly string[]> {
-  const forks = await forksOfDeleted(ground);
-  const snapshots = await snapshotsOfDeleted(ground);
+export async function keptOfDeleted(ctx: StoreContext): Promise<readonly string[]> {
+  const forks = await forksOfDeleted(ctx);
+  const snapshots = await snapshotsOfDeleted(ctx);
   return [
     ...(forks.size > 0
       ? [
@@ -58,13 +58,13 @@ const named = (ids: ReadonlySet<string>): string =>
   [...ids].slice(0, MOST_NAMED).map(quote).join(", ") +
   (ids.size > MOST_NAMED ? `, … (${ids.size} in all)` : "");
 
-async function forksOfDeleted(ground: Ground): Promise<ReadonlySet<string>> {
+async function forksOfDeleted(ctx: StoreContext): Promise<ReadonlySet<string>> {
   const forks = new Set<string>();
   for (let before = Number.MAX_SAFE_INTEGER; ; ) {
     await breathe();
-    const rows = await ground.store.branches({ kind: "all", before, limit: LINES });
+    const rows = await ctx.store.branches({ kind: "all", before, limit: LINES });
     for (const { session } of await descendants(
-      ground,
+      ctx,
       rows.filter(({ owned }) => !owned),
     ))
       if (session !== null) forks.add(session);
@@ -73,8 +73,8 @@ async function forksOfDeleted(ground: Ground): Promise<ReadonlySet<string>> {
   }
 }
 
-async function snapshotsOfDeleted(ground: Ground): Promise<ReadonlySet<string>> {
-  const { store } = ground;
+async function snapshotsOfDeleted(ctx: StoreContext): Promise<ReadonlySet<string>> {
+  const { store } = ctx;
   const snapshots = new Set<string>();
   for await (const { id } of documents(store, { kind: SNAPSHOT })) {
     await breathe();

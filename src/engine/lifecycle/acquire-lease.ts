@@ -7,7 +7,7 @@ import type { SessionId } from "../../core/values/ids.js";
 import type { Applied, Change } from "../../store/port/changes.js";
 import type { DocChange } from "../../store/port/documents.js";
 import type { SessionRow } from "../../store/port/rows.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { type HeadDoc, headOf, leaseOf, leaseRow } from "../records/rows.js";
 import { noSession } from "../util/not-found.js";
 import type { Wanted } from "./session-options.js";
@@ -17,9 +17,9 @@ import type { Wanted } from "./session-options.js";
  * back.
  */
 export async function inThisIncarnation(
-  ground: Ground,
+  ctx: StoreContext,
 ): Promise<{ readonly incarnation?: string }> {
-  const incarnation = await ground.learnIncarnation();
+  const incarnation = await ctx.learnIncarnation();
   return incarnation === "" ? {} : { incarnation };
 }
 
@@ -35,7 +35,7 @@ export function refuseOtherAgent(head: HeadDoc, { id, agent }: Pick<Wanted, "id"
 
 /** Takes the lease of a session that is there, to take something away from it, and nothing else. */
 export async function takeLeaseToFree(
-  ground: Ground,
+  ctx: StoreContext,
   id: SessionId,
   waitMs: number,
   signal: AbortSignal | undefined,
@@ -43,12 +43,12 @@ export async function takeLeaseToFree(
   const deadline = performance.now() + waitMs;
   for (;;) {
     signal?.throwIfAborted();
-    const row = (await ground.store.session(id)).row;
+    const row = (await ctx.store.session(id)).row;
     if (row === undefined) throw noSession(id);
     const lease = await take(
-      ground,
+      ctx,
       row,
-      { id, agent: undefined, leaseMs: ground.leaseMs, how: "frees" },
+      { id, agent: undefined, leaseMs: ctx.leaseMs, how: "frees" },
       deadline,
     );
     if (lease !== undefined) return lease;
@@ -58,20 +58,20 @@ export async function takeLeaseToFree(
 type Taking = Pick<Wanted, "id" | "agent" | "leaseMs"> & { readonly how?: "frees" };
 
 export async function take(
-  ground: Ground,
+  ctx: StoreContext,
   row: SessionRow,
   want: Taking,
   deadline: number,
 ): Promise<Lease | undefined> {
   refuseOtherAgent(headOf(row), want);
   const before = leaseOf(row);
-  const { oneMachine } = ground.store.traits;
+  const { oneMachine } = ctx.store.traits;
   const grant = grantLease(before, {
-    owner: ground.machine.self,
-    now: await ground.now(),
+    owner: ctx.machine.self,
+    now: await ctx.now(),
     leaseMs: want.leaseMs,
-    incarnation: await ground.learnIncarnation(),
-    dead: (owner) => ground.machine.isDead(owner, oneMachine),
+    incarnation: await ctx.learnIncarnation(),
+    dead: (owner) => ctx.machine.isDead(owner, oneMachine),
   });
   if ("heldBy" in grant) {
     const left = deadline - performance.now();
@@ -91,7 +91,7 @@ export async function take(
   const granted = { ...grant.granted, token: randomUUID() };
   const lease = leaseRow(want.id, granted);
   const applied = await orFound(
-    ground,
+    ctx,
     { session: want.id, when: { epoch: before.epoch, until: before.until }, lease },
     (now) => now.lease.text === lease.text,
     [],
@@ -105,18 +105,18 @@ export async function take(
  * would keep all others waiting.
  */
 export async function orFound(
-  ground: Ground,
+  ctx: StoreContext,
   change: Change,
   isDone: (row: SessionRow) => boolean,
   alongside: readonly DocChange[] = [],
   how?: "frees",
 ): Promise<Applied> {
   try {
-    return await ground.store.apply([change], alongside, how);
+    return await ctx.store.apply([change], alongside, how);
   } catch (error) {
     if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO"))
       throw error;
-    const found = await ground.store.session(change.session).catch(() => undefined);
+    const found = await ctx.store.session(change.session).catch(() => undefined);
     if (found?.row !== undefined && isDone(found.row)) return { ok: true };
     throw error;
   }

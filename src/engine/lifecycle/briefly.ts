@@ -2,7 +2,7 @@
  * Holding a session for just one act, from outside a run. Where another holds it, that is refused
  * (LEASE_HELD) after `waitMs`.
  */
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import type { Holding } from "../session/holding.js";
 import type { KeyOptions } from "../util/options.js";
 import { signalOf } from "../util/options.js";
@@ -28,12 +28,12 @@ export const waitOf = (waitMs: unknown, signal: unknown): Waiting => ({
 
 /** Holds a session for just one act. */
 export async function briefly<R>(
-  ground: Ground,
+  ctx: StoreContext,
   session: string,
   { waitMs, signal }: Waiting,
   act: (held: Holding) => Promise<R>,
 ): Promise<R> {
-  const held = await openHolding(ground, session, waitMs === undefined ? undefined : { waitMs }, {
+  const held = await openHolding(ctx, session, waitMs === undefined ? undefined : { waitMs }, {
     make: false,
     signal,
   });

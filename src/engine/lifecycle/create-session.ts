@@ -4,7 +4,7 @@ import type { SessionId } from "../../core/values/ids.js";
 import type { Applied } from "../../store/port/changes.js";
 import type { DocChange } from "../../store/port/documents.js";
 import type { NewLine } from "../../store/port/rows.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import {
   type HeadDoc,
   headOf,
@@ -20,24 +20,24 @@ import { type SessionOptions, type Wanted, wanted } from "./session-options.js";
 
 /** Makes a session, held by nobody, where there is none. */
 export async function ensureSession(
-  ground: Ground,
+  ctx: StoreContext,
   id: unknown,
   given: SessionOptions | undefined,
 ): Promise<SessionId> {
-  const want = { ...wanted(ground, id, given), parent: undefined };
+  const want = { ...wanted(ctx, id, given), parent: undefined };
   for (;;) {
-    const row = (await ground.store.session(want.id)).row;
+    const row = (await ctx.store.session(want.id)).row;
     if (row !== undefined) {
       refuseOtherAgent(headOf(row), want);
       return want.id;
     }
-    if ((await make(ground, { ...want, leaseMs: undefined })).applied.ok) return want.id;
+    if ((await make(ctx, { ...want, leaseMs: undefined })).applied.ok) return want.id;
   }
 }
 
 /** Makes a session, held by nobody, with this label; refused where there is one. */
 export async function makeSession(
-  ground: Ground,
+  ctx: StoreContext,
   id: SessionId,
   {
     agent,
@@ -50,32 +50,32 @@ export async function makeSession(
   },
 ): Promise<Applied> {
   const want = {
-    ...wanted(ground, id, agent === undefined ? {} : { agent }),
+    ...wanted(ctx, id, agent === undefined ? {} : { agent }),
     leaseMs: undefined,
     parent: undefined,
   };
-  return (await make(ground, want, { label, alongside })).applied;
+  return (await make(ctx, want, { label, alongside })).applied;
 }
 
-export async function madeLease(ground: Ground, want: Wanted): Promise<Lease | undefined> {
-  const { applied, lease } = await make(ground, want);
+export async function madeLease(ctx: StoreContext, want: Wanted): Promise<Lease | undefined> {
+  const { applied, lease } = await make(ctx, want);
   return applied.ok ? lease : undefined;
 }
 
 async function make(
-  ground: Ground,
+  ctx: StoreContext,
   want: Omit<Wanted, "leaseMs"> & { readonly leaseMs: number | undefined },
   more: { readonly label?: Partial<LabelDoc>; readonly alongside?: readonly DocChange[] } = {},
 ): Promise<{ readonly applied: Applied; readonly lease: Lease }> {
-  const line = ground.newLineId();
+  const line = ctx.newLineId();
   const head: HeadDoc = {
     id: want.id,
     line,
     status: "in-progress",
     ...(want.agent === undefined ? undefined : { agent: want.agent }),
-    createdAt: ground.wallMs(),
+    createdAt: ctx.wallMs(),
     ...(want.parent === undefined ? undefined : { parent: want.parent }),
-    ...(await inThisIncarnation(ground)),
+    ...(await inThisIncarnation(ctx)),
   };
   const label: LabelDoc = {
     id: want.id,
@@ -87,7 +87,7 @@ async function make(
     ...more.label,
   };
   const root = newLine({ id: line, origin: null, prev: rootDigest(line) });
-  return begin(ground, head, label, root, want.leaseMs, more.alongside);
+  return begin(ctx, head, label, root, want.leaseMs, more.alongside);
 }
 
 /**
@@ -96,7 +96,7 @@ async function make(
  * new: the store says when one is not.
  */
 export async function begin(
-  ground: Ground,
+  ctx: StoreContext,
   head: HeadDoc,
   label: LabelDoc,
   line: NewLine,
@@ -107,11 +107,11 @@ export async function begin(
     leaseMs === undefined
       ? freeLease
       : {
-          owner: ground.machine.self,
-          until: (await ground.now()) + leaseMs,
-          ...(await inThisIncarnation(ground)),
+          owner: ctx.machine.self,
+          until: (await ctx.now()) + leaseMs,
+          ...(await inThisIncarnation(ctx)),
         };
-  for (let buried = 0; ; buried = (await ground.store.session(head.id)).buried) {
+  for (let buried = 0; ; buried = (await ctx.store.session(head.id)).buried) {
     const lease = { ...held, epoch: buried + 1 };
     const change = {
       head: headRow(head),
@@ -120,7 +120,7 @@ export async function begin(
       line,
     };
     const applied = await orFound(
-      ground,
+      ctx,
       { session: head.id, when: { absent: true, buried }, ...change },
       // The id of its line is nobody else's.
       (row) => row.head.text === change.head.text,

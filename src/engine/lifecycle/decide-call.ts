@@ -17,7 +17,7 @@ import {
   lateId,
   standing,
 } from "../calls/decisions.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { mailOf, type Settlement } from "../records/rows.js";
 import { invalid, options } from "../util/options.js";
 import { type DecidableCall, findCall, requireCall } from "./find-call.js";
@@ -45,43 +45,43 @@ export interface DenyOptions extends DecidedBy {
 export type SettleOptions = Settlement & DecidedBy;
 
 export async function approveCall(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   o: ApproveOptions | undefined,
 ): Promise<void> {
-  requireCapability(ground.store, "inbox", "hold.effects.approve");
+  requireCapability(ctx.store, "inbox", "hold.effects.approve");
   const { by, input, note } = options(o, "effects.approve", ["by", "input", "note"]);
   const call = await requireCall(
-    ground,
+    ctx,
     id,
     ["waiting"],
     (effect) => effect.waits?.for === "approval" || effect.waits?.for === "repeat",
   );
-  await decide(ground, call, {
+  await decide(ctx, call, {
     kind: "approve",
     ...about(call),
     ...who(by),
     ...(note !== undefined && { note: checkText(note, "note", MAX_REASON) }),
-    ...(input !== undefined && { input: redactedInput(ground, input, call.effect.name) }),
+    ...(input !== undefined && { input: redactedInput(ctx, input, call.effect.name) }),
   });
 }
 
-function redactedInput({ redactor }: Ground, input: Json, name: string): Json {
+function redactedInput({ redactor }: StoreContext, input: Json, name: string): Json {
   const { value } = encode(input, "input");
   return redactor?.json(value, { in: "tool-input", name }) ?? value;
 }
 
-export async function denyCall(ground: Ground, id: string, o: DenyOptions): Promise<void> {
-  requireCapability(ground.store, "inbox", "hold.effects.deny");
+export async function denyCall(ctx: StoreContext, id: string, o: DenyOptions): Promise<void> {
+  requireCapability(ctx.store, "inbox", "hold.effects.deny");
   const { by, reason } = options(o, "effects.deny", ["by", "reason"]);
   const why = checkText(reason, "reason", MAX_REASON);
-  const call = await requireCall(ground, id, ["waiting"]);
-  await decide(ground, call, { kind: "deny", ...about(call), ...who(by), reason: why });
-  await leaveChild(ground, call.effect, why);
+  const call = await requireCall(ctx, id, ["waiting"]);
+  await decide(ctx, call, { kind: "deny", ...about(call), ...who(by), reason: why });
+  await leaveChild(ctx, call.effect, why);
 }
 
-export async function settleCall(ground: Ground, id: string, o: SettleOptions): Promise<void> {
-  requireCapability(ground.store, "inbox", "hold.effects.settle");
+export async function settleCall(ctx: StoreContext, id: string, o: SettleOptions): Promise<void> {
+  requireCapability(ctx.store, "inbox", "hold.effects.settle");
   const given = options(
     o as { output?: Json; error?: string; retry?: true; by?: string },
     "effects.settle",
@@ -97,21 +97,21 @@ export async function settleCall(ground: Ground, id: string, o: SettleOptions): 
         ? { error: checkText(given.error, "error", MAX_REASON) }
         : { retry: true };
   if ("retry" in as && given.retry !== true) throw invalid("retry", "it must be true");
-  const call = await requireCall(ground, id, ["waiting", "doubt"]);
-  await decide(ground, call, { kind: "settle", ...about(call), ...who(given.by), as });
-  if (!("retry" in as)) await leaveChild(ground, call.effect, "The call that ran it was settled.");
+  const call = await requireCall(ctx, id, ["waiting", "doubt"]);
+  await decide(ctx, call, { kind: "settle", ...about(call), ...who(given.by), as });
+  if (!("retry" in as)) await leaveChild(ctx, call.effect, "The call that ran it was settled.");
 }
 
 /**
  * A call that is over runs its child no more. The child is cancelled, so that its own calls are not
  * asked about.
  */
-async function leaveChild(ground: Ground, { id, waits }: Effect, reason: string): Promise<void> {
+async function leaveChild(ctx: StoreContext, { id, waits }: Effect, reason: string): Promise<void> {
   if (waits?.for !== "child") return;
-  const now = (await findCall(ground, id))?.effect;
+  const now = (await findCall(ctx, id))?.effect;
   // Woken in the meantime, it goes on with its child.
   if (now !== undefined && now.phase !== "done") return;
-  await cancelSession(ground, waits.session as SessionId, reason).catch((error: unknown) => {
+  await cancelSession(ctx, waits.session as SessionId, reason).catch((error: unknown) => {
     if (!(error instanceof HoldfastError) || error.code !== "NOT_FOUND") throw error;
   });
 }
@@ -123,19 +123,19 @@ async function leaveChild(ground: Ground, { id, waits }: Effect, reason: string)
  * letter in.
  */
 async function decide(
-  ground: Ground,
+  ctx: StoreContext,
   { session, effect, stands: before }: DecidableCall,
   doc: DecisionLetter,
 ): Promise<void> {
-  const said = decisionIn((ground.redactor?.mail(doc) as DecisionLetter | undefined) ?? doc);
+  const said = decisionIn((ctx.redactor?.mail(doc) as DecisionLetter | undefined) ?? doc);
   if (before !== undefined && isSame(before, said, effect)) return;
   if (before !== undefined) throw alreadyDecided(effect, session, before);
   for (let again = 0; ; again++) {
     const id = decisionId(effect.id, doc.asked, again);
-    const isOurs = (await ground.tryPost(session, doc, { id })) !== "conflict";
-    await takeIn(ground, session);
-    const inMail = await decisionInMail(ground, session, effect, id);
-    const found = inMail === undefined ? await standing(ground, effect.id, doc.asked) : undefined;
+    const isOurs = (await ctx.tryPost(session, doc, { id })) !== "conflict";
+    await takeIn(ctx, session);
+    const inMail = await decisionInMail(ctx, session, effect, id);
+    const found = inMail === undefined ? await standing(ctx, effect.id, doc.asked) : undefined;
     if (found?.isThisTime && isOurs) return;
     const stands = inMail ?? found?.decision;
     if (stands !== undefined && isSame(stands, said, effect)) return;
@@ -144,7 +144,7 @@ async function decide(
     const isOpen =
       !inMail &&
       !found?.isThisTime &&
-      isStillAsked((await findCall(ground, effect.id))?.effect, doc.asked);
+      isStillAsked((await findCall(ctx, effect.id))?.effect, doc.asked);
     if (!isOpen) throw alreadyDecided(effect, session, stands);
   }
 }
@@ -154,7 +154,7 @@ async function decide(
  * wait any more.
  */
 async function decisionInMail(
-  { store }: Ground,
+  { store }: StoreContext,
   session: SessionId,
   { id: effect, attempt }: Effect,
   id: string,

@@ -6,7 +6,7 @@ import { type Effect, lineOfEffect } from "../../core/effects/effect.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName, isLineId, type SessionId } from "../../core/values/ids.js";
 import { type Decision, standing } from "../calls/decisions.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { headOf } from "../records/rows.js";
 
 interface FoundCall {
@@ -15,15 +15,15 @@ interface FoundCall {
   readonly effect: Effect | undefined;
 }
 
-export async function findCall(ground: Ground, id: string): Promise<FoundCall | undefined> {
-  ground.usable();
+export async function findCall(ctx: StoreContext, id: string): Promise<FoundCall | undefined> {
+  ctx.usable();
   const line = lineOfEffect(checkName(id, "effect id"));
-  const owner = isLineId(line) ? (await ground.journal.line(line))?.session : undefined;
-  const present = owner == null ? undefined : await ground.journal.present(owner as SessionId);
+  const owner = isLineId(line) ? (await ctx.journal.line(line))?.session : undefined;
+  const present = owner == null ? undefined : await ctx.journal.present(owner as SessionId);
   if (present === undefined) return undefined;
   return {
     session: headOf(present.row).id,
-    effect: (await ground.loader.courseAt(present)).get(id),
+    effect: (await ctx.loader.courseAt(present)).get(id),
   };
 }
 
@@ -36,19 +36,19 @@ export interface DecidableCall {
 
 /** A call that can be decided about, or that was: then with the decision that stands. */
 export async function requireCall(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   phases: readonly Effect["phase"][],
   fits: (effect: Effect) => boolean = () => true,
 ): Promise<DecidableCall> {
-  const found = await findCall(ground, id);
+  const found = await findCall(ctx, id);
   if (found?.effect === undefined)
     throw new HoldfastError("NOT_FOUND", `There is no call ${quote(id)} that is not over.`, {
       effectId: id,
     });
   const { effect, session } = found;
   if (phases.includes(effect.phase) && fits(effect)) return { session, effect };
-  const stands = await standing(ground, id, effect.asked);
+  const stands = await standing(ctx, id, effect.asked);
   if (stands !== undefined && (stands.isThisTime || effect.phase === "done"))
     return { session, effect, stands: stands.decision };
   const is = effect.phase === "doubt" ? "in doubt" : (effect.waits?.for ?? effect.phase);

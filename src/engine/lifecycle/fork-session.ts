@@ -6,8 +6,8 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type Place, placeId, sessionId } from "../../core/values/ids.js";
 import type { SessionRow } from "../../store/port/rows.js";
 import type { EffectPolicy } from "../calls/repeats.js";
-import type { Ground } from "../journal/ground.js";
 import type { Receipt } from "../journal/receipts.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, newLine } from "../records/rows.js";
 import { notFound } from "../util/not-found.js";
 import { inThisIncarnation } from "./acquire-lease.js";
@@ -15,17 +15,17 @@ import { begin } from "./create-session.js";
 
 /** Makes a fork, held by nobody. */
 export async function fork(
-  ground: Ground,
+  ctx: StoreContext,
   at: Place,
   id: unknown,
   effects: EffectPolicy,
   receipt?: Receipt<string>,
 ): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc }> {
-  return makeFork(ground, at, id, effects, { receipt });
+  return makeFork(ctx, at, id, effects, { receipt });
 }
 
 export async function makeFork(
-  ground: Ground,
+  ctx: StoreContext,
   at: Place,
   id: unknown,
   effects: EffectPolicy,
@@ -41,9 +41,9 @@ export async function makeFork(
   readonly latest: Checkpoint;
 }> {
   const made = sessionId(id);
-  const { checkpoint, row } = await forkable(ground, at, known);
+  const { checkpoint, row } = await forkable(ctx, at, known);
   const from = headOf(row);
-  const line = ground.newLineId();
+  const line = ctx.newLineId();
   const head: HeadDoc = {
     id: made,
     line,
@@ -53,9 +53,9 @@ export async function makeFork(
       : { reason: checkpoint.reason }),
     ...(from.agent === undefined ? undefined : { agent: from.agent }),
     ...(from.title === undefined ? undefined : { title: from.title }),
-    createdAt: ground.wallMs(),
+    createdAt: ctx.wallMs(),
     origin: { sessionId: checkpoint.sessionId, checkpointId: checkpoint.id },
-    ...(await inThisIncarnation(ground)),
+    ...(await inThisIncarnation(ctx)),
   };
   const { title, tags, metadata } = labelOf(row);
   const label: LabelDoc = {
@@ -68,7 +68,7 @@ export async function makeFork(
   };
   const policy = effects === "ask" ? undefined : { effects };
   const fork = newLine({ id: line, origin: at, prev: checkpoint.digest, ...policy });
-  const { applied, lease } = await begin(ground, head, label, fork, leaseMs, receipt?.docs(made));
+  const { applied, lease } = await begin(ctx, head, label, fork, leaseMs, receipt?.docs(made));
   receipt?.check(applied, 1);
   if (applied.ok) return { head, label, lease, latest: checkpoint };
   if (applied.why === "exists")
@@ -85,15 +85,15 @@ export async function makeFork(
  * while the session is on that line.
  */
 async function forkable(
-  ground: Ground,
+  ctx: StoreContext,
   at: Place,
   known: Checkpoint | undefined,
 ): Promise<{ readonly checkpoint: Checkpoint; readonly row: SessionRow }> {
-  const row = known && (await ground.store.session(known.sessionId)).row;
+  const row = known && (await ctx.store.session(known.sessionId)).row;
   if (known?.id === placeId(at.line, at.seq) && row?.head.line === at.line)
     return { checkpoint: known, row };
-  const checkpoint = (await ground.journal.checkpointAt(at))?.checkpoint;
-  const owner = checkpoint && (await ground.store.session(checkpoint.sessionId)).row;
+  const checkpoint = (await ctx.journal.checkpointAt(at))?.checkpoint;
+  const owner = checkpoint && (await ctx.store.session(checkpoint.sessionId)).row;
   if (checkpoint === undefined || owner === undefined) throw notFound(placeId(at.line, at.seq));
   return { checkpoint, row: owner };
 }

@@ -14,9 +14,9 @@ import type { DocChange } from "../../store/port/documents.js";
 import { LeftBehind } from "../calls/left-behind.js";
 import { type PassedCall, passedOf, unsettled } from "../calls/pending.js";
 import { type EffectPolicy, POLICIES } from "../calls/repeats.js";
-import type { Ground } from "../journal/ground.js";
 import type { CheckpointRead } from "../journal/journal.js";
 import { type Past, sharedUpTo } from "../journal/past.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { newLine } from "../records/rows.js";
 import type { Holding } from "../session/holding.js";
 import type { Standing } from "../session/workspace.js";
@@ -47,17 +47,17 @@ export async function rewind(
   alongside: readonly DocChange[] = [],
 ): Promise<RewindReport> {
   refuseOpenCalls(held);
-  const { ground } = held;
+  const { ctx } = held;
   const { past: before, latest: last } = held.work;
   let passed: readonly PassedCall[] = [];
   await move(held, at, async (place, found) => {
-    const isOwn = found.session === held.id || (await ground.journal.isOf(held.id, place, before));
+    const isOwn = found.session === held.id || (await ctx.journal.isOf(held.id, place, before));
     if (!isOwn) throw foreign(at, held.id, "fork from it instead");
-    const { fold, end, past } = inMemory(held, place) ?? (await loaded(ground, found));
-    const line = ground.newLineId();
+    const { fold, end, past } = inMemory(held, place) ?? (await loaded(ctx, found));
+    const line = ctx.newLineId();
     const { checkpoint: latest } = found;
     const here = { line, from: place.seq + 1, to: MAX_SEQ, session: held.id };
-    passed = await passedSince(ground, held.id, before, found.past);
+    passed = await passedSince(ctx, held.id, before, found.past);
     const begun = newLine({
       id: line,
       origin: place,
@@ -80,25 +80,25 @@ function inMemory({ line, work: { fold, end, past } }: Holding, place: Place): T
     : undefined;
 }
 
-const loaded = async ({ loader }: Ground, found: CheckpointRead): Promise<There> => ({
+const loaded = async ({ loader }: StoreContext, found: CheckpointRead): Promise<There> => ({
   ...(await loader.at(found, { sized: true }, found.past)),
   past: found.past,
 });
 
 /** What was done on one past and is not on the other. */
 export async function passedSince(
-  ground: Ground,
+  ctx: StoreContext,
   session: SessionId,
   before: Past,
   now: Past,
 ): Promise<readonly PassedCall[]> {
-  const left = await LeftBehind.behind(ground, before, await sharedUpTo(before, now));
-  return Promise.all(left.map((effect) => passedOf(ground, session, before, effect)));
+  const left = await LeftBehind.behind(ctx, before, await sharedUpTo(before, now));
+  return Promise.all(left.map((effect) => passedOf(ctx, session, before, effect)));
 }
 
 export async function switchBranch(held: Holding, at: string): Promise<void> {
   refuseOpenCalls(held);
-  const { journal, loader } = held.ground;
+  const { journal, loader } = held.ctx;
   await move(held, at, async ({ line }) => {
     const found = await journal.line(line);
     if (found?.session !== held.id)
@@ -118,7 +118,7 @@ const move = (
 ): Promise<void> =>
   held.move(async () => {
     const place = checkpointPlace(at);
-    const found = place && (await held.ground.journal.checkpointAt(place));
+    const found = place && (await held.ctx.journal.checkpointAt(place));
     if (place === undefined || found === undefined) throw notFound(at);
     await go(place, found);
   });

@@ -2,7 +2,7 @@
 import { checkName, type SessionId } from "../../core/values/ids.js";
 import type { SessionRow } from "../../store/port/rows.js";
 import { type Pending, pendingOf } from "../calls/pending.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import {
   cursorAt,
   type Damaged,
@@ -32,7 +32,7 @@ export interface EffectPage extends Page<Pending> {
 }
 
 /** Those of the newest sessions first. */
-export async function listEffects(ground: Ground, filter: EffectFilter): Promise<EffectPage> {
+export async function listEffects(ctx: StoreContext, filter: EffectFilter): Promise<EffectPage> {
   const { status, agent, limit, cursor } = options(filter, "effects.list", [
     "status",
     "agent",
@@ -43,27 +43,25 @@ export async function listEffects(ground: Ground, filter: EffectFilter): Promise
   if (wanted === undefined) throw invalid("status", "it must be one of waiting, in-doubt");
   const most = limitOf(limit, "limit");
   const of = agent === undefined ? undefined : checkName(agent, "agent");
-  let before = cursor === undefined ? undefined : numberOf(cursor, "s", ground.store.cursorKey);
+  let before = cursor === undefined ? undefined : numberOf(cursor, "s", ctx.store.cursorKey);
   const items: Pending[] = [];
   const damaged: Damaged[] = [];
   const page = () => ({ items, ...(damaged.length > 0 && { damaged }) });
   for (;;) {
-    const row = await nextSession(ground, wanted, of, before);
+    const row = await nextSession(ctx, wanted, of, before);
     if (row === undefined) return page();
     // All calls of one session stand on one page.
     if (items.length + damaged.length >= most)
-      return { ...page(), next: cursorAt(row.no + 1, "s", ground.store.cursorKey) };
+      return { ...page(), next: cursorAt(row.no + 1, "s", ctx.store.cursorKey) };
     before = row.no;
-    const calls = await orDamaged(ground, row.id, damaged, () =>
-      callsOf(ground, row.id as SessionId),
-    );
+    const calls = await orDamaged(ctx, row.id, damaged, () => callsOf(ctx, row.id as SessionId));
     items.push(...(calls ?? []).filter((pending) => pending.status === wanted));
   }
 }
 
 /** A session in doubt may have calls that wait, too. */
 async function nextSession(
-  { store }: Ground,
+  { store }: StoreContext,
   status: EffectFilter["status"],
   agent: string | undefined,
   before: number | undefined,
@@ -81,17 +79,17 @@ async function nextSession(
     : inDoubt;
 }
 
-async function callsOf(ground: Ground, session: SessionId): Promise<readonly Pending[]> {
-  const present = await ground.journal.present(session);
+async function callsOf(ctx: StoreContext, session: SessionId): Promise<readonly Pending[]> {
+  const present = await ctx.journal.present(session);
   if (present === undefined) return [];
-  const course = await ground.loader.courseAt(present);
-  const past = ground.journal.pastOf(present);
-  return Promise.all(course.open.map((effect) => pendingOf(ground, session, past, effect)));
+  const course = await ctx.loader.courseAt(present);
+  const past = ctx.journal.pastOf(present);
+  return Promise.all(course.open.map((effect) => pendingOf(ctx, session, past, effect)));
 }
 
-export async function getEffect(ground: Ground, id: string): Promise<Pending | undefined> {
-  const found = await findCall(ground, id);
+export async function getEffect(ctx: StoreContext, id: string): Promise<Pending | undefined> {
+  const found = await findCall(ctx, id);
   return found === undefined
     ? undefined
-    : (await callsOf(ground, found.session)).find(({ effectId }) => effectId === id);
+    : (await callsOf(ctx, found.session)).find(({ effectId }) => effectId === id);
 }

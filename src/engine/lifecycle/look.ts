@@ -6,9 +6,9 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkpointPlace, type SessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import { type Pending, pendingOf } from "../calls/pending.js";
-import type { Ground } from "../journal/ground.js";
 import type { Standpoint } from "../journal/journal.js";
 import type { Past } from "../journal/past.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { noSession, notFound } from "../util/not-found.js";
 
 /** What a session holds at a place. */
@@ -21,7 +21,7 @@ export interface StateThere {
 }
 
 export async function stateThere(
-  ground: Ground,
+  ctx: StoreContext,
   session: SessionId,
   { fold, past }: Omit<Look, "present">,
 ): Promise<StateThere> {
@@ -30,9 +30,7 @@ export async function stateThere(
     messages,
     state,
     status,
-    effects: await Promise.all(
-      course.open.map((effect) => pendingOf(ground, session, past, effect)),
-    ),
+    effects: await Promise.all(course.open.map((effect) => pendingOf(ctx, session, past, effect))),
   };
 }
 
@@ -42,7 +40,11 @@ interface Look {
   readonly past: Past;
 }
 
-export async function look({ journal, loader }: Ground, id: SessionId, at: unknown): Promise<Look> {
+export async function look(
+  { journal, loader }: StoreContext,
+  id: SessionId,
+  at: unknown,
+): Promise<Look> {
   const present = await journal.present(id);
   if (present === undefined) throw noSession(id);
   const own = journal.pastOf(present);

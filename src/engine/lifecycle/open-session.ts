@@ -5,7 +5,7 @@ import { MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
 import type { Json } from "../../core/values/json.js";
 import type { EffectPolicy } from "../calls/repeats.js";
 import { leaveToSomebody } from "../calls/restored.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { labelOf, leaseRow } from "../records/rows.js";
 import { Holding, type Opening } from "../session/holding.js";
 import type { Standing } from "../session/workspace.js";
@@ -19,12 +19,12 @@ import { type SessionOptions, wanted } from "./session-options.js";
 
 /** Opens a session, making it where there is none. */
 export async function openSession<S extends object = Record<string, Json>>(
-  ground: Ground,
+  ctx: StoreContext,
   id: unknown,
   given: SessionOptions | undefined,
   o?: HoldingOptions,
 ): Promise<Session<S>> {
-  return sessionOf<S>(ground, await openHolding(ground, id, given, o));
+  return sessionOf<S>(ctx, await openHolding(ctx, id, given, o));
 }
 
 interface HoldingOptions {
@@ -36,35 +36,35 @@ interface HoldingOptions {
 }
 
 export async function openHolding(
-  ground: Ground,
+  ctx: StoreContext,
   id: unknown,
   given: SessionOptions | undefined,
   { make: makes = true, parent, signal }: HoldingOptions = {},
 ): Promise<Holding> {
-  const want = { ...wanted(ground, id, given), parent };
+  const want = { ...wanted(ctx, id, given), parent };
   const deadline = performance.now() + want.waitMs;
   for (;;) {
     signal?.throwIfAborted();
     await breatheNowAndThen();
-    const row = (await ground.store.session(want.id)).row;
+    const row = (await ctx.store.session(want.id)).row;
     if (row === undefined && !makes) throw noSession(want.id);
     const lease =
-      row === undefined ? await madeLease(ground, want) : await take(ground, row, want, deadline);
+      row === undefined ? await madeLease(ctx, want) : await take(ctx, row, want, deadline);
     if (lease === undefined) continue;
-    return enter(ground, want.id, lease, want.leaseMs);
+    return enter(ctx, want.id, lease, want.leaseMs);
   }
 }
 
 /** With the lease in hand: reads the session's state. If that fails, the lease is let go again. */
 export async function enter(
-  ground: Ground,
+  ctx: StoreContext,
   id: SessionId,
   lease: Lease,
   leaseMs: number,
 ): Promise<Holding> {
   let held: Holding | undefined;
   try {
-    const present = await ground.journal.present(id);
+    const present = await ctx.journal.present(id);
     if (present === undefined)
       throw new HoldfastError(
         "STALE_LEASE",
@@ -72,8 +72,8 @@ export async function enter(
         { sessionId: id },
       );
     const { row, head, line, tail } = present;
-    const past = ground.journal.pastOf(present);
-    const { fold, end } = await ground.loader.tail(present, { sized: true }, past);
+    const past = ctx.journal.pastOf(present);
+    const { fold, end } = await ctx.loader.tail(present, { sized: true }, past);
     const opening = {
       head,
       label: labelOf(row),
@@ -82,15 +82,15 @@ export async function enter(
       fold,
       end,
       past,
-      latest: await ground.journal.latest(tail, line, id, past),
+      latest: await ctx.journal.latest(tail, line, id, past),
     };
-    held = new Holding(ground, opening);
+    held = new Holding(ctx, opening);
     await held.inbox.takeMail({ ends: false });
     await leaveToSomebody(held);
     return held;
   } catch (error) {
-    if (held !== undefined) ground.keeper.remove(held);
-    await ground.store
+    if (held !== undefined) ctx.keeper.remove(held);
+    await ctx.store
       .apply([
         {
           session: id,
@@ -104,18 +104,17 @@ export async function enter(
 }
 
 async function forkAndOpen(
-  ground: Ground,
+  ctx: StoreContext,
   at: Place,
   id: unknown,
   effects: EffectPolicy,
   here: Omit<Standing, "head"> | undefined,
 ): Promise<Session> {
-  const { head, label, lease, latest } = await makeFork(ground, at, id, effects, {
-    leaseMs: ground.leaseMs,
+  const { head, label, lease, latest } = await makeFork(ctx, at, id, effects, {
+    leaseMs: ctx.leaseMs,
     known: here?.latest,
   });
-  if (here === undefined)
-    return sessionOf(ground, await enter(ground, head.id, lease, ground.leaseMs));
+  if (here === undefined) return sessionOf(ctx, await enter(ctx, head.id, lease, ctx.leaseMs));
   // All of it is in hand: nobody else can have touched what was made this instant.
   const own = { line: head.line, from: at.seq + 1, to: MAX_SEQ, session: head.id };
   here.fold.leaveLine();
@@ -124,14 +123,12 @@ async function forkAndOpen(
     head,
     label,
     lease,
-    leaseMs: ground.leaseMs,
+    leaseMs: ctx.leaseMs,
     past: here.past.followedBy(own),
     latest,
   };
-  return sessionOf(ground, new Holding(ground, opening));
+  return sessionOf(ctx, new Holding(ctx, opening));
 }
 
-const sessionOf = <S extends object>(ground: Ground, held: Holding): Session<S> =>
-  new Session<S>(held, (at, forkId, effects, from) =>
-    forkAndOpen(ground, at, forkId, effects, from),
-  );
+const sessionOf = <S extends object>(ctx: StoreContext, held: Holding): Session<S> =>
+  new Session<S>(held, (at, forkId, effects, from) => forkAndOpen(ctx, at, forkId, effects, from));

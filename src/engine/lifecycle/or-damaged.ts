@@ -1,11 +1,11 @@
 /** Name a session of a list that cannot be shown, instead of failing the list. */
 import { HoldfastError } from "../../core/values/errors.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import type { Damaged } from "../util/options.js";
 
 /** What is answered about a session. If it is damaged, undefined, and `damaged` names it. */
 export async function orDamaged<T>(
-  { store }: Ground,
+  { store }: StoreContext,
   session: string,
   damaged: Damaged[],
   ask: () => Promise<T>,

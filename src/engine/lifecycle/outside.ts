@@ -4,21 +4,21 @@ import { HoldfastError } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { requireCapability } from "../../store/capabilities.js";
 import type { SessionRow } from "../../store/port/rows.js";
-import type { Ground } from "../journal/ground.js";
 import { changesCourse, readMail } from "../journal/read-inbox.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { headOf } from "../records/rows.js";
 import { openHolding } from "./open-session.js";
 
 export async function cancelSession(
-  ground: Ground,
+  ctx: StoreContext,
   id: SessionId,
   reason: string,
   turn?: string,
 ): Promise<void> {
-  requireCapability(ground.store, "inbox", "hold.sessions.cancel");
-  await ground.post(id, { kind: "cancel", reason, ...(turn !== undefined && { turn }) });
-  await takeIn(ground, id);
-  for (const child of await childrenOf(ground, id)) await cancelSession(ground, child, reason);
+  requireCapability(ctx.store, "inbox", "hold.sessions.cancel");
+  await ctx.post(id, { kind: "cancel", reason, ...(turn !== undefined && { turn }) });
+  await takeIn(ctx, id);
+  for (const child of await childrenOf(ctx, id)) await cancelSession(ctx, child, reason);
 }
 
 /**
@@ -28,8 +28,8 @@ export async function cancelSession(
 const PATIENCE_MS = 500;
 
 /** Where nobody holds a session, what was posted to it is taken in here. */
-export async function takeIn(ground: Ground, id: SessionId): Promise<void> {
-  const taking = open(ground, id);
+export async function takeIn(ctx: StoreContext, id: SessionId): Promise<void> {
+  const taking = open(ctx, id);
   // Where another process writes the store, its lock is not waited for.
   taking.catch(() => {});
   await Promise.race([taking, sleep(PATIENCE_MS, undefined, { ref: false })]);
@@ -42,25 +42,25 @@ export async function takeIn(ground: Ground, id: SessionId): Promise<void> {
  * taken in, opening the session again and again would not help them.
  */
 export async function takeInWhatIsLeft(
-  ground: Ground,
+  ctx: StoreContext,
   id: SessionId,
   left?: ReadonlySet<string>,
 ): Promise<void> {
   try {
-    const mail = await readMail(ground, id);
+    const mail = await readMail(ctx, id);
     const isNews = mail.some(
       (letter) =>
         changesCourse(letter) || (letter.doc.kind === "append" && left?.has(letter.id) !== true),
     );
-    if (isNews) await takeIn(ground, id);
+    if (isNews) await takeIn(ctx, id);
   } catch {
     // The session may be gone, or the store away: the letter, if there is one, is still there.
   }
 }
 
-async function open(ground: Ground, id: SessionId): Promise<void> {
+async function open(ctx: StoreContext, id: SessionId): Promise<void> {
   try {
-    const held = await openHolding(ground, id, undefined, { make: false });
+    const held = await openHolding(ctx, id, undefined, { make: false });
     await held.close({ discard: true });
   } catch (error) {
     // Held by another, or in a store that is busy or away: whoever holds it, or opens it next,
@@ -79,19 +79,19 @@ function mayHaveChildren(row: SessionRow): boolean {
 }
 
 /** The sessions that calls of this one run, and that are still its own. */
-export async function childrenOf(ground: Ground, id: SessionId): Promise<readonly SessionId[]> {
-  const row = (await ground.store.session(id)).row;
+export async function childrenOf(ctx: StoreContext, id: SessionId): Promise<readonly SessionId[]> {
+  const row = (await ctx.store.session(id)).row;
   if (row === undefined || !mayHaveChildren(row)) return [];
   const found = new Set<SessionId>();
-  for (const { id: line } of await ground.store.branches({ kind: "session", session: id })) {
-    const doc = (await ground.journal.line(line))?.doc;
+  for (const { id: line } of await ctx.store.branches({ kind: "session", session: id })) {
+    const doc = (await ctx.journal.line(line))?.doc;
     if (doc === undefined) continue;
-    const course = await ground.loader.courseAt({
+    const course = await ctx.loader.courseAt({
       line: doc,
-      tail: await ground.journal.tail(line),
+      tail: await ctx.journal.tail(line),
     });
     for (const child of course.children) {
-      const made = (await ground.store.session(child)).row;
+      const made = (await ctx.store.session(child)).row;
       if (made !== undefined && headOf(made).parent === id) found.add(child as SessionId);
     }
   }

@@ -1,11 +1,11 @@
 /** A change of what stands beside a session's journal: title, tags, archived, metadata. */
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import type { LabelDoc, Relabel, SessionUpdate } from "../records/rows.js";
 import { flag, options } from "../util/options.js";
 import { checkLabel } from "./session-options.js";
 
 /** Checks an update. `call` names the call in errors. */
-export function relabelBy(ground: Ground, update: SessionUpdate, call: string): Relabel {
+export function relabelBy(ctx: StoreContext, update: SessionUpdate, call: string): Relabel {
   const { title, archived, ...rest } = options(update, call, [
     "title",
     "tags",
@@ -14,7 +14,7 @@ export function relabelBy(ground: Ground, update: SessionUpdate, call: string): 
   ]);
   const isArchived = flag(archived, "archived");
   const change: Partial<LabelDoc> = {
-    ...checkLabel(ground, title == null ? rest : { ...rest, title }),
+    ...checkLabel(ctx, title == null ? rest : { ...rest, title }),
     ...(isArchived === undefined ? undefined : { archived: isArchived }),
   };
   return (label) => {

@@ -12,12 +12,12 @@ import {
   typeName,
 } from "../../core/values/ids.js";
 import { isList } from "../../core/values/json.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { entriesIn, invalid } from "../util/options.js";
 
 /** Draw an id. Under a key it is the same each time; `call` tells keys of different calls apart. */
-export const drawId = (ground: Ground, call: string, key?: unknown): SessionId =>
-  key === undefined ? ground.newSessionId() : keyedSessionId(call, checkName(key, "key"));
+export const drawId = (ctx: StoreContext, call: string, key?: unknown): SessionId =>
+  key === undefined ? ctx.newSessionId() : keyedSessionId(call, checkName(key, "key"));
 
 /**
  * Answer the id under `name` in fields that were read, or one that is drawn where the name is left
@@ -33,12 +33,12 @@ export function idOrDrawn(fields: object, name: string, draw: () => SessionId): 
 
 /** Read the arguments of a call `(id, o)`, `(o)` or `()`. */
 export function idAndOptions<O>(
-  ground: Ground,
+  ctx: StoreContext,
   given: readonly unknown[],
 ): { readonly id: SessionId; readonly o: O | undefined } {
   const [first, o] = given;
   if (given.length === 0 || (given.length === 1 && isObject(first)))
-    return { id: ground.newSessionId(), o: first as O | undefined };
+    return { id: ctx.newSessionId(), o: first as O | undefined };
   if (first === undefined)
     return refuseUndefined("session id", "leave it out, as in `hold.session()`, to have one drawn");
   return { id: sessionId(first), o: o as O | undefined };

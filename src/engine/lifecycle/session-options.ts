@@ -4,7 +4,7 @@ import { MAX_LEASE_MS } from "../../core/sessions/lease.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { checkName, type SessionId, sessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import type { LabelDoc } from "../records/rows.js";
 import { listOf, options, wholeNumber } from "../util/options.js";
 
@@ -40,7 +40,7 @@ export function checkTags(tags: unknown, path: string): readonly string[] {
 
 /** Title, tags and metadata that are given, checked, and as they are to be stored. */
 export function checkLabel(
-  { redactor }: Ground,
+  { redactor }: StoreContext,
   given: Pick<SessionOptions, "title" | "tags" | "metadata">,
 ): Partial<LabelDoc> {
   const title =
@@ -78,12 +78,12 @@ export interface Wanted {
 }
 
 export function wanted(
-  ground: Ground,
+  ctx: StoreContext,
   id: unknown,
   given: SessionOptions | undefined,
 ): Omit<Wanted, "parent"> {
   const o = options(given, "session", ["agent", "title", "tags", "metadata", "waitMs", "leaseMs"]);
-  const { title, tags = [], metadata = {} } = checkLabel(ground, o);
+  const { title, tags = [], metadata = {} } = checkLabel(ctx, o);
   return {
     id: sessionId(id),
     agent: o.agent === undefined ? undefined : checkName(o.agent, "agent"),
@@ -91,7 +91,7 @@ export function wanted(
     tags,
     metadata,
     waitMs: checkWaitMs(o.waitMs) ?? 0,
-    leaseMs: checkLeaseMs(o.leaseMs) ?? ground.leaseMs,
+    leaseMs: checkLeaseMs(o.leaseMs) ?? ctx.leaseMs,
   };
 }
 

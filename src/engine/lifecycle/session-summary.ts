@@ -5,8 +5,8 @@ import type { JsonObject } from "../../core/values/json.js";
 import { isoTime } from "../../core/values/time.js";
 import type { Witnesses } from "../../store/port/copies.js";
 import type { SessionRow } from "../../store/port/rows.js";
-import type { Ground } from "../journal/ground.js";
 import type { Standpoint } from "../journal/journal.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf } from "../records/rows.js";
 
 /** A session, as lists show it. */
@@ -33,7 +33,7 @@ export interface SessionSummary {
  * begins.
  */
 async function savedAt(
-  { journal }: Ground,
+  { journal }: StoreContext,
   { line, createdAt }: HeadDoc,
   tail: Standpoint["tail"],
 ): Promise<number> {
@@ -44,21 +44,24 @@ async function savedAt(
 }
 
 /** The session, as it stands. */
-export async function getSession(ground: Ground, id: string): Promise<SessionSummary | undefined> {
-  const present = await ground.journal.present(sessionId(id));
-  return present && summaryAt(ground, present);
+export async function getSession(
+  ctx: StoreContext,
+  id: string,
+): Promise<SessionSummary | undefined> {
+  const present = await ctx.journal.present(sessionId(id));
+  return present && summaryAt(ctx, present);
 }
 
 export async function summaryAt(
-  ground: Ground,
+  ctx: StoreContext,
   { row, head, tail }: Standpoint,
 ): Promise<SessionSummary> {
-  return summaryOf(head, labelOf(row), await savedAt(ground, head, tail));
+  return summaryOf(head, labelOf(row), await savedAt(ctx, head, tail));
 }
 
 /** `ends`: where lines end, if that was looked up for several rows at once. */
 export async function summaryOfRow(
-  ground: Ground,
+  ctx: StoreContext,
   row: SessionRow,
   ends?: Witnesses,
 ): Promise<SessionSummary> {
@@ -66,7 +69,7 @@ export async function summaryOfRow(
   return summaryOf(
     head,
     labelOf(row),
-    await savedAt(ground, head, await ground.journal.tail(head.line, ends)),
+    await savedAt(ctx, head, await ctx.journal.tail(head.line, ends)),
   );
 }
 

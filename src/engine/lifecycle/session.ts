@@ -294,7 +294,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     if (this.#held.ended?.code === "CLOSED") throw this.#held.ended;
     const { fold, past } = this.#work;
     return Promise.all(
-      fold.course.open.map((effect) => pendingOf(this.#held.ground, this.id, past, effect)),
+      fold.course.open.map((effect) => pendingOf(this.#held.ctx, this.id, past, effect)),
     );
   }
 
@@ -323,7 +323,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   shouldCheckpoint(strategy: Strategy = "after-tool"): boolean {
     this.#held.usable();
     const wanted = placement(strategy);
-    const since = new SinceCheckpoint(this.#held.ground, this.#work, this.#work.fold.step + 1);
+    const since = new SinceCheckpoint(this.#held.ctx, this.#work, this.#work.fold.step + 1);
     return since.isAny && wanted.isDue(since);
   }
 
@@ -379,7 +379,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     );
     const [first] = begun;
     if (first === undefined) return;
-    const isHere = ({ id }: Effect) => this.#held.ground.running.has(id);
+    const isHere = ({ id }: Effect) => this.#held.ctx.running.has(id);
     // From here on a person can see them and settle them. A keyed call can still be made again
     // under its key.
     const lost = begun.filter((effect) => effect.mode === "once" && !isHere(effect));
@@ -408,7 +408,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
       before === undefined ? MAX_SEQ : wholeNumber(before, "before", 1, MAX_SEQ + 1) - 1,
       cursor === undefined ? MAX_SEQ : numberOf(cursor, "m") - 1,
     );
-    return historyOf(this.#held.ground, this.#work.past, upTo, limitOf(limit, "limit"));
+    return historyOf(this.#held.ctx, this.#work.past, upTo, limitOf(limit, "limit"));
   }
 
   // ---- lines
@@ -425,7 +425,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     this.#held.usable();
     const fields = options(o, "fork", ["id", "effects"]);
     const { effects } = fields;
-    const id = idOrDrawn(fields, "id", () => this.#held.ground.newSessionId());
+    const id = idOrDrawn(fields, "id", () => this.#held.ctx.newSessionId());
     const policy = checkPolicy(effects);
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);

@@ -11,8 +11,8 @@ import {
 } from "../../core/journal/checkpoint.js";
 import { checkpointPlace, type LineId, sessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
-import type { Ground } from "../journal/ground.js";
 import { once } from "../journal/receipts.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { notFound } from "../util/not-found.js";
 import { options } from "../util/options.js";
 import { briefly, type OutsideOptions, waitOf } from "./briefly.js";
@@ -29,7 +29,7 @@ import { requireSession } from "./require-session.js";
 export type { OutsideOptions } from "./briefly.js";
 
 export async function checkpointFromOutside(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   given: (CheckpointOptions & OutsideOptions) | undefined,
 ): Promise<Checkpoint> {
@@ -43,15 +43,15 @@ export async function checkpointFromOutside(
   const checked = checkOptions(mark);
   const wait = waitOf(waitMs, signal);
   return once<string, Checkpoint>(
-    ground,
+    ctx,
     { key, name: "checkpoints.create", to: session, args: checked },
     (receipt) =>
-      briefly(ground, session, wait, (held) =>
+      briefly(ctx, session, wait, (held) =>
         held.checkpoint(checked, (made) => receipt.docs(made.id)),
       ),
     async (made) => {
       const place = checkpointPlace(made);
-      const found = place && (await ground.journal.checkpointAt(place))?.checkpoint;
+      const found = place && (await ctx.journal.checkpointAt(place))?.checkpoint;
       if (found === undefined) throw notFound(made);
       return found;
     },
@@ -64,7 +64,7 @@ interface Kept extends JsonObject {
 }
 
 export async function rewindFromOutside(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   at: string,
   given: (RewindOptions & OutsideOptions) | undefined,
@@ -79,22 +79,22 @@ export async function rewindFromOutside(
   const wait = waitOf(waitMs, signal);
   const policy = checkPolicy(effects);
   return once<Kept, RewindReport>(
-    ground,
+    ctx,
     { key, name: "rewind", to: session, args: { at, effects: policy } },
     (receipt) =>
-      briefly(ground, session, wait, (held) =>
+      briefly(ctx, session, wait, (held) =>
         rewind(held, at, policy, receipt.docs({ line: held.line })),
       ),
     async ({ line }) => {
-      const { journal } = ground;
-      await requireSession(ground, session);
+      const { journal } = ctx;
+      await requireSession(ctx, session);
       const place = checkpointPlace(at);
       const left = await journal.line(line as LineId);
       // It may be gone since, and with it whoever would tell what was done there.
       if (place === undefined || left === undefined) return { passed: [] };
       const last = await journal.latest(await journal.tail(line as LineId), left.doc, session);
       const passed = await passedSince(
-        ground,
+        ctx,
         session,
         journal.past(line as LineId),
         journal.past(place.line, place.seq),
@@ -109,11 +109,11 @@ export async function rewindFromOutside(
  * already.
  */
 export async function switchFromOutside(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   at: string,
   given: Omit<OutsideOptions, "key"> | undefined,
 ): Promise<void> {
   const { waitMs, signal } = options(given, "sessions.switchBranch", ["waitMs", "signal"]);
-  await briefly(ground, sessionId(id), waitOf(waitMs, signal), (held) => switchBranch(held, at));
+  await briefly(ctx, sessionId(id), waitOf(waitMs, signal), (held) => switchBranch(held, at));
 }

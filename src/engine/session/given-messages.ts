@@ -12,7 +12,7 @@ import { typeName } from "../../core/values/ids.js";
 import { fieldsOf, invalidValue, isList, itemsOf } from "../../core/values/json.js";
 import { withBytes } from "../../formats/plain.js";
 import { fromFormat, type GivenTranscript } from "../../formats/transcript.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 
 export type GivenMessages =
   | readonly MessageInput<never>[]
@@ -26,10 +26,10 @@ export const MAX_BYTES = 64 * 1024 * 1024;
  * Check and copy messages. The copy is stored, so a caller may change its own messages meanwhile.
  */
 export function readMessages(
-  ground: Ground,
+  ctx: StoreContext,
   given: GivenMessages,
 ): { readonly messages: readonly MessageInput[]; readonly encoded: readonly EncodedMessage[] } {
-  const all = messagesOf(given).map((message, i) => read(ground, message, `messages[${i}]`));
+  const all = messagesOf(given).map((message, i) => read(ctx, message, `messages[${i}]`));
   const encoded = all.map((each) => each.encoded);
   refuseTooMuch(encoded);
   return { messages: all.map(({ message }) => message), encoded };
@@ -40,7 +40,7 @@ export function readMessages(
  * Encoded once: texts may have many megabytes.
  */
 function read(
-  { redactor }: Ground,
+  { redactor }: StoreContext,
   given: MessageInput,
   path: string,
 ): { readonly message: MessageInput; readonly encoded: EncodedMessage } {

@@ -6,9 +6,9 @@ import type { CheckpointOptions } from "../../core/journal/checkpoint.js";
 import type { Lease } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
-import type { Ground } from "../journal/ground.js";
 import { superseded } from "../journal/lease-keeper.js";
 import { changesCourse, type Letter, mailFor } from "../journal/read-inbox.js";
+import type { StoreContext } from "../journal/store-context.js";
 import type { MailDoc } from "../records/rows.js";
 import { lately } from "../util/breathe.js";
 import { isOpen } from "./settle-calls.js";
@@ -20,7 +20,7 @@ const MAIL_EVERY_MS = 200;
 /** The held session, as far as its inbox is concerned. */
 interface Taker {
   readonly id: SessionId;
-  readonly ground: Ground;
+  readonly ctx: StoreContext;
   readonly lease: Lease;
   readonly work: Workspace;
   readonly ended: HoldfastError | undefined;
@@ -126,7 +126,7 @@ export class HeldInbox {
     const held = this.#held;
     for (;;) {
       await held.sendTaken();
-      const all = await mailFor(held.ground, held.id, () => !this.isAsking && mayAppend(held.work));
+      const all = await mailFor(held.ctx, held.id, () => !this.isAsking && mayAppend(held.work));
       await this.#rewordKeys(all);
       // What is staged already, and could not be sealed, is not to be staged again.
       const mail = all.filter((letter) => !held.isStaged(letter));
@@ -159,8 +159,8 @@ export class HeldInbox {
   async #rewordKeys(mail: readonly Letter[]): Promise<void> {
     const reworded = mail.flatMap(({ appended }) => appended?.reworded ?? []);
     if (reworded.length === 0) return;
-    const { id: session, ground, lease } = this.#held;
-    const applied = await ground.store.apply([{ session, when: { epoch: lease.epoch }, reworded }]);
+    const { id: session, ctx, lease } = this.#held;
+    const applied = await ctx.store.apply([{ session, when: { epoch: lease.epoch }, reworded }]);
     if (!applied.ok) throw this.#held.endIfStale(superseded(session));
   }
 

@@ -10,9 +10,9 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { LineId, SessionId } from "../../core/values/ids.js";
 import type { Change } from "../../store/port/changes.js";
 import type { DocChange } from "../../store/port/documents.js";
-import type { Ground } from "../journal/ground.js";
 import { type Holder, outdone, superseded } from "../journal/lease-keeper.js";
 import type { Letter } from "../journal/read-inbox.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { tellEvent } from "../journal/telemetry.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow, type MailDoc } from "../records/rows.js";
 import { abortController } from "../util/aborting.js";
@@ -41,7 +41,7 @@ export class Holding implements Holder {
   readonly id: SessionId;
   readonly leaseMs: number;
   lease: Lease;
-  readonly ground: Ground;
+  readonly ctx: StoreContext;
   readonly label: LabelDoc;
   readonly inbox: HeldInbox;
   /** Another one after a rewind or a switchBranch. */
@@ -53,18 +53,18 @@ export class Holding implements Holder {
   #moving = false;
   #ended: HoldfastError | undefined;
 
-  constructor(ground: Ground, opening: Opening) {
-    this.ground = ground;
+  constructor(ctx: StoreContext, opening: Opening) {
+    this.ctx = ctx;
     this.id = opening.head.id;
     this.leaseMs = opening.leaseMs;
     this.lease = opening.lease;
     this.label = opening.label;
-    this.#work = new Workspace(ground, opening);
-    this.#queue = new SaveQueue(ground, this.id, opening.lease.epoch, ({ checkpoint }) =>
+    this.#work = new Workspace(ctx, opening);
+    this.#queue = new SaveQueue(ctx, this.id, opening.lease.epoch, ({ checkpoint }) =>
       this.#tell(checkpoint),
     );
     this.inbox = new HeldInbox(this);
-    ground.keeper.add(this);
+    ctx.keeper.add(this);
   }
 
   get work(): Workspace {
@@ -129,7 +129,7 @@ export class Holding implements Holder {
 
   /** Throws where a message could not be appended and saved; stages nothing. */
   async tryMessage(message: unknown): Promise<void> {
-    await tryMessages(this.ground.store, this.#work, [this.#work.encode(message, "input")]);
+    await tryMessages(this.ctx.store, this.#work, [this.#work.encode(message, "input")]);
   }
 
   /** Makes everything staged durable. What is staged when this is called is one save. */
@@ -143,7 +143,7 @@ export class Holding implements Holder {
     // takes them in.
     for (const id of drained) this.#drained.add(id);
     const named = this.#work.foreignFiles();
-    if (named.length > 0) await bringFiles(this.ground.store, this.#work, named);
+    if (named.length > 0) await bringFiles(this.ctx.store, this.#work, named);
     this.usable();
     if (mark === undefined && this.#work.isSaved) {
       await this.flush();
@@ -166,7 +166,7 @@ export class Holding implements Holder {
 
   #tell(checkpoint: Checkpoint | undefined): void {
     if (checkpoint === undefined) return;
-    tellEvent(this.ground.telemetry, () => ({
+    tellEvent(this.ctx.telemetry, () => ({
       type: "checkpoint",
       sessionId: this.id,
       agent: this.#work.head.agent,
@@ -217,14 +217,14 @@ export class Holding implements Holder {
       drained,
       ...(head && { head: headRow(head) }),
     };
-    const applied = await this.ground.store.apply([change]).catch((error: unknown) => {
+    const applied = await this.ctx.store.apply([change]).catch((error: unknown) => {
       // They go with the next one.
       if (head !== undefined) this.#work.headAgain();
       for (const id of drained) this.#drained.add(id);
       throw error;
     });
     if (!applied.ok) throw this.endIfStale(superseded(this.id));
-    this.ground.watchers.changed(this.id);
+    this.ctx.watchers.changed(this.id);
   }
 
   #takeDrained(): readonly string[] {
@@ -244,7 +244,7 @@ export class Holding implements Holder {
   async noteAttempts(attempts: number): Promise<void> {
     const lease = { ...this.lease, attempts, seen: this.progress };
     const { epoch, until } = this.lease;
-    const applied = await this.ground.store.apply([
+    const applied = await this.ctx.store.apply([
       { session: this.id, when: { epoch, until }, lease: leaseRow(this.id, lease) },
     ]);
     // Renewed in between: the next one carries it.
@@ -326,14 +326,14 @@ export class Holding implements Holder {
       head: headRow(head),
       ...(begun === undefined ? undefined : { line: begun }),
     };
-    const applied = await this.ground.store.apply([change], alongside).catch((error: unknown) => {
+    const applied = await this.ctx.store.apply([change], alongside).catch((error: unknown) => {
       throw this.#endIfUnknown(error);
     });
     if (!applied.ok && applied.why === "origin") return false;
     if (!applied.ok)
       throw applied.change === 0 ? this.endIfStale(superseded(this.id)) : outdone(this.id);
-    this.#work = new Workspace(this.ground, { ...to, head });
-    this.ground.watchers.changed(this.id);
+    this.#work = new Workspace(this.ctx, { ...to, head });
+    this.ctx.watchers.changed(this.id);
     return true;
   }
 
@@ -372,7 +372,7 @@ export class Holding implements Holder {
   async wakeParent(): Promise<void> {
     const { parent } = this.#work.head;
     if (parent !== undefined)
-      await this.ground.post(parent, { kind: "wake", child: this.id }).catch(() => {});
+      await this.ctx.post(parent, { kind: "wake", child: this.id }).catch(() => {});
   }
 
   // ---- the end
@@ -389,7 +389,7 @@ export class Holding implements Holder {
 
   superseded(error: HoldfastError): void {
     this.#ended ??= error;
-    this.ground.keeper.remove(this);
+    this.ctx.keeper.remove(this);
     this.#abort.abort(this.#ended);
   }
 
@@ -415,7 +415,7 @@ export class Holding implements Holder {
     if (!this.#ended) await this.inbox.takeMail({ ends: false }).catch(() => {});
     // Ended by a cancel that is still on its way to the store.
     else if (!stale) await this.inbox.idle();
-    this.ground.keeper.remove(this);
+    this.ctx.keeper.remove(this);
     this.#ended = new HoldfastError(
       "CLOSED",
       `Session ${quote(this.id)} has been closed. Open it again.`,
@@ -423,10 +423,10 @@ export class Holding implements Holder {
     );
     if (aborts) this.#abort.abort(this.#ended);
     if (!stale) {
-      await letGo(this.ground.store, this.id, this.lease);
-      await this.ground.released(this.id, this.inbox.left);
+      await letGo(this.ctx.store, this.id, this.lease);
+      await this.ctx.released(this.id, this.inbox.left);
     }
-    this.ground.watchers.changed(this.id);
+    this.ctx.watchers.changed(this.id);
   }
 }
 

@@ -11,8 +11,8 @@ import { firstSeq } from "../../core/journal/save.js";
 import type { SessionId } from "../../core/values/ids.js";
 import type { Applied, Change, NewSave } from "../../store/port/changes.js";
 import type { DocChange } from "../../store/port/documents.js";
-import type { Ground } from "../journal/ground.js";
 import { outdone, superseded } from "../journal/lease-keeper.js";
+import type { StoreContext } from "../journal/store-context.js";
 import { type HeadDoc, headRow } from "../records/rows.js";
 import { breatheNowAndThen } from "../util/breathe.js";
 
@@ -28,7 +28,7 @@ export interface Sealed {
 }
 
 export class SaveQueue {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #session: SessionId;
   readonly #epoch: number;
   readonly #saved: (sealed: Sealed) => void;
@@ -36,8 +36,13 @@ export class SaveQueue {
   #sending: Promise<void> | undefined;
 
   /** `saved` is told of each save once it is in the store. */
-  constructor(ground: Ground, session: SessionId, epoch: number, saved: (sealed: Sealed) => void) {
-    this.#ground = ground;
+  constructor(
+    ctx: StoreContext,
+    session: SessionId,
+    epoch: number,
+    saved: (sealed: Sealed) => void,
+  ) {
+    this.#ctx = ctx;
     this.#session = session;
     this.#epoch = epoch;
     this.#saved = saved;
@@ -86,7 +91,7 @@ export class SaveQueue {
         if (!applied.ok)
           throw applied.change === 0 ? superseded(this.#session) : outdone(this.#session);
         this.#pending = this.#pending.slice(batch.length);
-        this.#ground.watchers.changed(this.#session);
+        this.#ctx.watchers.changed(this.#session);
         for (const sealed of batch) this.#saved(sealed);
       },
       (error: unknown) => {
@@ -101,7 +106,7 @@ export class SaveQueue {
     let docs: readonly DocChange[] | undefined;
     for (const sealed of batch)
       if (sealed.docs !== undefined) docs = [...(docs ?? []), ...sealed.docs];
-    return this.#ground.store.apply([this.#change(batch)], docs);
+    return this.#ctx.store.apply([this.#change(batch)], docs);
   }
 
   #change(batch: readonly Sealed[]): Change {

@@ -17,8 +17,8 @@ import type { Digest } from "../../core/values/digest.js";
 import type { LineId, SessionId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import type { NewSave } from "../../store/port/changes.js";
-import type { Ground } from "../journal/ground.js";
 import type { Past } from "../journal/past.js";
+import type { StoreContext } from "../journal/store-context.js";
 import type { Staging } from "./staging.js";
 
 /** Where the save goes. */
@@ -38,15 +38,15 @@ interface SealedStage {
 
 /** Seals it. The staging is empty afterwards, and the fold stands behind the save. */
 export function sealStaged(
-  ground: Ground,
+  ctx: StoreContext,
   fold: Fold,
   staging: Staging,
   { session, line, end, past }: Place,
   wanted: CheckpointOptions | undefined,
 ): SealedStage {
   // Before anything is taken from what is staged: the hook may throw.
-  const given = wanted && (ground.redactor?.mark(wanted) ?? wanted);
-  const at = ground.wallMs();
+  const given = wanted && (ctx.redactor?.mark(wanted) ?? wanted);
+  const at = ctx.wallMs();
   const row = staging.row;
   const { items, state, nMessages, refs, blobs, ascii } = staging.take(at);
   let allRefs = refs;
@@ -58,7 +58,7 @@ export function sealStaged(
   }
   const seq = fold.seq + items.length + state.length + (given === undefined ? 0 : 1);
   const mark = given && nextMark(fold, given);
-  const salt = () => ground.salts.next();
+  const salt = () => ctx.salts.next();
   const { save, digest } = seal({
     line,
     after: fold.seq,

@@ -5,18 +5,18 @@
 import { openCalls } from "../../core/messages/between.js";
 import type { Message } from "../../core/messages/message.js";
 import type { Since, StrategyEvent } from "../../core/retention/strategy.js";
-import type { Ground } from "../journal/ground.js";
+import type { StoreContext } from "../journal/store-context.js";
 import type { Workspace } from "./workspace.js";
 
 export class SinceCheckpoint implements Since {
   readonly step: number;
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #work: Workspace;
   readonly #from: number;
 
-  constructor(ground: Ground, work: Workspace, step: number) {
+  constructor(ctx: StoreContext, work: Workspace, step: number) {
     this.step = step;
-    this.#ground = ground;
+    this.#ctx = ctx;
     this.#work = work;
     this.#from = work.latest?.seq ?? 0;
   }
@@ -41,7 +41,7 @@ export class SinceCheckpoint implements Since {
       latest === undefined
         ? head.createdAt
         : Math.max(Date.parse(latest.createdAt), head.createdAt);
-    return this.#ground.wallMs() - at;
+    return this.#ctx.wallMs() - at;
   }
 
   /** What happened last, as a run would tell it. */

@@ -19,8 +19,8 @@ import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ, placeId, type SessionId } from "../../core/values/ids.js";
 import { type Encoded, encode, freeze, itemsOf, type Json } from "../../core/values/json.js";
-import type { Ground } from "../journal/ground.js";
 import type { Past } from "../journal/past.js";
+import type { StoreContext } from "../journal/store-context.js";
 import type { HeadDoc } from "../records/rows.js";
 import { options, wholeNumber } from "../util/options.js";
 import { answeredReplies } from "./answered-replies.js";
@@ -44,7 +44,7 @@ export interface Standing {
 }
 
 export class Workspace {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #head: WorkingHead;
   readonly #fold: Fold;
   #end: Digest;
@@ -55,8 +55,8 @@ export class Workspace {
   /** How many calls were given an id since the last save. */
   #intents = 0;
 
-  constructor(ground: Ground, { head, fold, end, past, latest }: Standing) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext, { head, fold, end, past, latest }: Standing) {
+    this.#ctx = ctx;
     this.#head = new WorkingHead(head);
     this.#fold = fold;
     this.#end = end;
@@ -90,12 +90,12 @@ export class Workspace {
    * original did with it is not known.
    */
   get isOfBefore(): boolean {
-    return !this.#head.isOf(this.#ground.incarnation);
+    return !this.#head.isOf(this.#ctx.incarnation);
   }
 
   /** Whatever is begun from here on is begun in this incarnation of the store. */
   joins(): void {
-    if (this.isOfBefore) this.#head.joins(this.#ground.incarnation);
+    if (this.isOfBefore) this.#head.joins(this.#ctx.incarnation);
   }
 
   /** Files that staged messages name without bringing them. */
@@ -163,19 +163,19 @@ export class Workspace {
 
   /** A message that was checked already. It is taken over. */
   appendEncoded(message: EncodedMessage): void {
-    this.#stageMessages([this.#ground.redactor?.message(message, "message") ?? message], undefined);
+    this.#stageMessages([this.#ctx.redactor?.message(message, "message") ?? message], undefined);
   }
 
   /** A message as it will be stored. */
   encode(message: unknown, path: string): EncodedMessage {
     const encoded = encodeMessage(message, path);
-    return this.#ground.redactor?.message(encoded, path) ?? encoded;
+    return this.#ctx.redactor?.message(encoded, path) ?? encoded;
   }
 
   #encodeState(key: string, value: unknown): Encoded {
     const path = `state.${key}`;
     const encoded = encode(value, path);
-    return this.#ground.redactor?.encoded(encoded, { in: "state", key }, path) ?? encoded;
+    return this.#ctx.redactor?.encoded(encoded, { in: "state", key }, path) ?? encoded;
   }
 
   set(key: unknown, value: unknown): void {
@@ -271,7 +271,7 @@ export class Workspace {
     const fresh = this.#ids.fresh(messages, splice);
     if (fresh.length === 0 && (splice === undefined || splice[1] === 0)) return;
     const replies = splice === undefined ? [] : answeredReplies(this.#fold, this.#id, ...splice);
-    const at = this.#ground.wallMs();
+    const at = this.#ctx.wallMs();
     let bytes = 0;
     for (const message of fresh) bytes += message.bytes;
     this.#staging.reserve(fresh.length + 1, bytes);
@@ -322,7 +322,7 @@ export class Workspace {
    * had come to rest sets it going again.
    */
   event(event: StatusEvent, why?: string, what?: Json): void {
-    const { redactor } = this.#ground;
+    const { redactor } = this.#ctx;
     const reason = why === undefined ? why : (redactor?.text(why, { in: "reason" }) ?? why);
     const output =
       what === undefined || redactor === undefined
@@ -348,14 +348,14 @@ export class Workspace {
 
   /** Stages what is to be known of the course of a run. */
   course(given: CourseRecord, carries?: Encoded): void {
-    const { redactor } = this.#ground;
+    const { redactor } = this.#ctx;
     const { record, body } = redactor?.course(
       given,
       carries,
       (id) => this.#fold.course.get(id)?.name,
     ) ?? { record: given, body: carries };
     this.#staging.reserve(1, body?.bytes ?? 0);
-    const at = this.#ground.wallMs();
+    const at = this.#ctx.wallMs();
     this.#fold.course.apply(record, this.#staging.course(record, body, at), at);
   }
 
@@ -415,7 +415,7 @@ export class Workspace {
       this.head.parent !== undefined
     )
       return this.due(undefined);
-    const now = this.#ground.wallMs();
+    const now = this.#ctx.wallMs();
     const at = course.goesOnAt(now);
     // One that is due already keeps its place among those that wait for a worker.
     this.due(at === now ? Math.min(this.head.due ?? now, now) : at);
@@ -443,7 +443,7 @@ export class Workspace {
   seal(wanted: CheckpointOptions | undefined, drained: readonly string[]): Sealed {
     const to = { session: this.#id, line: this.#line, end: this.#end, past: this.#past };
     const { save, digest, checkpoint } = sealStaged(
-      this.#ground,
+      this.#ctx,
       this.#fold,
       this.#staging,
       to,

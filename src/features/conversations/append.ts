@@ -15,10 +15,10 @@ import { digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName, type SessionId, sessionId } from "../../core/values/ids.js";
 import { type Json, type JsonObject, textBytes } from "../../core/values/json.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import type { Standpoint } from "../../engine/journal/journal.js";
 import { tryPost } from "../../engine/journal/post-inbox.js";
 import { type Letter, readMail } from "../../engine/journal/read-inbox.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { refuseOtherAgent } from "../../engine/lifecycle/acquire-lease.js";
 import { ensureSession } from "../../engine/lifecycle/create-session.js";
 import { openHolding } from "../../engine/lifecycle/open-session.js";
@@ -99,7 +99,7 @@ interface Sending {
 type Standing = "open" | "sent" | "taken";
 
 export async function appendTo(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   given: GivenMessages,
   o: AppendOptions | undefined,
@@ -119,19 +119,19 @@ export async function appendTo(
   const odd = Object.keys(label).find((name) => label[name as keyof typeof label] !== undefined);
   if (!isMade && odd !== undefined)
     throw invalid(odd, "it is given to a session that is made; pass create: true with it");
-  const { messages, encoded } = readMessages(ground, given);
+  const { messages, encoded } = readMessages(ctx, given);
   if (flag(dryRun, "dryRun") ?? false) {
-    checkLabel(ground, label);
-    const present = await ground.journal.present(session);
+    checkLabel(ctx, label);
+    const present = await ctx.journal.present(session);
     if (present === undefined && !isMade) throw noSession(session);
     if (present !== undefined) {
       refuseOtherAgent(present.head, { id: session, agent: label.agent });
-      await tryThere(ground, present, encoded);
+      await tryThere(ctx, present, encoded);
     }
     return { count: messages.length, taken: false };
   }
-  requireCapability(ground.store, "inbox", "hold.sessions.append");
-  if (isMade) await ensureSession(ground, session, label);
+  requireCapability(ctx.store, "inbox", "hold.sessions.append");
+  if (isMade) await ensureSession(ctx, session, label);
   const check = digest(encoded.map(({ text }) => text).join("\n"));
   const sending = {
     session,
@@ -142,35 +142,30 @@ export async function appendTo(
     encoded,
     check,
   };
-  let stands = sending.isKeyed ? await standing(ground, sending) : "open";
-  if (stands === "open") stands = await appendHere(ground, sending);
-  if (stands === "open") await postAll(ground, sending);
-  if (stands !== "taken") await takeIn(ground, session);
+  let stands = sending.isKeyed ? await standing(ctx, sending) : "open";
+  if (stands === "open") stands = await appendHere(ctx, sending);
+  if (stands === "open") await postAll(ctx, sending);
+  if (stands !== "taken") await takeIn(ctx, session);
   return {
     count: messages.length,
-    taken: stands === "taken" || (await standing(ground, sending)) === "taken",
+    taken: stands === "taken" || (await standing(ctx, sending)) === "taken",
   };
 }
 
-const postKey = (ground: Ground, { session, key, check }: Sending) =>
-  tryPost(
-    ground.store,
-    session,
-    { kind: "append-key", check },
-    { id: keyLetter(key), due: HIDDEN },
-  );
+const postKey = (ctx: StoreContext, { session, key, check }: Sending) =>
+  tryPost(ctx.store, session, { kind: "append-key", check }, { id: keyLetter(key), due: HIDDEN });
 
 /** E1: what became of a call with this key. Throws where it was another one. */
-async function standing(ground: Ground, sending: Sending): Promise<Standing> {
+async function standing(ctx: StoreContext, sending: Sending): Promise<Standing> {
   const { session, key, check } = sending;
-  if ((await postKey(ground, sending)) === "posted") return "open";
-  const waits = await waitsUnder(ground.store, session, key);
+  if ((await postKey(ctx, sending)) === "posted") return "open";
+  const waits = await waitsUnder(ctx.store, session, key);
   if (waits !== undefined) {
     if (waits.bell !== undefined && waits.bell.check !== check) throw conflict(sending);
     return waits.bell === undefined ? "open" : "sent";
   }
   // It is taken in by now: what is kept of it tells whether it was the same.
-  if ((await postKey(ground, sending)) === "conflict") throw conflict(sending);
+  if ((await postKey(ctx, sending)) === "conflict") throw conflict(sending);
   return "taken";
 }
 
@@ -185,19 +180,19 @@ const conflict = ({ session, name }: Sending): HoldfastError =>
  * Where nobody holds the session, and nothing stands in the way, they are appended without being
  * sent.
  */
-async function appendHere(ground: Ground, sending: Sending): Promise<Standing> {
+async function appendHere(ctx: StoreContext, sending: Sending): Promise<Standing> {
   const { session, key, messages, encoded, check } = sending;
   try {
-    const held = await openHolding(ground, session, undefined, { make: false });
+    const held = await openHolding(ctx, session, undefined, { make: false });
     try {
       let stands: Standing = "open";
       const isTaken = await held.inbox.takeLetter(async (): Promise<Letter | undefined> => {
         // By whoever held it before, perhaps, or out of a letter just now. From here on nobody else
         // can.
-        if (sending.isKeyed) stands = await standing(ground, sending);
+        if (sending.isKeyed) stands = await standing(ctx, sending);
         if (stands !== "open") return undefined;
-        await tryMessages(ground.store, held.work, encoded);
-        const isOther = (await postKey(ground, sending)) === "conflict";
+        await tryMessages(ctx.store, held.work, encoded);
+        const isOther = (await postKey(ctx, sending)) === "conflict";
         return {
           id: bellLetter(key),
           doc: { kind: "append", check, tag: "", bytes: 0 },
@@ -225,32 +220,32 @@ async function appendHere(ground: Ground, sending: Sending): Promise<Standing> {
  * Sends them to whoever holds the session. What could not be taken in there is refused here: nobody
  * would hear of it.
  */
-async function postAll(ground: Ground, sending: Sending): Promise<void> {
+async function postAll(ctx: StoreContext, sending: Sending): Promise<void> {
   const { session, key, messages, encoded, check } = sending;
-  const present = await ground.journal.present(session);
+  const present = await ctx.journal.present(session);
   if (present === undefined) throw noSession(session);
-  await tryThere(ground, present, encoded);
-  const plain = await Promise.all(messages.map((message) => selfContained(ground, message)));
+  await tryThere(ctx, present, encoded);
+  const plain = await Promise.all(messages.map((message) => selfContained(ctx, message)));
   const text = mailText({ kind: "append-text", messages: plain as unknown as Json });
   const bytes = textBytes(text);
   if (bytes > 2 * MAX_BYTES) throw tooLarge(bytes);
-  await refuseTooMuchWaiting(ground, session, bytes);
-  const tag = newTag(ground.wallMs());
+  await refuseTooMuchWaiting(ctx, session, bytes);
+  const tag = newTag(ctx.wallMs());
   const id = textLetter(key, tag);
-  await postKey(ground, sending);
+  await postKey(ctx, sending);
   let isRung = false;
   try {
-    const posted = await inboxOf(ground.store).post(session, { id, text, due: HIDDEN });
+    const posted = await inboxOf(ctx.store).post(session, { id, text, due: HIDDEN });
     if (posted === "absent") throw noSession(session);
     isRung = true;
     const bell = { kind: "append", check, tag, bytes } as const;
-    await ground.post(session, bell, { id: bellLetter(key), due: BESIDE });
+    await ctx.post(session, bell, { id: bellLetter(key), due: BESIDE });
   } catch (error) {
     const code = error instanceof HoldfastError ? error.code : undefined;
     // A text that no bell speaks of is of no use to anybody. Where it is not known whether one
     // does, redaction removes it when it is old.
     if (!isRung || code === "CONFLICT" || code === "BUSY")
-      await ground.store.apply([{ session, when: {}, drained: [id] }]).catch(() => {});
+      await ctx.store.apply([{ session, when: {}, drained: [id] }]).catch(() => {});
     // Another was first, with the same or with something else.
     if (code !== "CONFLICT") throw error;
   }
@@ -258,18 +253,18 @@ async function postAll(ground: Ground, sending: Sending): Promise<void> {
 
 /** Throws where they could not be appended to a session as it stands. */
 async function tryThere(
-  ground: Ground,
+  ctx: StoreContext,
   present: Standpoint,
   encoded: readonly EncodedMessage[],
 ): Promise<void> {
-  const { fold, end } = await ground.loader.tail(present, { sized: false });
+  const { fold, end } = await ctx.loader.tail(present, { sized: false });
   await tryMessages(
-    ground.store,
-    new Workspace(ground, {
+    ctx.store,
+    new Workspace(ctx, {
       head: present.head,
       fold,
       end,
-      past: ground.journal.pastOf(present),
+      past: ctx.journal.pastOf(present),
       latest: undefined,
     }),
     encoded,
@@ -277,11 +272,11 @@ async function tryThere(
 }
 
 async function refuseTooMuchWaiting(
-  ground: Ground,
+  ctx: StoreContext,
   session: SessionId,
   bytes: number,
 ): Promise<void> {
-  const waiting = (await readMail(ground, session)).flatMap(({ doc }) =>
+  const waiting = (await readMail(ctx, session)).flatMap(({ doc }) =>
     doc.kind === "append" ? [doc] : [],
   );
   const { calls: most, bytes: mostBytes } = waitingLimits;
@@ -306,11 +301,10 @@ async function refuseTooMuchWaiting(
  * With the bytes of files that it only names: they may be gone when it is taken in, and it would
  * not be.
  */
-async function selfContained(ground: Ground, message: MessageInput): Promise<PlainMessage> {
+async function selfContained(ctx: StoreContext, message: MessageInput): Promise<PlainMessage> {
   const files = new Map<string, Uint8Array>();
   // What a tool answered may only look like a file.
   for (const name of typeof message.content === "string" ? [] : blobsOf(message.content))
-    if ((await ground.store.blob(name)) !== undefined)
-      files.set(name, await ground.journal.blob(name));
+    if ((await ctx.store.blob(name)) !== undefined) files.set(name, await ctx.journal.blob(name));
   return toPlain(withBytes(message, files), "messages");
 }

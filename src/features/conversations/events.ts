@@ -23,9 +23,9 @@ import {
 } from "../../core/values/ids.js";
 import type { Json } from "../../core/values/json.js";
 import { isoTime } from "../../core/values/time.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { Heirs } from "../../engine/journal/heirs.js";
 import { type Past, sharedUpTo } from "../../engine/journal/past.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { growingRows, type Walked } from "../../engine/journal/walk.js";
 import type { Watcher } from "../../engine/journal/watchers.js";
 import { requireSession } from "../../engine/lifecycle/require-session.js";
@@ -95,14 +95,14 @@ const ROWS = 32;
  * that begins later throws CLOSED.
  */
 export async function* follow(
-  ground: Ground,
+  ctx: StoreContext,
   id: unknown,
   given: EventOptions | undefined,
   closing: AbortSignal,
 ): AsyncGenerator<SessionEvent> {
-  ground.usable();
+  ctx.usable();
   try {
-    yield* followed(ground, id, given, closing);
+    yield* followed(ctx, id, given, closing);
   } catch (error) {
     if (!closing.aborted || !(error instanceof HoldfastError) || error.code !== "CLOSED")
       throw error;
@@ -110,7 +110,7 @@ export async function* follow(
 }
 
 async function* followed(
-  ground: Ground,
+  ctx: StoreContext,
   id: unknown,
   given: EventOptions | undefined,
   closing: AbortSignal,
@@ -123,25 +123,25 @@ async function* followed(
   const isLive = flag(goesOn, "live") ?? true;
   const own = signalOf(asked);
   const session = sessionId(id);
-  const head = headOf(await requireSession(ground, session));
-  const current = ground.journal.past(head.line);
+  const head = headOf(await requireSession(ctx, session));
+  const current = ctx.journal.past(head.line);
   let { line } = head;
   let past = current;
-  const place = after === undefined ? undefined : await cursorOf(ground, session, after, past);
+  const place = after === undefined ? undefined : await cursorOf(ctx, session, after, past);
   // A cursor on a line the session has left is followed from there: what was rewound is told.
   if (place !== undefined && (await past.lineAt(place.seq)) !== place.line) {
     line = place.line;
-    past = ground.journal.past(line);
+    past = ctx.journal.past(line);
   }
   const { signal, unlink } = linked(closing, own);
-  const watcher = ground.watchers.follow(session);
+  const watcher = ctx.watchers.follow(session);
   try {
     // Where an anchor knows that the end of the line was lost, that is said.
-    const tail = await ground.journal.tail(line);
+    const tail = await ctx.journal.tail(line);
     // A reader that does not wait for more is told what there is now, however others go on.
-    const end = line === head.line ? tail : await ground.journal.tail(head.line);
+    const end = line === head.line ? tail : await ctx.journal.tail(head.line);
     const until = isLive ? undefined : await lastOf(end?.save, current);
-    yield* live(ground, session, { line, past, seen: place?.seq ?? 0, until }, watcher, signal);
+    yield* live(ctx, session, { line, past, seen: place?.seq ?? 0, until }, watcher, signal);
   } finally {
     unlink();
     watcher.leave();
@@ -157,33 +157,33 @@ interface Followed {
 }
 
 async function* live(
-  ground: Ground,
+  ctx: StoreContext,
   session: SessionId,
   from: Followed,
   watcher: Watcher,
   signal: AbortSignal,
 ): AsyncGenerator<SessionEvent> {
   let { line, past, seen } = from;
-  const calls = new CallTeller(ground);
+  const calls = new CallTeller(ctx);
   while (!signal.aborted) {
     watcher.looks();
-    const present = await ground.reads.share(`present ${session}`, () =>
-      ground.store.session(session, "end"),
+    const present = await ctx.reads.share(`present ${session}`, () =>
+      ctx.store.session(session, "end"),
     );
     if (present.row === undefined) return;
     const head = headOf(present.row);
     if (head.line !== line) {
       const followed = line;
-      const now = ground.journal.past(head.line);
+      const now = ctx.journal.past(head.line);
       const shared = await sharedUpTo(past, now).catch(async (error: unknown) => {
         // The line that was followed is gone with its session, and so is what they shared.
-        if ((await ground.store.branches(oneLine(followed)))[0] === undefined) return 0;
+        if ((await ctx.store.branches(oneLine(followed)))[0] === undefined) return 0;
         throw error;
       });
       past = now;
       line = head.line;
       // Where an anchor knows that its end was lost, that is said, and not taken for the end.
-      await ground.journal.tail(line);
+      await ctx.journal.tail(line);
       if (shared < seen) {
         seen = shared;
         const on = await past.lineAt(seen);
@@ -195,7 +195,7 @@ async function* live(
     const last = await lastOf(present.end, past);
     let any = false;
     try {
-      for await (const event of last > seen ? news(ground, session, past, seen, calls) : []) {
+      for await (const event of last > seen ? news(ctx, session, past, seen, calls) : []) {
         await breathe();
         any = true;
         seen = (parsePlace(event.cursor) as Place).seq;
@@ -205,7 +205,7 @@ async function* live(
       }
     } catch (error) {
       // What is missing may have been deleted with its session, a moment ago.
-      if ((await ground.store.session(session)).row === undefined) return;
+      if ((await ctx.store.session(session)).row === undefined) return;
       throw error;
     }
     if (from.until !== undefined && (!any || seen >= from.until)) return;
@@ -219,29 +219,29 @@ async function lastOf(end: Pick<Save, "seq"> | undefined, past: Past): Promise<n
 }
 
 async function* news(
-  ground: Ground,
+  ctx: StoreContext,
   session: SessionId,
   past: Past,
   after: number,
   calls: CallTeller,
 ): AsyncGenerator<SessionEvent> {
-  const heirs = new Heirs(ground.store);
+  const heirs = new Heirs(ctx.store);
   const rows = growingRows(FIRST_ROWS, ROWS);
-  const walk = { from: after + 1, items: true, state: true, rows, shared: ground.reads };
+  const walk = { from: after + 1, items: true, state: true, rows, shared: ctx.reads };
   const segments = (await past.downTo(after + 1)).toReversed();
   const owners = new Map(segments.map(({ line, session: owner }) => [line, owner]));
-  for await (const page of ground.journal.saves.walk(segments, walk))
+  for await (const page of ctx.journal.saves.walk(segments, walk))
     for (const walked of page) {
       const { line, seq, mark } = walked.save;
       const owner =
         owners.get(line) ?? (mark === null ? undefined : await heirs.of(line, seq)) ?? session;
-      yield* eventsOf(ground, owner as SessionId, past, walked, after + 1, calls);
+      yield* eventsOf(ctx, owner as SessionId, past, walked, after + 1, calls);
     }
 }
 
 /** `owner`: the session that the checkpoint of the save belongs to. */
 async function* eventsOf(
-  ground: Ground,
+  ctx: StoreContext,
   owner: SessionId,
   past: Past,
   { save, digest, items, state }: Walked,
@@ -255,7 +255,7 @@ async function* eventsOf(
     const seq = firstSeq(save) + (i < items.length ? i : save.nItems + i - items.length);
     if (seq < from) continue;
     const { effect, blob } = record;
-    const body = await bodyOf(ground, blob);
+    const body = await bodyOf(ctx, blob);
     const told =
       effect === undefined
         ? tell(record, body, seq, save)
@@ -309,28 +309,28 @@ function tell(
 const valueIn = (inline: Json | undefined, blob: Digest | undefined, body: string | undefined) =>
   body === undefined ? inline : jsonIn(body, blob as Digest);
 
-async function bodyOf(ground: Ground, blob: string | undefined): Promise<string | undefined> {
+async function bodyOf(ctx: StoreContext, blob: string | undefined): Promise<string | undefined> {
   return blob === undefined
     ? undefined
-    : Buffer.from(await ground.journal.blob(blob)).toString("utf8");
+    : Buffer.from(await ctx.journal.blob(blob)).toString("utf8");
 }
 
 /** The place a cursor names: a record that is there, on a line of this session or in its past. */
 async function cursorOf(
-  ground: Ground,
+  ctx: StoreContext,
   session: SessionId,
   after: unknown,
   past: Past,
 ): Promise<Place> {
   const place = typeof after === "string" ? parsePlace(after) : undefined;
-  const line = place && (await ground.journal.line(place.line));
+  const line = place && (await ctx.journal.line(place.line));
   const isOurs =
     place !== undefined &&
     (line?.session === session || (await past.lineAt(place.seq)) === place.line);
-  const save = isOurs ? await ground.journal.saves.holding(place.line, place.seq) : undefined;
+  const save = isOurs ? await ctx.journal.saves.holding(place.line, place.seq) : undefined;
   if (isOurs && (save === undefined || firstSeq(save) > place.seq)) {
-    await ground.journal.checkAbsent(place);
-    await ground.journal.tail(place.line);
+    await ctx.journal.checkAbsent(place);
+    await ctx.journal.tail(place.line);
   }
   if (place === undefined || save === undefined || firstSeq(save) > place.seq)
     throw invalid("after", "it is not the cursor of an event of this session");

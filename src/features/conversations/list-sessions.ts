@@ -1,7 +1,7 @@
 /** List sessions, and the forks of one. One that is damaged does not hide the others. */
 import { type SessionStatus, STATUSES } from "../../core/sessions/status.js";
 import { checkName } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { orDamaged } from "../../engine/lifecycle/or-damaged.js";
 import { requireSession } from "../../engine/lifecycle/require-session.js";
 import {
@@ -39,7 +39,7 @@ export interface SessionPage extends Page<SessionSummary> {
 
 /** Newest first. */
 export async function listSessions(
-  ground: Ground,
+  ctx: StoreContext,
   filter: SessionFilter | undefined,
 ): Promise<SessionPage> {
   const { agent, status, tag, archived, limit, cursor } = options(filter, "sessions.list", [
@@ -53,26 +53,24 @@ export async function listSessions(
   const most = limitOf(limit, "limit");
   const isArchived = flag(archived, "archived");
   const isStatus = oneOf(status, "status", STATUSES);
-  const rows = await ground.store.sessions({
+  const rows = await ctx.store.sessions({
     ...(agent === undefined ? undefined : { agent: checkName(agent, "agent") }),
     ...(isStatus === undefined ? undefined : { status: isStatus }),
     ...(tag === undefined ? undefined : { tag: checkName(tag, "tag") }),
     ...(isArchived === undefined ? undefined : { archived: isArchived }),
-    ...(cursor === undefined
-      ? undefined
-      : { before: numberOf(cursor, "s", ground.store.cursorKey) }),
+    ...(cursor === undefined ? undefined : { before: numberOf(cursor, "s", ctx.store.cursorKey) }),
     limit: most + 1,
   });
   const shown = rows.slice(0, most);
   const ends =
-    shown.length === 0 ? undefined : ground.journal.endsOf(shown.map(({ head }) => head.line));
+    shown.length === 0 ? undefined : ctx.journal.endsOf(shown.map(({ head }) => head.line));
   // Told of each session that needs them.
   ends?.catch(() => {});
   const items: SessionSummary[] = [];
   const damaged: Damaged[] = [];
   for (const row of shown) {
-    const item = await orDamaged(ground, row.id, damaged, async () =>
-      summaryOfRow(ground, row, await ends),
+    const item = await orDamaged(ctx, row.id, damaged, async () =>
+      summaryOfRow(ctx, row, await ends),
     );
     if (item !== undefined) items.push(item);
   }
@@ -80,28 +78,28 @@ export async function listSessions(
   return {
     items,
     ...(damaged.length === 0 ? undefined : { damaged }),
-    ...(last === undefined ? undefined : { next: cursorAt(last.no, "s", ground.store.cursorKey) }),
+    ...(last === undefined ? undefined : { next: cursorAt(last.no, "s", ctx.store.cursorKey) }),
   };
 }
 
 /** Sessions that begin at a place of this one, newest first. */
 export async function forksOf(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   o: { readonly limit?: number } | undefined,
 ): Promise<Omit<SessionPage, "next">> {
   const { limit } = options(o, "sessions.forks", ["limit"]);
   const most = limitOf(limit, "limit");
-  const { id: session } = await requireSession(ground, id);
-  const begun = (await ground.store.branches({ kind: "session", session })).map((line) =>
-    ground.store.branches({ kind: "forks", of: line.id }),
+  const { id: session } = await requireSession(ctx, id);
+  const begun = (await ctx.store.branches({ kind: "session", session })).map((line) =>
+    ctx.store.branches({ kind: "forks", of: line.id }),
   );
   const lines = (await Promise.all(begun)).flat().sort((a, b) => b.no - a.no);
   const forks = new Set(lines.flatMap((line) => line.session ?? []));
   forks.delete(session);
   const damaged: Damaged[] = [];
   const get = (fork: string): Promise<SessionSummary | undefined> =>
-    orDamaged(ground, fork, damaged, () => getSession(ground, fork));
+    orDamaged(ctx, fork, damaged, () => getSession(ctx, fork));
   const found = await Promise.all([...forks].slice(0, most).map(get));
   return {
     items: found.filter((fork) => fork !== undefined),

@@ -22,8 +22,8 @@ import { digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName, sessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { once, type Receipt } from "../../engine/journal/receipts.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { briefly, type OutsideOptions, waitOf } from "../../engine/lifecycle/briefly.js";
 import { type GivenMessages, readMessages } from "../../engine/session/given-messages.js";
 import type { Holding } from "../../engine/session/holding.js";
@@ -63,7 +63,7 @@ interface Given extends Range {
 }
 
 export async function replaceIn(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   given: GivenMessages,
   o: ReplaceOptions,
@@ -91,13 +91,13 @@ export async function replaceIn(
     count:
       count === undefined ? undefined : wholeNumber(count, "count", 0, Number.MAX_SAFE_INTEGER),
   };
-  const { encoded } = readMessages(ground, given);
+  const { encoded } = readMessages(ctx, given);
   const said = digest(encoded.map(({ text }) => text).join("\n"));
   return once<JsonObject, ReplaceReport>(
-    ground,
+    ctx,
     { key, name: "sessions.replace", to: session, args: { said, version, ...range } },
     (receipt) =>
-      briefly(ground, session, waitOf(waitMs, signal), (held) =>
+      briefly(ctx, session, waitOf(waitMs, signal), (held) =>
         replace(held, { ...range, version, encoded }, receipt),
       ),
     (kept) => kept as unknown as ReplaceReport,
@@ -120,7 +120,7 @@ async function replace(
   const length = present.length + added - removed;
   if (changes.length === 0) {
     if (receipt.isKept)
-      receipt.check(await held.ground.store.apply([], receipt.docs({ removed, added, length })), 0);
+      receipt.check(await held.ctx.store.apply([], receipt.docs({ removed, added, length })), 0);
     return { removed, added, length };
   }
   refuseTornCalls(held, present, changes);

@@ -11,9 +11,9 @@ import { Acted } from "../../engine/calls/acted.js";
 import { ownedBy } from "../../engine/journal/checkpoint-lists.js";
 import { cutLines } from "../../engine/journal/cut-lines.js";
 import { descendants } from "../../engine/journal/family.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { Heirs } from "../../engine/journal/heirs.js";
 import { once, type Receipt } from "../../engine/journal/receipts.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { childrenOf } from "../../engine/lifecycle/outside.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { headOf } from "../../engine/records/rows.js";
@@ -56,7 +56,7 @@ const ABSENT: Answer = { deleted: false, sessions: 0, checkpoints: 0, keptFor: [
 const AT_ONCE = 200;
 
 export async function deleteSession(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   o?: DeleteOptions,
 ): Promise<DeleteReport> {
@@ -66,23 +66,18 @@ export async function deleteSession(
   const agent = scopeOf(fields, "agent");
   const only = agent === undefined ? undefined : checkName(agent, "agent");
   if (flag(dryRun, "dryRun")) {
-    const survey = await surveyed(ground, known, only);
-    return survey === undefined ? ABSENT : withCheckpoints(ground, known, survey.answer);
+    const survey = await surveyed(ctx, known, only);
+    return survey === undefined ? ABSENT : withCheckpoints(ctx, known, survey.answer);
   }
   return once<Answer, DeleteReport>(
-    ground,
+    ctx,
     { key, name: "sessions.delete", to: known, args: {} },
     async (receipt) => {
-      const survey = await surveyed(ground, known, only);
+      const survey = await surveyed(ctx, known, only);
       if (survey !== undefined)
-        return deleteIt(
-          ground,
-          survey,
-          await withCheckpoints(ground, known, survey.answer),
-          receipt,
-        );
+        return deleteIt(ctx, survey, await withCheckpoints(ctx, known, survey.answer), receipt);
       // Kept as well: a session that is made under the name later is another one.
-      if (receipt.isKept) receipt.check(await ground.store.apply([], receipt.docs(ABSENT)), 0);
+      if (receipt.isKept) receipt.check(await ctx.store.apply([], receipt.docs(ABSENT)), 0);
       return ABSENT;
     },
     (answer) => answer,
@@ -90,7 +85,7 @@ export async function deleteSession(
 }
 
 async function deleteIt(
-  ground: Ground,
+  ctx: StoreContext,
   survey: Survey,
   answer: Answer,
   receipt?: Receipt<Answer>,
@@ -99,18 +94,18 @@ async function deleteIt(
   const { id } = row;
   // First: whoever deletes again after a crash finds them by their parent.
   for (const child of children) {
-    const theirs = await surveyed(ground, child, undefined);
-    if (theirs !== undefined) await deleteIt(ground, theirs, theirs.answer);
+    const theirs = await surveyed(ctx, child, undefined);
+    if (theirs !== undefined) await deleteIt(ctx, theirs, theirs.answer);
   }
   const left = family.map((line) =>
     line.session === id ? { ...line, owned: false, session: null } : line,
   );
-  const acted = await Acted.of(ground, own, left);
-  const isGone = await remove(ground, row, { answer, receipt, acted });
-  ground.watchers.changed(id);
+  const acted = await Acted.of(ctx, own, left);
+  const isGone = await remove(ctx, row, { answer, receipt, acted });
+  ctx.watchers.changed(id);
   // The session is deleted. What something damaged may need is freed by `gc`, once that is mended
   // or gone.
-  await unlessDamaged(() => cutLines(ground, own, left, { dryRun: false }));
+  await unlessDamaged(() => cutLines(ctx, own, left, { dryRun: false }));
   return isGone ? answer : ABSENT;
 }
 
@@ -124,25 +119,25 @@ interface Survey {
 
 /** What would go, and what that would leave; undefined where there is no such session. */
 async function surveyed(
-  ground: Ground,
+  ctx: StoreContext,
   id: SessionId,
   only: string | undefined,
 ): Promise<Survey | undefined> {
-  const { store } = ground;
+  const { store } = ctx;
   const row = (await store.session(id)).row;
   if (row === undefined || (only !== undefined && row.head.agent !== only)) return undefined;
-  const children = await childrenOf(ground, id);
-  const theirs = await Promise.all(children.map((child) => surveyed(ground, child, undefined)));
+  const children = await childrenOf(ctx, id);
+  const theirs = await Promise.all(children.map((child) => surveyed(ctx, child, undefined)));
   // One that is gone meanwhile does not go with this.
   const all = children.flatMap((child, i) =>
     theirs[i] === undefined ? [] : [child, ...(theirs[i].answer.children ?? [])],
   );
   const own = await store.branches({ kind: "session", session: id });
-  const family = await descendants(ground, own);
+  const family = await descendants(ctx, own);
   const below = theirs.flatMap((their) => their?.answer ?? []);
   const snapshots = [
     ...new Set([
-      ...(await snapshotsInto(ground, row, own)),
+      ...(await snapshotsInto(ctx, row, own)),
       ...below.flatMap((one) => one.snapshots ?? []),
     ]),
   ];
@@ -167,21 +162,21 @@ async function surveyed(
  * Counts the checkpoints that go with sessions: those that belong to one of them, and that no other
  * session inherits.
  */
-async function withCheckpoints(ground: Ground, id: SessionId, answer: Answer): Promise<Answer> {
+async function withCheckpoints(ctx: StoreContext, id: SessionId, answer: Answer): Promise<Answer> {
   const goes = [id, ...(answer.children ?? [])];
-  const owners = new Heirs(ground.store);
-  const heirs = new Heirs(ground.store, new Set(goes));
+  const owners = new Heirs(ctx.store);
+  const heirs = new Heirs(ctx.store, new Set(goes));
   let checkpoints = 0;
   for (const one of goes) {
     await unlessDamaged(async () => {
-      const row = (await ground.store.session(one)).row;
+      const row = (await ctx.store.session(one)).row;
       if (row === undefined) return;
       const newer = new Set(
-        (await ground.store.branches({ kind: "session", session: one }))
+        (await ctx.store.branches({ kind: "session", session: one }))
           .slice(0, -1)
           .map(({ id: line }) => line),
       );
-      for await (const checkpoint of ownedBy(ground, headOf(row), owners, {
+      for await (const checkpoint of ownedBy(ctx, headOf(row), owners, {
         all: true,
         from: undefined,
         atOnce: AT_ONCE,
@@ -203,7 +198,7 @@ async function withCheckpoints(ground: Ground, id: SessionId, answer: Answer): P
  * an answer. Answers whether it was there to the end.
  */
 async function remove(
-  { store }: Ground,
+  { store }: StoreContext,
   first: SessionRow,
   {
     answer,
@@ -239,11 +234,11 @@ async function remove(
 
 /** Snapshots that point into a session's lines. */
 async function snapshotsInto(
-  ground: Ground,
+  ctx: StoreContext,
   { head: { agent } }: SessionRow,
   own: readonly LineRow[],
 ): Promise<readonly string[]> {
-  const { store } = ground;
+  const { store } = ctx;
   const pinning = await unlessDamaged(async () => {
     const docs = new Set<number>();
     for (const { id: line } of own)
@@ -253,7 +248,7 @@ async function snapshotsInto(
   if (pinning?.size === 0 || agent == null) return [];
   const found: string[] = [];
   for (const row of await snapshotsOf(store, agent))
-    if (pinning?.has(row.no) ?? (await pointsInto(ground, row.id, own))) found.push(row.id);
+    if (pinning?.has(row.no) ?? (await pointsInto(ctx, row.id, own))) found.push(row.id);
   return found;
 }
 
@@ -262,7 +257,7 @@ async function snapshotsInto(
  * point.
  */
 async function pointsInto(
-  { store }: Ground,
+  { store }: StoreContext,
   snapshot: string,
   own: readonly LineRow[],
 ): Promise<boolean> {

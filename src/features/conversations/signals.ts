@@ -10,10 +10,10 @@
  */
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { otherLetter } from "../../engine/journal/post-inbox.js";
 import { readMail } from "../../engine/journal/read-inbox.js";
 import { Room } from "../../engine/journal/room.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { takeIn } from "../../engine/lifecycle/outside.js";
 import { keyOf } from "../../engine/records/letters.js";
 import type { MailDoc } from "../../engine/records/rows.js";
@@ -44,23 +44,23 @@ interface Burst {
 type Signal = Extract<MailDoc, { readonly kind: "signal" }>;
 
 export class Signals {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #bursts = new Map<SessionId, Burst>();
 
-  constructor(ground: Ground) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext) {
+    this.#ctx = ctx;
   }
 
   /** Posts a signal. The same key is the same signal. */
   async send(session: SessionId, signal: Signal, key: string | undefined): Promise<void> {
-    requireCapability(this.#ground.store, "inbox", "hold.sessions.signal");
+    requireCapability(this.#ctx.store, "inbox", "hold.sessions.signal");
     const known = this.#bursts.get(session);
     const burst = known ?? this.#begin(session);
     burst.sending += 1;
     try {
       await burst.room.post(() => this.#post(session, signal, key));
       if (known === undefined || (await this.#isWaitedFor(session, signal.name, burst)))
-        await takeIn(this.#ground, session);
+        await takeIn(this.#ctx, session);
       else burst.isPosted = true;
     } finally {
       burst.isFresh = true;
@@ -70,7 +70,7 @@ export class Signals {
 
   async #post(session: SessionId, signal: Signal, key: string | undefined): Promise<void> {
     const id = key === undefined ? {} : { id: `signal:${keyOf(`${signal.name}\n${key}`)}` };
-    if ((await this.#ground.tryPost(session, signal, id)) === "conflict")
+    if ((await this.#ctx.tryPost(session, signal, id)) === "conflict")
       throw otherLetter(session, key);
   }
 
@@ -119,18 +119,16 @@ export class Signals {
   async #takeIn(session: SessionId, burst: Burst): Promise<void> {
     if (!burst.isPosted) return;
     burst.isPosted = false;
-    await takeIn(this.#ground, session).catch(() => {});
+    await takeIn(this.#ctx, session).catch(() => {});
   }
 
   /** For how many signals there is room. Throws where there is none. */
   async #left(session: SessionId, burst: Burst): Promise<number> {
     await this.#takeIn(session, burst);
-    const present = await this.#ground.journal.present(session);
+    const present = await this.#ctx.journal.present(session);
     if (present === undefined) return 1;
-    const { signals } = await this.#ground.loader.courseAt(present);
-    const posted = (await readMail(this.#ground, session)).filter(
-      ({ doc }) => doc.kind === "signal",
-    );
+    const { signals } = await this.#ctx.loader.courseAt(present);
+    const posted = (await readMail(this.#ctx, session)).filter(({ doc }) => doc.kind === "signal");
     const room = MAX_SIGNALS - signals.length - posted.length;
     if (room > 0) return room;
     throw new HoldfastError(
@@ -145,11 +143,11 @@ export class Signals {
 
   /** SIGNAL-1. What calls wait for changes with a save only: until the next one it is known. */
   async #isWaitedFor(session: SessionId, name: string, burst: Burst): Promise<boolean> {
-    const present = await this.#ground.journal.present(session);
+    const present = await this.#ctx.journal.present(session);
     if (present === undefined || !WAITS.includes(present.head.status)) return false;
     const end = `${present.head.line} ${present.tail?.digest ?? ""}`;
     if (burst.end !== end) {
-      const { open } = await this.#ground.loader.courseAt(present);
+      const { open } = await this.#ctx.loader.courseAt(present);
       burst.names = new Set(
         open.flatMap(({ waits }) => (waits?.for === "signal" ? [waits.name] : [])),
       );

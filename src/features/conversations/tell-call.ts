@@ -11,8 +11,8 @@ import { type Message, partsOf, type ToolCallPart } from "../../core/messages/me
 import { type LineId, parsePlace } from "../../core/values/ids.js";
 import type { Json } from "../../core/values/json.js";
 import { answerOf, askedIn, callsIn } from "../../engine/calls/bodies.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import type { Past } from "../../engine/journal/past.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 
 /** `name` and `callId` are absent only where the beginning of the call was pruned. */
 export interface SessionToolEvent extends ToolEvent {
@@ -31,13 +31,13 @@ type Intent = Extract<EffectEvent, { readonly is: "intent" }>;
 const MAX_KNOWN = 1_000;
 
 export class CallTeller {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #known = new Map<string, Facts>();
   /** The messages of the save that is being told. */
   readonly #messages = new Map<number, Message>();
 
-  constructor(ground: Ground) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext) {
+    this.#ctx = ctx;
   }
 
   saveBegins(): void {
@@ -106,7 +106,7 @@ export class CallTeller {
     const reply = event.call && this.#messages.get(event.call[0]);
     return reply !== undefined
       ? callsIn(reply)[event.call?.[1] ?? 0]
-      : askedIn(this.#ground, past, event);
+      : askedIn(this.#ctx, past, event);
   }
 
   #remember({ id, name }: Intent, asked: ToolCallPart | undefined): Facts {
@@ -127,7 +127,7 @@ export class CallTeller {
   /** The id of a call tells where its intent stands: in the save that comes next there. */
   async #intentOf(id: string): Promise<Intent | undefined> {
     const place = parsePlace(id.slice(0, id.lastIndexOf(".")));
-    const { saves } = this.#ground.journal;
+    const { saves } = this.#ctx.journal;
     const save =
       place && (await saves.firstFrom(lineOfEffect(id) as LineId, place.seq, { state: true }));
     if (save === undefined || isGap(save) || save.state === null) return undefined;
@@ -141,7 +141,7 @@ export class CallTeller {
     const { id, said } = event;
     const message = said === undefined ? undefined : this.#messages.get(said);
     if (message === undefined)
-      return said === undefined ? undefined : answerOf(this.#ground, { id, said });
+      return said === undefined ? undefined : answerOf(this.#ctx, { id, said });
     return partsOf(message).find((part) => part.type === "tool-result")?.output as Json | undefined;
   }
 }

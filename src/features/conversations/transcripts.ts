@@ -3,7 +3,7 @@ import { blobsOf, type Message, type MessageInput } from "../../core/messages/me
 import { HoldfastError } from "../../core/values/errors.js";
 import { sessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { look } from "../../engine/lifecycle/look.js";
 import { invalid, oneOf, options } from "../../engine/util/options.js";
 import { withBytes } from "../../formats/plain.js";
@@ -24,7 +24,7 @@ export interface TranscriptOptions<F extends Format = Format> {
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
 export async function transcriptOf<M = JsonObject, F extends Format = Format>(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   o: TranscriptOptions<F>,
 ): Promise<Transcript<M, F>> {
@@ -32,12 +32,12 @@ export async function transcriptOf<M = JsonObject, F extends Format = Format>(
   const known = oneOf<F>(format, "format", FORMATS as readonly F[]);
   if (known === undefined) throw invalid("format", `it must be one of ${FORMATS.join(", ")}`);
   const how = oneOf(files, "files", ["inline", "remainder"]);
-  const { messages } = (await look(ground, sessionId(id), at)).fold;
-  return toFormat<M, F>(known, how === "inline" ? await withFiles(ground, messages) : messages);
+  const { messages } = (await look(ctx, sessionId(id), at)).fold;
+  return toFormat<M, F>(known, how === "inline" ? await withFiles(ctx, messages) : messages);
 }
 
 async function withFiles(
-  ground: Ground,
+  ctx: StoreContext,
   messages: readonly Message[],
 ): Promise<readonly MessageInput[]> {
   let total = 0;
@@ -45,8 +45,8 @@ async function withFiles(
   for (const { content } of messages) {
     for (const name of typeof content === "string" ? [] : blobsOf(content)) {
       // What a tool answered may only look like a file.
-      if (files.has(name) || (await ground.store.blob(name)) === undefined) continue;
-      const bytes = await ground.journal.blob(name);
+      if (files.has(name) || (await ctx.store.blob(name)) === undefined) continue;
+      const bytes = await ctx.journal.blob(name);
       total += bytes.length;
       if (total > MAX_FILE_BYTES)
         throw new HoldfastError(

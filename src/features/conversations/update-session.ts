@@ -1,8 +1,8 @@
 /** Change the title, tags, archived flag or metadata of a session. */
 import { checkText } from "../../core/journal/checkpoint.js";
 import { checkName, type SessionId, sessionId } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { once, type Receipt } from "../../engine/journal/receipts.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { refuseOtherAgent } from "../../engine/lifecycle/acquire-lease.js";
 import { makeSession } from "../../engine/lifecycle/create-session.js";
 import { relabelBy } from "../../engine/lifecycle/relabel.js";
@@ -42,7 +42,7 @@ function relabelled(row: SessionRow, relabel: Relabel): Change {
 }
 
 export async function updateSession(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   update: SessionUpdate,
   given: UpdateOptions | undefined,
@@ -61,36 +61,36 @@ export async function updateSession(
   const made = isMade
     ? { agent: agent === undefined ? undefined : checkName(agent, "agent") }
     : undefined;
-  const relabel = relabelBy(ground, update, "sessions.update");
+  const relabel = relabelBy(ctx, update, "sessions.update");
   return once<null, SessionSummary>(
-    ground,
+    ctx,
     { key, name: "sessions.update", to: known, args: { update, about, ...made } },
-    (receipt) => relabelOrMake(ground, known, relabel, { made, receipt }),
-    async () => summaryOfRow(ground, await requireSession(ground, known)),
+    (receipt) => relabelOrMake(ctx, known, relabel, { made, receipt }),
+    async () => summaryOfRow(ctx, await requireSession(ctx, known)),
   );
 }
 
 async function relabelOrMake(
-  ground: Ground,
+  ctx: StoreContext,
   id: SessionId,
   relabel: Relabel,
   { made, receipt }: { made: { agent: string | undefined } | undefined; receipt: Receipt<null> },
 ): Promise<SessionSummary> {
   for (;;) {
-    const row = (await ground.store.session(id)).row;
+    const row = (await ctx.store.session(id)).row;
     if (row === undefined && made === undefined) throw noSession(id);
     if (row !== undefined && made !== undefined)
       refuseOtherAgent(headOf(row), { id, agent: made.agent });
     const docs = receipt.docs(null);
     const applied =
       row === undefined
-        ? await makeSession(ground, id, {
+        ? await makeSession(ctx, id, {
             agent: made?.agent,
             label: relabel(UNLABELLED),
             alongside: docs,
           })
-        : await ground.store.apply([relabelled(row, relabel)], docs);
-    if (applied.ok) return summaryOfRow(ground, await requireSession(ground, id));
+        : await ctx.store.apply([relabelled(row, relabel)], docs);
+    if (applied.ok) return summaryOfRow(ctx, await requireSession(ctx, id));
     receipt.check(applied, 1);
     // Somebody else has made or changed it in between: read it again, and change that.
   }

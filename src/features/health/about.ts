@@ -3,7 +3,7 @@ import { describeOwner, grantLease } from "../../core/sessions/lease.js";
 import { isUnderWay } from "../../core/sessions/status.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { isoTime } from "../../core/values/time.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { headOf, leaseOf } from "../../engine/records/rows.js";
 import { sessionRows } from "../../engine/records/session-rows.js";
 import type { About } from "../../store/port/info.js";
@@ -46,15 +46,15 @@ const MOST = 100_000;
 const MOST_NAMED = 100;
 const WEEK_MS = 7 * 24 * 60 * 60 * 1_000;
 
-export async function about(ground: Ground, isIndexed: boolean): Promise<StoreInfo> {
-  const { store } = ground;
-  const survey = new SessionSurvey(ground, await ground.now(), await ground.learnIncarnation());
+export async function about(ctx: StoreContext, isIndexed: boolean): Promise<StoreInfo> {
+  const { store } = ctx;
+  const survey = new SessionSurvey(ctx, await ctx.now(), await ctx.learnIncarnation());
   for await (const row of sessionRows(store)) {
     survey.take(row);
     if (survey.looked === MOST) break;
   }
   const { index } = store;
-  const incarnation = await ground.learnIncarnation();
+  const incarnation = await ctx.learnIncarnation();
   return {
     ...(await store.info()).about,
     ...(isIndexed &&
@@ -66,7 +66,7 @@ export async function about(ground: Ground, isIndexed: boolean): Promise<StoreIn
 }
 
 class SessionSurvey {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #now: number;
   readonly #incarnation: string;
   readonly #byStatus: Record<string, number> = {};
@@ -78,8 +78,8 @@ class SessionSurvey {
   #damaged = 0;
   looked = 0;
 
-  constructor(ground: Ground, now: number, incarnation: string) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext, now: number, incarnation: string) {
+    this.#ctx = ctx;
     this.#now = now;
     this.#incarnation = incarnation;
   }
@@ -89,7 +89,7 @@ class SessionSurvey {
     try {
       const { status, createdAt } = headOf(row);
       this.#byStatus[status] = (this.#byStatus[status] ?? 0) + 1;
-      if (createdAt > this.#ground.wallMs() - WEEK_MS) this.#lastWeek += 1;
+      if (createdAt > this.#ctx.wallMs() - WEEK_MS) this.#lastWeek += 1;
       this.#oldest = Math.min(this.#oldest, createdAt);
       this.#lease(row);
     } catch (error) {
@@ -101,7 +101,7 @@ class SessionSurvey {
   #lease(row: SessionRow): void {
     const lease = leaseOf(row);
     if (lease.owner === null) return;
-    const { machine, store, leaseMs } = this.#ground;
+    const { machine, store, leaseMs } = this.#ctx;
     const grant = grantLease(lease, {
       owner: machine.self,
       now: this.#now,

@@ -9,11 +9,11 @@ import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ, placeId, type SessionId, sessionId } from "../../core/values/ids.js";
 import { ACTED, actedOf } from "../../engine/calls/acted.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import type { Past } from "../../engine/journal/past.js";
 import { readMail } from "../../engine/journal/read-inbox.js";
 import { verifyReceipt } from "../../engine/journal/receipts.js";
 import { redactionsIn } from "../../engine/journal/remembered.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { hole } from "../../engine/journal/walk.js";
 import { agentOf } from "../../engine/records/agent-record.js";
 import { documents } from "../../engine/records/documents.js";
@@ -53,16 +53,16 @@ export interface VerifyOptions {
 
 const ROWS = 500;
 
-export async function verifyStore(ground: Ground, given?: VerifyOptions): Promise<VerifyReport> {
+export async function verifyStore(ctx: StoreContext, given?: VerifyOptions): Promise<VerifyReport> {
   const { sessionId: only, onProgress } = options(given, "verify", ["sessionId", "onProgress"]);
   const id = only === undefined ? undefined : sessionId(only);
-  if (id !== undefined && (await ground.store.session(id)).row === undefined)
+  if (id !== undefined && (await ctx.store.session(id)).row === undefined)
     throw new HoldfastError("NOT_FOUND", `There is no session ${quote(id)}.`, { sessionId: id });
-  return new Verification(ground, callback(onProgress, "onProgress")).run(id);
+  return new Verification(ctx, callback(onProgress, "onProgress")).run(id);
 }
 
 class Verification {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #onProgress: ((checked: number) => void) | undefined;
   readonly #findings: Finding[] = [];
   readonly #ends = new Map<string, Save | undefined>();
@@ -70,13 +70,13 @@ class Verification {
   readonly #unread = new Set<string>();
   #checked = 0;
 
-  constructor(ground: Ground, onProgress: ((checked: number) => void) | undefined) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext, onProgress: ((checked: number) => void) | undefined) {
+    this.#ctx = ctx;
     this.#onProgress = onProgress;
   }
 
   async run(only: SessionId | undefined): Promise<VerifyReport> {
-    const { store } = this.#ground;
+    const { store } = this.#ctx;
     // Before the ends they are compared with: those may move on meanwhile.
     let anchors: Witnesses = noWitnesses;
     if (only === undefined) {
@@ -115,7 +115,7 @@ class Verification {
       if (
         origin === null
           ? doc.prev !== rootDigest(doc.id)
-          : (await this.#ground.journal.saveAt(origin))?.digest !== doc.prev
+          : (await this.#ctx.journal.saveAt(origin))?.digest !== doc.prev
       ) {
         this.#find({
           code: "BROKEN_CHAIN",
@@ -124,11 +124,11 @@ class Verification {
           message: `Branch ${row.id} does not follow what it begins at.`,
         });
       }
-      const past = this.#ground.journal.past(row.id);
+      const past = this.#ctx.journal.past(row.id);
       let follows: Digest | undefined = doc.prev;
       let next = (origin?.seq ?? 0) + 1;
       const own = { line: row.id, from: next, to: MAX_SEQ };
-      for await (const saves of this.#ground.journal.saves.pages(own, {
+      for await (const saves of this.#ctx.journal.saves.pages(own, {
         items: true,
         state: true,
         rows: ROWS,
@@ -174,7 +174,7 @@ class Verification {
     for (const record of [...items, ...state]) {
       if (record.append !== undefined || record.item !== undefined) messages += 1;
       for (const name of refsOf(record))
-        if (!known.has(name)) known.set(name, knowBlob(await this.#ground.journal.blob(name)));
+        if (!known.has(name)) known.set(name, knowBlob(await this.#ctx.journal.blob(name)));
       checkBodies(record, (name) => known.get(name));
       for (const [line, from, to] of record.base?.lines ?? []) {
         const [there] = await past.stretches(from, to);
@@ -199,21 +199,21 @@ class Verification {
   }
 
   async #sessions(only: SessionId | undefined): Promise<void> {
-    const { store } = this.#ground;
+    const { store } = this.#ctx;
     if (only !== undefined) return this.#session(only);
     for await (const { id } of sessionRows(store)) await this.#session(id as SessionId);
   }
 
   async #session(id: SessionId): Promise<void> {
     await this.#guard({ sessionId: id }, async () => {
-      const present = await this.#ground.journal.present(id);
+      const present = await this.#ctx.journal.present(id);
       // It may have been deleted since.
       if (present === undefined) return;
       const { row, head } = present;
       labelOf(row);
       leaseOf(row);
-      await readMail(this.#ground, id, Number.MAX_SAFE_INTEGER);
-      const { fold } = await this.#ground.loader.tail(present, { sized: false });
+      await readMail(this.#ctx, id, Number.MAX_SAFE_INTEGER);
+      const { fold } = await this.#ctx.loader.tail(present, { sized: false });
       if (fold.status !== head.status) {
         this.#find({
           code: "STATUS_DIFFERS",
@@ -227,19 +227,19 @@ class Verification {
 
   /** Agents' records, policies, and snapshots with all that they point at. */
   async #documents(): Promise<void> {
-    for await (const row of documents(this.#ground.store, { kind: AGENT }))
+    for await (const row of documents(this.#ctx.store, { kind: AGENT }))
       await this.#guard({}, async () => void agentOf(row));
     for (const kind of [RETENTION, STORE_RETENTION])
-      for await (const row of documents(this.#ground.store, { kind: kind }))
+      for await (const row of documents(this.#ctx.store, { kind: kind }))
         await this.#guard({}, async () => void policyOf(row));
-    for await (const row of documents(this.#ground.store, { kind: ACTED }))
+    for await (const row of documents(this.#ctx.store, { kind: ACTED }))
       await this.#guard({}, async () => void actedOf(row));
-    for await (const row of documents(this.#ground.store, { kind: REDACTED }))
+    for await (const row of documents(this.#ctx.store, { kind: REDACTED }))
       await this.#guard({}, async () => void redactionsIn(row));
-    for await (const { id } of documents(this.#ground.store, { kind: RECEIPT }))
-      await this.#guard({}, () => verifyReceipt(this.#ground, id));
-    for await (const { id } of documents(this.#ground.store, { kind: SNAPSHOT })) {
-      const row = await documentsOf(this.#ground.store).get(SNAPSHOT, id);
+    for await (const { id } of documents(this.#ctx.store, { kind: RECEIPT }))
+      await this.#guard({}, () => verifyReceipt(this.#ctx, id));
+    for await (const { id } of documents(this.#ctx.store, { kind: SNAPSHOT })) {
+      const row = await documentsOf(this.#ctx.store).get(SNAPSHOT, id);
       if (row !== undefined) await this.#guard({}, () => this.#snapshot(row));
     }
   }
@@ -248,7 +248,7 @@ class Verification {
     for (const { id, place, digest } of contentsOf(row).sessions) {
       await breathe();
       await this.#guard({ sessionId: id }, async () => {
-        if (place === null || (await this.#ground.journal.saveAt(place))?.digest === digest) return;
+        if (place === null || (await this.#ctx.journal.saveAt(place))?.digest === digest) return;
         this.#find({
           code: "BROKEN_CHAIN",
           sessionId: id,
@@ -264,9 +264,9 @@ class Verification {
       // Where it ends is not known, and what stopped the reading has been said.
       if (this.#unread.has(line)) continue;
       const end = this.#ends.get(line);
-      const stays = async () => (await this.#ground.store.copies?.anchors())?.of(line);
+      const stays = async () => (await this.#ctx.store.copies?.anchors())?.of(line);
       if (end === undefined && (await stays()) === undefined) continue;
-      const row = (await this.#ground.store.branches(oneLine(line as LineId)))[0];
+      const row = (await this.#ctx.store.branches(oneLine(line as LineId)))[0];
       if (end !== undefined && (end.seq > seq || (end.seq === seq && end.check === check)))
         continue;
       this.#find({

@@ -5,8 +5,8 @@
 import { type Lease, releaseLease } from "../../core/sessions/lease.js";
 import type { HoldfastError } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import type { Holder } from "../../engine/journal/lease-keeper.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { takeLeaseToFree } from "../../engine/lifecycle/acquire-lease.js";
 import { leaseRow } from "../../engine/records/rows.js";
 
@@ -33,13 +33,13 @@ class Taken implements Holder {
 }
 
 export class Leases {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #waitMs: number;
   readonly #signal: AbortSignal | undefined;
   readonly #taken = new Map<SessionId, Taken>();
 
-  constructor(ground: Ground, waitMs: number, signal: AbortSignal | undefined) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext, waitMs: number, signal: AbortSignal | undefined) {
+    this.#ctx = ctx;
     this.#waitMs = waitMs;
     this.#signal = signal;
   }
@@ -51,10 +51,10 @@ export class Leases {
   async take(sessions: readonly SessionId[]): Promise<boolean> {
     const fresh = sessions.filter((id) => !this.#taken.has(id)).toSorted();
     for (const id of fresh) {
-      const lease = await takeLeaseToFree(this.#ground, id, this.#waitMs, this.#signal);
-      const taken = new Taken(id, lease, this.#ground.leaseMs);
+      const lease = await takeLeaseToFree(this.#ctx, id, this.#waitMs, this.#signal);
+      const taken = new Taken(id, lease, this.#ctx.leaseMs);
       this.#taken.set(id, taken);
-      this.#ground.keeper.add(taken);
+      this.#ctx.keeper.add(taken);
     }
     return fresh.length > 0;
   }
@@ -71,16 +71,16 @@ export class Leases {
   async release(): Promise<void> {
     for (const [id, { lease, lost }] of this.#taken) {
       const taken = this.#taken.get(id) as Taken;
-      this.#ground.keeper.remove(taken);
+      this.#ctx.keeper.remove(taken);
       if (lost === undefined) {
         const free = leaseRow(id, releaseLease(lease));
         // Where that cannot be said, it runs out by itself.
-        await this.#ground.store
+        await this.#ctx.store
           .apply([{ session: id, when: { epoch: lease.epoch }, lease: free }], [], "frees")
           .catch(() => {});
-        await this.#ground.released(id);
+        await this.#ctx.released(id);
       }
-      this.#ground.watchers.changed(id);
+      this.#ctx.watchers.changed(id);
     }
     this.#taken.clear();
   }

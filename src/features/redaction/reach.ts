@@ -4,7 +4,7 @@
  */
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
 import { descendants, pastOfSession } from "../../engine/journal/family.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import type { LineRow } from "../../store/port/rows.js";
 
 /** A line, as far as the session goes along it. */
@@ -20,15 +20,18 @@ export interface Stretch {
 }
 
 /** Lines that begin on others come before those: what is copied from a record stands behind it. */
-export async function stretchesOf(ground: Ground, session: SessionId): Promise<readonly Stretch[]> {
+export async function stretchesOf(
+  ctx: StoreContext,
+  session: SessionId,
+): Promise<readonly Stretch[]> {
   const stretches: Stretch[] = [];
-  for (const { row, to } of (await pastOfSession(ground, session)).values())
-    stretches.push(await stretch(ground, row, 0, to));
+  for (const { row, to } of (await pastOfSession(ctx, session)).values())
+    stretches.push(await stretch(ctx, row, 0, to));
   return stretches.toSorted(newestFirst);
 }
 
 async function stretch(
-  { store }: Ground,
+  { store }: StoreContext,
   row: LineRow,
   after: number,
   to: number,
@@ -51,7 +54,7 @@ export interface Shared {
 
 /** `first`: the lowest number that is changed on each line. */
 export async function sharedBy(
-  ground: Ground,
+  ctx: StoreContext,
   session: SessionId,
   stretches: readonly Stretch[],
   first: ReadonlyMap<string, number>,
@@ -60,7 +63,7 @@ export async function sharedBy(
     first.has(row.id) || row.session === session ? [row] : [],
   );
   const along = new Map(stretches.map(({ line, to }) => [line, to]));
-  const family = new Map((await descendants(ground, lines)).map((row) => [row.id as string, row]));
+  const family = new Map((await descendants(ctx, lines)).map((row) => [row.id as string, row]));
   const sharers = new Set<SessionId>();
   const others: Stretch[] = [];
   for (const row of family.values()) {
@@ -72,7 +75,7 @@ export async function sharedBy(
     const isFork = to === 0 && comesFrom(family, row, session);
     if (to < MAX_SEQ && (shares || isFork))
       others.push({
-        ...(await stretch(ground, row, to, MAX_SEQ)),
+        ...(await stretch(ctx, row, to, MAX_SEQ)),
         isLookedAt: !shares,
       });
   }
@@ -120,18 +123,18 @@ export class OpenCalls {
   readonly ids = new Set<string>();
   readonly #byReply = new Map<string, Map<number, string>>();
 
-  static async of(ground: Ground, sessions: readonly SessionId[]): Promise<OpenCalls> {
+  static async of(ctx: StoreContext, sessions: readonly SessionId[]): Promise<OpenCalls> {
     const calls = new OpenCalls();
-    for (const session of sessions) await calls.#add(ground, session);
+    for (const session of sessions) await calls.#add(ctx, session);
     return calls;
   }
 
-  async #add(ground: Ground, session: SessionId): Promise<void> {
-    const present = await ground.journal.present(session);
+  async #add(ctx: StoreContext, session: SessionId): Promise<void> {
+    const present = await ctx.journal.present(session);
     if (present === undefined) return;
-    const { open } = await ground.loader.courseAt(present);
+    const { open } = await ctx.loader.courseAt(present);
     if (open.length === 0) return;
-    const past = ground.journal.pastOf(present);
+    const past = ctx.journal.pastOf(present);
     for (const { id, call } of open) {
       this.ids.add(id);
       const line = call && (await past.lineAt(call[0]));

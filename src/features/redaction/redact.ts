@@ -14,11 +14,11 @@ import { type SessionId, sessionId } from "../../core/values/ids.js";
 import type { Json } from "../../core/values/json.js";
 import { freeLines } from "../../engine/journal/cut-lines.js";
 import { descendants } from "../../engine/journal/family.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { superseded } from "../../engine/journal/lease-keeper.js";
 import { forgetArguments } from "../../engine/journal/receipts.js";
 import { remembering } from "../../engine/journal/remembered.js";
 import { scrub } from "../../engine/journal/scrub.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { childrenOf, takeInWhatIsLeft } from "../../engine/lifecycle/outside.js";
 import { headOf, headRow, labelOf, labelRow } from "../../engine/records/rows.js";
 import type { Entry } from "../../engine/records/snapshot-record.js";
@@ -68,7 +68,7 @@ const SWEPT_AT_ONCE = 500;
 const MAX_WITH = 1_000;
 
 export async function redactSession(
-  ground: Ground,
+  ctx: StoreContext,
   id: unknown,
   what: RedactWhat,
   given?: RedactOptions,
@@ -87,10 +87,10 @@ export async function redactSession(
   const wanted = whatOf(what, checkWith(o.with ?? "[redacted]"));
   const waitMs = o.waitMs === undefined ? 0 : wholeNumber(o.waitMs, "waitMs", 0, MAX_LEASE_MS);
   const hearers = { signal: signalOf(o.signal), onProgress: callback(o.onProgress, "onProgress") };
-  if ((await ground.store.session(session)).row === undefined) throw noSession(session);
+  if ((await ctx.store.session(session)).row === undefined) throw noSession(session);
   const scrubs = flag(o.scrub, "scrub") ?? true;
-  requireCapability(ground.store, "documents", "hold.sessions.redact");
-  const redacting = new Redacting(ground, session, wanted, hearers);
+  requireCapability(ctx.store, "documents", "hold.sessions.redact");
+  const redacting = new Redacting(ctx, session, wanted, hearers);
   return flag(o.dryRun, "dryRun") ? redacting.look(scrubs) : redacting.run(waitMs, scrubs);
 }
 
@@ -106,7 +106,7 @@ interface Hearers {
 }
 
 class Redacting {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #session: SessionId;
   readonly #what: What;
   readonly #hearers: Hearers;
@@ -123,12 +123,12 @@ class Redacting {
   /** Other sessions that hold it in words of their own. */
   #others: readonly SessionId[] = [];
 
-  constructor(ground: Ground, session: SessionId, what: What, hearers: Hearers) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext, session: SessionId, what: What, hearers: Hearers) {
+    this.#ctx = ctx;
     this.#session = session;
     this.#what = what;
     this.#hearers = hearers;
-    this.#reclaim = requireCapability(ground.store, "reclaim", "hold.sessions.redact");
+    this.#reclaim = requireCapability(ctx.store, "reclaim", "hold.sessions.redact");
   }
 
   #tick = (): void => {
@@ -160,7 +160,7 @@ class Redacting {
     };
     const queue = [...forks(shared, seen)];
     const isText = this.#what.message === undefined;
-    if (isText) queue.push(...(await childrenOf(this.#ground, this.#session)));
+    if (isText) queue.push(...(await childrenOf(this.#ctx, this.#session)));
     const isFork = new Set(forks(shared, seen));
     for (const session of isText ? queue : []) {
       if (known.has(session)) continue;
@@ -171,13 +171,13 @@ class Redacting {
         if (!shared.sharers.includes(session) && (await this.#isBeside(session, seen)))
           found.add(session);
       } else {
-        const probe = new Redacting(this.#ground, session, this.#what, this.#hearers);
+        const probe = new Redacting(this.#ctx, session, this.#what, this.#hearers);
         const theirs = await probe.#survey([]);
         if (await probe.#isHolding(theirs.seen, theirs.shared)) found.add(session);
         for (const fork of forks(theirs.shared, theirs.seen)) queue.push(isFork.add(fork) && fork);
       }
       if (this.#what.holds(session)) seen.names.push({ what: "session-id", at: session });
-      queue.push(...(await childrenOf(this.#ground, session)));
+      queue.push(...(await childrenOf(this.#ctx, session)));
     }
     this.#others = [...found].filter((session) => session !== this.#session).toSorted();
   }
@@ -202,14 +202,14 @@ class Redacting {
   }
 
   #mailOf(id: SessionId): WaitingMail {
-    return new WaitingMail(this.#ground, id, this.#what, (seen, name, as) =>
+    return new WaitingMail(this.#ctx, id, this.#what, (seen, name, as) =>
       this.#name(seen, name, as),
     );
   }
 
   /** Whether a fork's row, or a letter that waits for it, holds the text. */
   async #isBeside(session: SessionId, seen: Seen): Promise<boolean> {
-    const row = (await this.#ground.store.session(session)).row;
+    const row = (await this.#ctx.store.session(session)).row;
     if (row === undefined) return false;
     const head = headOf(row);
     if (
@@ -217,7 +217,7 @@ class Redacting {
       editLabel(labelOf(row), this.#what) !== undefined
     )
       return true;
-    const { sound } = await waitingMail(this.#ground, session);
+    const { sound } = await waitingMail(this.#ctx, session);
     return [...sound.values()].some((doc) => this.#holdsIn(doc as unknown as Json));
   }
 
@@ -226,18 +226,18 @@ class Redacting {
    * do.
    */
   async #survey(known: readonly SessionId[]) {
-    const stretches = await stretchesOf(this.#ground, this.#session);
+    const stretches = await stretchesOf(this.#ctx, this.#session);
     for (let sessions = [this.#session, ...known]; ; ) {
-      const calls = await OpenCalls.of(this.#ground, sessions);
-      const rewriting = new Rewriting(this.#ground, this.#what, calls, this.#tick);
+      const calls = await OpenCalls.of(this.#ctx, sessions);
+      const rewriting = new Rewriting(this.#ctx, this.#what, calls, this.#tick);
       const seen = await rewriting.survey(stretches);
       await this.#nameHead(seen);
       const { message } = this.#what;
       if (message !== undefined && !seen.isMessageThere) throw noMessage(this.#session, message);
-      const shared = await sharedBy(this.#ground, this.#session, stretches, seen.first);
+      const shared = await sharedBy(this.#ctx, this.#session, stretches, seen.first);
       // Whoever shares it may have calls that are not over: those are exempt as well.
       const others = shared.sharers.filter((sharer) => !sessions.includes(sharer));
-      if ((await OpenCalls.of(this.#ground, others)).ids.size === 0) {
+      if ((await OpenCalls.of(this.#ctx, others)).ids.size === 0) {
         await rewriting.survey(shared.others);
         return { stretches, rewriting, seen, shared };
       }
@@ -247,7 +247,7 @@ class Redacting {
 
   /** Names that stand in the session's own row: they stay. */
   async #nameHead(seen: Seen): Promise<void> {
-    const row = (await this.#ground.store.session(this.#session)).row;
+    const row = (await this.#ctx.store.session(this.#session)).row;
     const { agent, parent, origin } = row === undefined ? {} : headOf(row);
     for (const id of [this.#session, parent, origin?.sessionId])
       if (id !== undefined) this.#name(seen, id, "session-id");
@@ -274,11 +274,11 @@ class Redacting {
   // ---- changing
 
   async run(waitMs: number, scrubs: boolean): Promise<RedactReport> {
-    const leases = new Leases(this.#ground, waitMs, this.#hearers.signal);
+    const leases = new Leases(this.#ctx, waitMs, this.#hearers.signal);
     this.#leases = leases;
     try {
       // What waits and can be taken in is gone over with the journal.
-      await takeInWhatIsLeft(this.#ground, this.#session);
+      await takeInWhatIsLeft(this.#ctx, this.#session);
       await leases.take([this.#session]);
       await this.#freeForks();
       let found = await this.#survey([]);
@@ -295,9 +295,9 @@ class Redacting {
         if (!isFound || (await found.rewriting.rewrite([...shared.others, ...found.stretches]))) {
           const keptBlobs = await this.#sweep(seen);
           for (const id of isFound ? [this.#session, ...shared.sharers] : [])
-            await forgetArguments(this.#ground, id);
+            await forgetArguments(this.#ctx, id);
           const left = scrubs
-            ? await scrub(this.#ground, this.#reclaim, this.#what.inFile)
+            ? await scrub(this.#ctx, this.#reclaim, this.#what.inFile)
             : UNSCRUBBED;
           await this.#lookAtOthers(shared, seen);
           this.#hearers.onProgress?.(this.#looked);
@@ -314,11 +314,11 @@ class Redacting {
   /** What deleted forks said is freed, unless it is needed. Deleting frees it in most cases. */
   async #freeForks(): Promise<void> {
     const family = await descendants(
-      this.#ground,
-      await this.#ground.store.branches({ kind: "session", session: this.#session }),
+      this.#ctx,
+      await this.#ctx.store.branches({ kind: "session", session: this.#session }),
     );
     await freeLines(
-      this.#ground,
+      this.#ctx,
       family.flatMap(({ id, owned }) => (owned ? [] : id)),
     );
   }
@@ -364,7 +364,7 @@ class Redacting {
    * is anything to change.
    */
   async #snapshots({ sharers, by, others }: Shared, seen: Seen, dryRun: boolean): Promise<boolean> {
-    const agent = (await this.#ground.store.session(this.#session)).row?.head.agent ?? undefined;
+    const agent = (await this.#ctx.store.session(this.#session)).row?.head.agent ?? undefined;
     if (agent === undefined) return false;
     const sessions = new Set<string>([this.#session, ...sharers]);
     const isEdited = (entry: Entry): boolean =>
@@ -376,7 +376,7 @@ class Redacting {
       !isEdited(entry) &&
       others.some(({ row }) => row.session === entry.id) &&
       holds(entry as unknown as Json);
-    const edited = await editSnapshots(this.#ground, agent, { edit, holds, isOthers, dryRun });
+    const edited = await editSnapshots(this.#ctx, agent, { edit, holds, isOthers, dryRun });
     this.#inAgentOf = { agent, isInRecord: edited.isInRecord, snapshots: edited.holding };
     this.#damaged = edited.damaged;
     return edited.isChanged;
@@ -387,7 +387,7 @@ class Redacting {
    * needed.
    */
   async #sweep({ blobs }: Seen): Promise<readonly string[]> {
-    const { store } = this.#ground;
+    const { store } = this.#ctx;
     let after: Digest | undefined;
     do ({ next: after } = await this.#reclaim.sweep(SWEPT_AT_ONCE, false, after));
     while (after !== undefined);
@@ -408,12 +408,9 @@ class Redacting {
       const lines =
         change === undefined
           ? []
-          : await this.#ground.store.branches({ kind: "session", session: id });
-      const applied = await remembering(
-        this.#ground,
-        new Map(lines.map((line) => [line.id, 0])),
-        () =>
-          this.#ground.store.apply([{ session: id, ...change, when, forgets: true }], [], "frees"),
+          : await this.#ctx.store.branches({ kind: "session", session: id });
+      const applied = await remembering(this.#ctx, new Map(lines.map((line) => [line.id, 0])), () =>
+        this.#ctx.store.apply([{ session: id, ...change, when, forgets: true }], [], "frees"),
       );
       if (applied.ok) return change !== undefined;
       // The label is anybody's, and was changed in between.
@@ -423,7 +420,7 @@ class Redacting {
 
   /** What is to be changed outside of a session's journal. */
   async #outside(id: SessionId, seen: Seen): Promise<Omit<Change, "session"> | undefined> {
-    const row = (await this.#ground.store.session(id)).row;
+    const row = (await this.#ctx.store.session(id)).row;
     if (row === undefined) throw noSession(id);
     const before = headOf(row);
     const head = editHead(before, this.#what, seen);

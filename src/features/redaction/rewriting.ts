@@ -20,8 +20,8 @@ import type { NameKind } from "../../core/redaction/redact-text.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { type LineId, placeId, type SessionId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { remembering } from "../../engine/journal/remembered.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import type { Walked } from "../../engine/journal/walk.js";
 import { requireCapability } from "../../store/capabilities.js";
 import type { Replacement } from "../../store/port/reclaim.js";
@@ -80,7 +80,7 @@ const nothingSeen = (): Seen => ({
 });
 
 export class Rewriting {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #what: What;
   readonly #calls: OpenCalls;
   readonly #bodies: Bodies;
@@ -100,11 +100,11 @@ export class Rewriting {
   seen = nothingSeen();
 
   /** `tick` is called at every save, and may throw. */
-  constructor(ground: Ground, what: What, calls: OpenCalls, tick: () => void) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext, what: What, calls: OpenCalls, tick: () => void) {
+    this.#ctx = ctx;
     this.#what = what;
     this.#calls = calls;
-    this.#bodies = new Bodies(ground.journal);
+    this.#bodies = new Bodies(ctx.journal);
     this.#tick = tick;
   }
 
@@ -120,7 +120,7 @@ export class Rewriting {
    */
   async rewrite(stretches: readonly Stretch[]): Promise<boolean> {
     this.#isSurvey = false;
-    return remembering(this.#ground, this.seen.stale, async () => {
+    return remembering(this.#ctx, this.seen.stale, async () => {
       for (const leavesMessage of this.#what.message === undefined ? [false] : [true, false]) {
         this.#leavesMessage = leavesMessage;
         for (const stretch of stretches) if (!(await this.#rewrite(stretch))) return false;
@@ -137,7 +137,7 @@ export class Rewriting {
     const flush = async (): Promise<boolean> => {
       const replaced =
         batch.length === 0 ||
-        (await requireCapability(this.#ground.store, "reclaim", "hold.sessions.redact").replace(
+        (await requireCapability(this.#ctx.store, "reclaim", "hold.sessions.redact").replace(
           stretch.line,
           batch,
           known,
@@ -157,7 +157,7 @@ export class Rewriting {
 
   async *#saves({ line, row, from, to }: Stretch): AsyncGenerator<Walked> {
     const own = { line, from, to, session: row.session };
-    for await (const page of this.#ground.journal.saves.walk([own], {
+    for await (const page of this.#ctx.journal.saves.walk([own], {
       newestFirst: true,
       items: true,
       state: true,
@@ -248,7 +248,7 @@ export class Rewriting {
     const lowest = newItems !== undefined || newState !== undefined ? first : save.seq;
     this.seen.first.set(save.line, Math.min(this.seen.first.get(save.line) ?? lowest, lowest));
     this.#stale(save);
-    const salt = () => this.#ground.salts.next();
+    const salt = () => this.#ctx.salts.next();
     const made = rewrite(save, {
       ...(newItems && { items: newItems }),
       ...(newState && { state: newState }),
@@ -297,7 +297,7 @@ export class Rewriting {
     const checkpoint = markOf(text);
     const edited = editMark(checkpoint, { texts: { text: this.#what.text, numbers: true } });
     if (edited === checkpoint) return undefined;
-    return markText(edited, () => this.#ground.salts.next());
+    return markText(edited, () => this.#ctx.salts.next());
   }
 
   #edit({ line }: Save): (seq: number) => RecordEdit {

@@ -4,7 +4,7 @@
  */
 import { HoldfastError } from "../../core/values/errors.js";
 import type { Json } from "../../core/values/json.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { documents } from "../../engine/records/documents.js";
 import { unsealedOr } from "../../engine/records/rows.js";
@@ -35,19 +35,19 @@ export interface Editing {
 
 /** Changes what an agent's snapshots say of its sessions. */
 export async function editSnapshots(
-  ground: Ground,
+  ctx: StoreContext,
   agent: string,
   { edit, holds, isOthers, dryRun }: Editing,
 ): Promise<Edited> {
   const damaged: string[] = [];
   let isChanged = false;
   const holding: string[] = [];
-  const record = await documentsOf(ground.store).get(AGENT, agent);
+  const record = await documentsOf(ctx.store).get(AGENT, agent);
   const isInRecord = record !== undefined && holds(valueIn(record.text));
-  for await (const { id } of documents(ground.store, { kind: SNAPSHOT, of: agent })) {
+  for await (const { id } of documents(ctx.store, { kind: SNAPSHOT, of: agent })) {
     await breathe();
     for (;;) {
-      const found = await change(ground, id, edit, dryRun);
+      const found = await change(ctx, id, edit, dryRun);
       if (found === "damaged") damaged.push(id);
       if (found === "damaged" || found === undefined) break;
       if (found.isDone && (found.ofAgent.some(holds) || found.entries.some(isOthers)))
@@ -70,7 +70,7 @@ interface Changed {
 
 /** Undefined where it is gone. */
 async function change(
-  { store }: Ground,
+  { store }: StoreContext,
   id: string,
   edit: (entry: Entry) => Entry,
   dryRun: boolean,

@@ -6,8 +6,8 @@
 import { encodeMessage } from "../../core/messages/message.js";
 import { editMessage } from "../../core/redaction/redact-text.js";
 import type { SessionId } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { superseded } from "../../engine/journal/lease-keeper.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { editMail } from "../../engine/records/edit-mail.js";
 import {
@@ -31,7 +31,7 @@ interface Edits {
 }
 
 /** The mail that waits for a session. `isDamaged`: some of it cannot be read. */
-export async function waitingMail({ store }: Ground, session: SessionId) {
+export async function waitingMail({ store }: StoreContext, session: SessionId) {
   const mail = await inboxOf(store).list(session, {
     dueBy: HIDDEN,
     limit: Number.MAX_SAFE_INTEGER,
@@ -45,7 +45,7 @@ export async function waitingMail({ store }: Ground, session: SessionId) {
 }
 
 export class WaitingMail {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #session: SessionId;
   readonly #what: What;
   readonly #name: (seen: Seen, name: string, what: Name["what"]) => void;
@@ -53,12 +53,12 @@ export class WaitingMail {
 
   /** `name` is told of each name in the mail that may hold the text: names stay. */
   constructor(
-    ground: Ground,
+    ctx: StoreContext,
     session: SessionId,
     what: What,
     name: (seen: Seen, name: string, what: Name["what"]) => void,
   ) {
-    this.#ground = ground;
+    this.#ctx = ctx;
     this.#session = session;
     this.#what = what;
     this.#name = name;
@@ -80,25 +80,21 @@ export class WaitingMail {
     const edits = await this.#edits(seen);
     if (edits.reworded.length + edits.drained.length === 0) return false;
     const change = { session: this.#session, when: { epoch }, ...edits };
-    const applied = await this.#ground.store.apply([change], [], "frees");
+    const applied = await this.#ctx.store.apply([change], [], "frees");
     if (!applied.ok) throw superseded(this.#session);
     return true;
   }
 
   async #edits(seen: Seen): Promise<Edits> {
-    const open = await OpenCalls.of(this.#ground, [this.#session]);
-    const { sound, isDamaged } = await waitingMail(this.#ground, this.#session);
+    const open = await OpenCalls.of(this.#ctx, [this.#session]);
+    const { sound, isDamaged } = await waitingMail(this.#ctx, this.#session);
     this.#isLeft = isDamaged;
     const edit = { text: this.#what.text, numbers: true };
     const reworded: { id: string; text: string }[] = [];
     const spokenOf = this.#spokenOf(sound);
     const drained: string[] = [];
     for (const [id, doc] of sound) {
-      if (
-        doc.kind === "append-text" &&
-        !spokenOf.has(id) &&
-        isLeftBehind(id, this.#ground.wallMs())
-      )
+      if (doc.kind === "append-text" && !spokenOf.has(id) && isLeftBehind(id, this.#ctx.wallMs()))
         drained.push(id);
       else if (doc.kind === "append-text") this.#isLeft ||= this.#isIn(doc);
       // Of a call that failed: whom it binds is not known from it, and it may be a digest of the

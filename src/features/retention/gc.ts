@@ -7,9 +7,9 @@ import type { LineNode } from "../../core/retention/retention.js";
 import type { Digest } from "../../core/values/digest.js";
 import { forgetActed } from "../../engine/calls/acted.js";
 import { cutLines } from "../../engine/journal/cut-lines.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { forgetReceipts } from "../../engine/journal/receipts.js";
 import { keptOfDeleted, scrub } from "../../engine/journal/scrub.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { callback, flag, options, signalOf } from "../../engine/util/options.js";
 import { fixed, IN_BULK, Pace, type PaceOptions } from "../../engine/util/pace.js";
 import { requireCapability } from "../../store/capabilities.js";
@@ -48,12 +48,12 @@ export interface GcReport {
 
 /** `idle`: it is no reason for a process to stay alive. */
 export async function gc(
-  ground: Ground,
+  ctx: StoreContext,
   given: GcOptions | undefined,
   { idle = false } = {},
 ): Promise<GcReport> {
   const o = options(given, "gc", ["dryRun", "onProgress", "signal", "scrub"]);
-  return new Collection(ground, {
+  return new Collection(ctx, {
     dryRun: flag(o.dryRun, "dryRun") ?? false,
     onProgress: callback(o.onProgress, "onProgress"),
     signal: signalOf(o.signal),
@@ -71,28 +71,28 @@ interface Collecting {
 }
 
 class Collection {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #how: Collecting;
   readonly #reclaim: StoreReclaim;
   #report: GcReport = { freedBytes: 0, saves: 0, blobs: 0, returnedBytes: 0 };
 
-  constructor(ground: Ground, how: Collecting) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext, how: Collecting) {
+    this.#ctx = ctx;
     this.#how = how;
-    this.#reclaim = requireCapability(ground.store, "reclaim", "hold.gc");
+    this.#reclaim = requireCapability(ctx.store, "reclaim", "hold.gc");
   }
 
   async run(): Promise<GcReport> {
     await this.#lines();
     await this.#blobs();
     if (this.#how.dryRun) return this.#report;
-    await forgetReceipts(this.#ground, this.#how);
-    await forgetActed(this.#ground, this.#how);
+    await forgetReceipts(this.#ctx, this.#how);
+    await forgetActed(this.#ctx, this.#how);
     await this.#room();
     if (!this.#how.scrub) return this.#report;
     const left = [
-      ...(await keptOfDeleted(this.#ground)),
-      ...(await scrub(this.#ground, this.#reclaim, () => true)),
+      ...(await keptOfDeleted(this.#ctx)),
+      ...(await scrub(this.#ctx, this.#reclaim, () => true)),
     ];
     return Object.freeze({ ...this.#report, left });
   }
@@ -109,7 +109,7 @@ class Collection {
   }
 
   #pace(sizes: Omit<PaceOptions, "signal" | "idle">, inBulk: number): Pace {
-    const { store } = this.#ground;
+    const { store } = this.#ctx;
     return new Pace(store, {
       ...sizes,
       ...(store.traits.inBulk ? fixed(inBulk) : undefined),
@@ -119,11 +119,11 @@ class Collection {
   }
 
   async #lines(): Promise<void> {
-    const { imports } = this.#ground;
+    const { imports } = this.#ctx;
     const lines = await this.#nodes();
     const isComing = (id: string) => [...imports].some((brought) => brought.has(id));
     const loose = lines.filter(({ id, owned }) => !owned && !isComing(id));
-    await cutLines(this.#ground, loose, lines, {
+    await cutLines(this.#ctx, loose, lines, {
       dryRun: this.#how.dryRun,
       signal: this.#how.signal,
       idle: this.#how.idle,
@@ -136,7 +136,7 @@ class Collection {
    * needed. Newest first.
    */
   async #nodes(): Promise<readonly LineNode[]> {
-    const { store } = this.#ground;
+    const { store } = this.#ctx;
     const pace = this.#pace({ least: 50, most: 5_000, first: 200, rests: false }, IN_BULK.lines);
     const nodes: LineNode[] = [];
     let before = Number.MAX_SAFE_INTEGER;

@@ -8,8 +8,8 @@ import { priorOf } from "../../core/journal/save-note.js";
 import type { Dated } from "../../core/retention/policy.js";
 import { highest } from "../../core/values/highest.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import type { Past, Segment } from "../../engine/journal/past.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { Pace } from "../../engine/util/pace.js";
 import { documentsOf } from "../../store/capabilities.js";
 import type { KnownNeeds } from "../../store/port/reclaim.js";
@@ -53,7 +53,7 @@ export interface LineSurvey {
 }
 
 export async function surveyLine(
-  { store, journal }: Ground,
+  { store, journal }: StoreContext,
   line: LineId,
   signal?: AbortSignal,
 ): Promise<LineSurvey> {

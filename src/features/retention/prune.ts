@@ -22,7 +22,7 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { highest } from "../../core/values/highest.js";
 import { type LineId, MAX_SEQ, placeId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { hole } from "../../engine/journal/walk.js";
 import { Pace } from "../../engine/util/pace.js";
 import { documentsOf, requireCapability } from "../../store/capabilities.js";
@@ -59,21 +59,21 @@ export interface RemoveOptions {
 
 /** Removes the checkpoints of a line at these places. */
 export async function removeMarks(
-  ground: Ground,
+  ctx: StoreContext,
   survey: LineSurvey,
   gone: ReadonlySet<number>,
   o: RemoveOptions = {},
 ): Promise<Removal> {
   const forked = survey.forks.find(({ origin }) => origin !== null && gone.has(origin.seq));
   if (forked?.origin) throw forkBegins(survey.line, forked.origin.seq, forked.session ?? "?");
-  const plan = await planFor(ground, survey, gone);
-  const first = new Rewriting(ground, survey, plan, o);
+  const plan = await planFor(ctx, survey, gone);
+  const first = new Rewriting(ctx, survey, plan, o);
   const { removed, done } = await first.run(survey.end?.seq ?? 0);
   if (!done || first.heldBack === 0) return { removed, done };
   // The checkpoints before them are gone by now: nobody can go back there, and be about to do the
   // same again.
   const last = new Rewriting(
-    ground,
+    ctx,
     survey,
     { ...plan, gone: new Set(), actsFrom: plan.actsIn },
     { signal: o.signal, idle: o.idle },
@@ -100,7 +100,7 @@ interface Plan {
  * at, and the end.
  */
 async function planFor(
-  { loader }: Ground,
+  { loader }: StoreContext,
   { past, from, marks, pinned, end }: LineSurvey,
   gone: ReadonlySet<number>,
 ): Promise<Plan> {
@@ -140,7 +140,7 @@ interface Changed {
 }
 
 class Rewriting {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #survey: LineSurvey;
   readonly #plan: Plan;
   readonly #options: RemoveOptions;
@@ -155,18 +155,18 @@ class Rewriting {
    */
   heldBack = 0;
 
-  constructor(ground: Ground, survey: LineSurvey, plan: Plan, o: RemoveOptions) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext, survey: LineSurvey, plan: Plan, o: RemoveOptions) {
+    this.#ctx = ctx;
     this.#survey = survey;
     this.#plan = plan;
     this.#options = o;
-    this.#reclaim = requireCapability(ground.store, "reclaim", "Removing checkpoints");
+    this.#reclaim = requireCapability(ctx.store, "reclaim", "Removing checkpoints");
     this.#known = survey.known;
   }
 
   /** Goes over the line from a save that ends there to its beginning. */
   async run(newest: number): Promise<Removal> {
-    const { store } = this.#ground;
+    const { store } = this.#ctx;
     const { from } = this.#survey;
     const { signal, idle, onRemoved } = this.#options;
     const pace = new Pace(store, {
@@ -195,7 +195,7 @@ class Rewriting {
     limit: number,
   ): Promise<{ readonly next: number; readonly removed: number } | undefined> {
     const { line, from } = this.#survey;
-    const { store, journal } = this.#ground;
+    const { store, journal } = this.#ctx;
     let next = at;
     let bytes = 0;
     const changes: Changed[] = [];
@@ -299,7 +299,7 @@ class Rewriting {
    * again.
    */
   async #knowsAll(): Promise<boolean> {
-    const { store } = this.#ground;
+    const { store } = this.#ctx;
     const { line, end } = this.#survey;
     const { gone, stay, pinned } = this.#plan;
     const forks = await store.branches({ kind: "forks", of: line });

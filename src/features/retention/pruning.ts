@@ -8,8 +8,8 @@ import {
   placeId,
   type SessionId,
 } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { Heirs } from "../../engine/journal/heirs.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { requireSession } from "../../engine/lifecycle/require-session.js";
 import { checkRules, RULES } from "../../engine/records/check-policy.js";
 import { headOf } from "../../engine/records/rows.js";
@@ -60,7 +60,7 @@ export interface PruneRun {
 }
 
 export async function prune(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   given: PruneOptions | undefined,
 ): Promise<PruneReport> {
@@ -71,10 +71,10 @@ export async function prune(
     "onProgress",
     "signal",
   ]);
-  requireCapability(ground.store, "reclaim", "hold.checkpoints.prune");
+  requireCapability(ctx.store, "reclaim", "hold.checkpoints.prune");
   const said = checkRules(rest, "checkpoints.prune");
-  const policy = Object.keys(said).length > 0 ? said : await ofItsAgent(ground, id);
-  return pruneBy(ground, id, policy, {
+  const policy = Object.keys(said).length > 0 ? said : await ofItsAgent(ctx, id);
+  return pruneBy(ctx, id, policy, {
     branches: oneOf(branches, "branches", ["current", "all"]) ?? "current",
     dryRun: flag(dryRun, "dryRun") ?? false,
     onProgress: callback(onProgress, "onProgress"),
@@ -86,26 +86,26 @@ export async function prune(
  * Where none is given: the policy that holds for the session; one that removes nothing where there
  * is none.
  */
-async function ofItsAgent(ground: Ground, id: string): Promise<RetentionRules> {
-  const { agent } = headOf(await requireSession(ground, id));
-  return (await policyFor(ground.store, agent)) ?? {};
+async function ofItsAgent(ctx: StoreContext, id: string): Promise<RetentionRules> {
+  const { agent } = headOf(await requireSession(ctx, id));
+  return (await policyFor(ctx.store, agent)) ?? {};
 }
 
 export async function pruneBy(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   policy: RetentionRules,
   run: PruneRun,
 ): Promise<PruneReport> {
-  const row = await requireSession(ground, id);
+  const row = await requireSession(ctx, id);
   try {
-    return await pruneSession(ground, row.id as SessionId, policy, run);
+    return await pruneSession(ctx, row.id as SessionId, policy, run);
   } catch (error) {
     // What is missing may have gone with the session, while it was looked at.
     if (
       error instanceof HoldfastError &&
       error.code === "CORRUPT" &&
-      (await ground.store.session(row.id)).row?.no !== row.no
+      (await ctx.store.session(row.id)).row?.no !== row.no
     )
       throw noSession(row.id as SessionId);
     throw error;
@@ -113,7 +113,7 @@ export async function pruneBy(
 }
 
 async function pruneSession(
-  ground: Ground,
+  ctx: StoreContext,
   id: SessionId,
   policy: RetentionRules,
   run: PruneRun,
@@ -121,7 +121,7 @@ async function pruneSession(
   const { signal, idle, onProgress, dryRun } = run;
   let removed = 0;
   for (let plan = 0; plan < PLANS; plan++) {
-    const goes = await whatGoes(ground, id, policy, run);
+    const goes = await whatGoes(ctx, id, policy, run);
     const left = goes.reduce((sum, { seqs }) => sum + seqs.size, 0);
     if (dryRun) return { removed: left, ids: idsOf(goes) };
     const of = removed + left;
@@ -131,7 +131,7 @@ async function pruneSession(
     };
     let done = true;
     for (const { survey, seqs } of goes)
-      done = (await removeMarks(ground, survey, seqs, { signal, idle, onRemoved })).done && done;
+      done = (await removeMarks(ctx, survey, seqs, { signal, idle, onRemoved })).done && done;
     if (done) return { removed };
     // A fork was begun in between, or somebody else prunes: some went, some may be needed now.
   }
@@ -147,21 +147,21 @@ async function pruneSession(
  * no session owns.
  */
 async function whatGoes(
-  ground: Ground,
+  ctx: StoreContext,
   id: SessionId,
   policy: RetentionRules,
   run: PruneRun,
 ): Promise<readonly Goes[]> {
-  const { line } = headOf(await requireSession(ground, id));
-  const past = (await ground.journal.past(line).all()).filter(
+  const { line } = headOf(await requireSession(ctx, id));
+  const past = (await ctx.journal.past(line).all()).filter(
     ({ session }) => session === id || session === null,
   );
-  const heirs = new Heirs(ground.store);
+  const heirs = new Heirs(ctx.store);
   const surveys = new Map<LineId, LineSurvey>();
   const others =
-    run.branches === "all" ? await ground.store.branches({ kind: "session", session: id }) : [];
+    run.branches === "all" ? await ctx.store.branches({ kind: "session", session: id }) : [];
   for (const own of [...past.map((segment) => segment.line), ...others.map((other) => other.id)])
-    if (!surveys.has(own)) surveys.set(own, await surveyLine(ground, own, run.signal));
+    if (!surveys.has(own)) surveys.set(own, await surveyLine(ctx, own, run.signal));
 
   const behind = (survey: LineSurvey, after: number, to: number) =>
     survey.marks
@@ -185,7 +185,7 @@ async function whatGoes(
       );
 
   const gone = new Map<LineId, Set<number>>();
-  const now = ground.wallMs();
+  const now = ctx.wallMs();
   for (const stretch of stretches)
     for (const { line: on, seq } of expired<MarkAt & { readonly line: LineId }>(
       stretch,

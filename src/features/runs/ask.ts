@@ -38,7 +38,7 @@ export async function ask(
   { system, tools }: Prefix,
   step: number,
 ): Promise<EncodedMessage> {
-  const { held, ground, definition, session, tell: show, stop } = running;
+  const { held, ctx, definition, session, tell: show, stop } = running;
   const { fold } = held.work;
   // Both are made when they are looked at: a view of a long transcript costs more than all else
   // here.
@@ -78,7 +78,7 @@ export async function ask(
         emit,
       };
       return await observed(
-        ground.telemetry,
+        ctx.telemetry,
         () => ({
           type: "model",
           sessionId: held.id,
@@ -99,7 +99,7 @@ export async function ask(
           // then the turn says so.
           const said = encodeMessage(message, "reply");
           // Here, so that calls are made with what will be found in the transcript.
-          const reply = ground.redactor?.message(said, "reply") ?? said;
+          const reply = ctx.redactor?.message(said, "reply") ?? said;
           tell({ reply: reply.value });
           return reply;
         },

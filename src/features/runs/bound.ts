@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { AgentEvent } from "../../core/messages/agent-event.js";
 import { turnMailId } from "../../engine/calls/restored.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { ensureSession } from "../../engine/lifecycle/create-session.js";
 import { drawId, idAndInput } from "../../engine/lifecycle/session-ids.js";
 import { options, signalOf, wholeNumber } from "../../engine/util/options.js";
@@ -68,8 +68,8 @@ export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {
   resume(id: string, o?: RunOptions<C>): Promise<RunResult<O>>;
 }
 
-export function bind(ground: Ground, runs: Runs, agent: unknown): BoundAgent {
-  return new Binding(ground, runs, definitionOf(agent), agent) as Omit<
+export function bind(ctx: StoreContext, runs: Runs, agent: unknown): BoundAgent {
+  return new Binding(ctx, runs, definitionOf(agent), agent) as Omit<
     BoundAgent,
     Types
   > as BoundAgent;
@@ -79,14 +79,14 @@ class Binding implements Omit<BoundAgent, Types> {
   readonly name: string;
   /** What it was made of: binding it again binds the same. */
   readonly agent: unknown;
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #runs: Runs;
   readonly #definition: Definition;
 
-  constructor(ground: Ground, runs: Runs, definition: Definition, agent: unknown) {
+  constructor(ctx: StoreContext, runs: Runs, definition: Definition, agent: unknown) {
     this.name = definition.name;
     this.agent = agent;
-    this.#ground = ground;
+    this.#ctx = ctx;
     this.#runs = runs;
     this.#definition = definition;
   }
@@ -101,11 +101,11 @@ class Binding implements Omit<BoundAgent, Types> {
   }
 
   #request(id: string, input: Input | undefined, o: RunOptions | undefined) {
-    return requestOf(this, id, input, o, this.#ground.redactor);
+    return requestOf(this, id, input, o, this.#ctx.redactor);
   }
 
   #asked<O extends object>(given: readonly unknown[]) {
-    return idAndInput<Input, O>(given, (key) => drawId(this.#ground, `agent ${this.name}`, key));
+    return idAndInput<Input, O>(given, (key) => drawId(this.#ctx, `agent ${this.name}`, key));
   }
 
   stream(...given: readonly unknown[]): RunStream {
@@ -127,21 +127,21 @@ class Binding implements Omit<BoundAgent, Types> {
   }
 
   async submit(...given: readonly unknown[]): Promise<Turn> {
-    requireCapability(this.#ground.store, "inbox", "agent.submit");
+    requireCapability(this.#ctx.store, "inbox", "agent.submit");
     const asked = this.#asked<SubmitOptions>(given);
     const o = options(asked.o, "submit", ["key", "tags", "title", "metadata", "atMs"]);
-    const { message, key } = askingOf(asked.input, o.key, this.#ground.redactor);
+    const { message, key } = askingOf(asked.input, o.key, this.#ctx.redactor);
     const due = o.atMs === undefined ? 0 : wholeNumber(o.atMs, "atMs", 0, 8.64e15);
     const turn = key ?? randomUUID();
     const doc = turnLetter(turn, key, message);
-    await ensureAgent(this.#ground, this.#definition);
-    const session = await ensureSession(this.#ground, asked.id, {
+    await ensureAgent(this.#ctx, this.#definition);
+    const session = await ensureSession(this.#ctx, asked.id, {
       agent: this.name,
       ...(o.title !== undefined && { title: o.title }),
       ...(o.tags !== undefined && { tags: o.tags }),
       ...(o.metadata !== undefined && { metadata: o.metadata }),
     });
-    await this.#runs.waiting.post(session, doc, { id: await turnMailId(this.#ground, turn), due });
+    await this.#runs.waiting.post(session, doc, { id: await turnMailId(this.#ctx, turn), due });
     return this.turn(session, turn);
   }
 
@@ -156,7 +156,7 @@ class Binding implements Omit<BoundAgent, Types> {
           timeoutMs === undefined
             ? undefined
             : wholeNumber(timeoutMs, "timeoutMs", 0, Number.MAX_SAFE_INTEGER);
-        return endOfTurn(this.#ground, this.#definition, session, turnId, signalOf(signal), most);
+        return endOfTurn(this.#ctx, this.#definition, session, turnId, signalOf(signal), most);
       },
       cancel: (reason) => this.#runs.cancel(session, reason, turnId),
     };

@@ -1,7 +1,7 @@
 /** An agent that is run has a record, from its first run on. */
 import { HoldfastError } from "../../core/values/errors.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { redacted } from "../../engine/journal/redact-agent.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import {
   type AgentDoc,
   checkAgent,
@@ -17,21 +17,21 @@ import type { Definition } from "./define/define.js";
  * Makes the record of an agent where there is none. One that is there stays as it is: it is for
  * people and programs to change.
  */
-export async function ensureAgent(ground: Ground, definition: Definition): Promise<void> {
+export async function ensureAgent(ctx: StoreContext, definition: Definition): Promise<void> {
   const { name } = definition;
-  if (ground.knownAgents.has(name) || ground.store.documents === undefined) return;
-  if ((await documentsOf(ground.store).get(AGENT, name)) === undefined) {
+  if (ctx.knownAgents.has(name) || ctx.store.documents === undefined) return;
+  if ((await documentsOf(ctx.store).get(AGENT, name)) === undefined) {
     // Where another process was quicker, its record is as good.
-    await ground.store.apply([], [putAgent(recordFor(ground, definition), undefined)]);
+    await ctx.store.apply([], [putAgent(recordFor(ctx, definition), undefined)]);
   }
-  ground.knownAgents.add(name);
+  ctx.knownAgents.add(name);
 }
 
 /**
  * What a record cannot hold is no reason not to run: it is left out, and named in the metadata
  * (`leftOut`).
  */
-function recordFor(ground: Ground, { name, system, tools, version }: Definition): AgentDoc {
+function recordFor(ctx: StoreContext, { name, system, tools, version }: Definition): AgentDoc {
   const isText = typeof system === "string";
   const fits = isText && system.length <= MAX_SYSTEM && system.isWellFormed();
   const leftOut = [
@@ -46,7 +46,7 @@ function recordFor(ground: Ground, { name, system, tools, version }: Definition)
     ...(leftOut.length > 0 && { metadata: { leftOut } }),
   });
   try {
-    return redacted(ground.redactor, full.next(undefined, ground.wallMs()));
+    return redacted(ctx.redactor, full.next(undefined, ctx.wallMs()));
   } catch (error) {
     // What a hook made of it is too long, or no name any more.
     if (
@@ -57,6 +57,6 @@ function recordFor(ground: Ground, { name, system, tools, version }: Definition)
     return checkAgent({
       id: name,
       metadata: { leftOut: ["system", "capabilities", "config"] },
-    }).next(undefined, ground.wallMs());
+    }).next(undefined, ctx.wallMs());
   }
 }

@@ -45,7 +45,7 @@ export class RunEvents {
       this.#tell(() => ({ type: "message", message, cursor: this.#cursor(message.seq) }));
       if (message.role !== "assistant") continue;
       const about = { sessionId: this.#held.id, agent: this.#definition.name, step: fold.replies };
-      tellEvent(this.#held.ground.telemetry, () => ({ type: "step", ...about, reply: message }));
+      tellEvent(this.#held.ctx.telemetry, () => ({ type: "step", ...about, reply: message }));
     }
   }
 
@@ -69,7 +69,7 @@ export class RunEvents {
     }));
     const { tools, name: agent } = this.#definition;
     const about = { sessionId: this.#held.id, agent, known: tools.has(name) };
-    tellEvent(this.#held.ground.telemetry, () => ({ type: "call", ...about, ...call }));
+    tellEvent(this.#held.ctx.telemetry, () => ({ type: "call", ...about, ...call }));
   }
 
   /**

@@ -54,7 +54,7 @@ export async function resultOf(
     default: {
       const open = fold.course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
       const pending = await Promise.all(
-        open.map((effect) => pendingOf(held.ground, held.id, past, effect)),
+        open.map((effect) => pendingOf(held.ctx, held.id, past, effect)),
       );
       return { ...about, status: fold.status === "in-doubt" ? "in-doubt" : "waiting", pending };
     }

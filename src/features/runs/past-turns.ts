@@ -3,7 +3,7 @@ import type { Course, Turn } from "../../core/effects/course.js";
 import type { JournalRecord } from "../../core/journal/record.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type LineId, type SessionId } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { growingRows } from "../../engine/journal/walk.js";
 import { type Asking, isMeant } from "./asking.js";
 import type { Definition } from "./define/define.js";
@@ -18,7 +18,7 @@ const ROWS = 100;
  * there was none, or it is the latest.
  */
 export async function earlierTurn(
-  ground: Ground,
+  ctx: StoreContext,
   definition: Definition,
   {
     session,
@@ -30,7 +30,7 @@ export async function earlierTurn(
   const { key } = asking ?? {};
   if (asking === undefined || key === undefined || course.turn?.key === key || !course.hadTurn(key))
     return undefined;
-  const past = await pastTurn(ground, line, key);
+  const past = await pastTurn(ctx, line, key);
   if (past === undefined) throw forgotten(session, key);
   if (!past.isOver || !isMeant(past.turn, asking, session)) return undefined;
   const { status = "", reason, output } = past.end ?? {};
@@ -62,7 +62,7 @@ interface Past {
 
 /** A turn before the latest, and how it ended: the last status before the next turn began. */
 export async function pastTurn(
-  ground: Ground,
+  ctx: StoreContext,
   line: LineId,
   turnId: string,
 ): Promise<Past | undefined> {
@@ -70,7 +70,7 @@ export async function pastTurn(
   let isOver = false;
   let isKnown = true;
   const walk = { newestFirst: true, items: true, state: true, rows: growingRows(FIRST_ROWS, ROWS) };
-  for await (const page of ground.journal.saves.walk(ground.journal.past(line), walk)) {
+  for await (const page of ctx.journal.saves.walk(ctx.journal.past(line), walk)) {
     for (const { save, digest, items, state } of page) {
       // What begins a turn is in its state, and how it ended among its items: where one was
       // dropped, it cannot be told whose end it is.

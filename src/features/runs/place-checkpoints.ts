@@ -13,7 +13,7 @@ export function checkpointAt(
   event: StrategyEvent,
 ): CheckpointOptions | undefined {
   const { definition, held } = running;
-  const since = new SinceCheckpoint(held.ground, held.work, held.work.fold.replies);
+  const since = new SinceCheckpoint(held.ctx, held.work, held.work.fold.replies);
   return definition.place.at(event, since) ? checkpointNow(running, "automatic") : undefined;
 }
 

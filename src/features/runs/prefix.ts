@@ -8,8 +8,8 @@ import type { ToolDescription } from "../../core/messages/model.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type Encoded, encode } from "../../core/values/json.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import type { Redactor } from "../../engine/journal/redactor.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { invalid } from "../../engine/util/options.js";
 import type { Definition } from "./define/define.js";
 
@@ -32,7 +32,7 @@ export async function prefixOf(
 }
 
 /** The prefix as it was recorded. */
-export async function storedPrefix({ journal }: Ground, name: Digest): Promise<Prefix> {
+export async function storedPrefix({ journal }: StoreContext, name: Digest): Promise<Prefix> {
   const prefix = jsonIn(
     Buffer.from(await journal.blob(name)).toString("utf8"),
     name,

@@ -73,7 +73,7 @@ export class TurnRunner {
     }
     const { definition, o } = this.#given;
     const earlier = await earlierTurn(
-      held.ground,
+      held.ctx,
       definition,
       { session: held.id, line: held.line, course },
       asking,
@@ -110,9 +110,9 @@ export class TurnRunner {
    */
   async takeUp(whyHalt: WhyHalt): Promise<RunResult | undefined> {
     const held = this.#held;
-    const { ground, work } = held;
+    const { ctx, work } = held;
     // A person must decide first: what else waits in its inbox comes after that.
-    const now = ground.wallMs();
+    const now = ctx.wallMs();
     const { course, isCancelling } = work.fold;
     if (
       isCancelling ||
@@ -139,8 +139,8 @@ export class TurnRunner {
     }
     const end = await started.loop.run(prefix);
     if (end.is !== "pause") return this.#result(end);
-    const leftMs = Math.max(10, end.until - ground.nowAbout());
-    work.due(ground.wallMs() + Math.min(leftMs, LOOK_AGAIN_MS));
+    const leftMs = Math.max(10, end.until - ctx.nowAbout());
+    work.due(ctx.wallMs() + Math.min(leftMs, LOOK_AGAIN_MS));
     await held.commit();
     return this.#result({ is: "stopped" });
   }
@@ -148,19 +148,19 @@ export class TurnRunner {
   /** Begins the oldest turn that waits in the inbox, if there is one. */
   async #beginNext(started: Started): Promise<Prefix | undefined> {
     const held = this.#held;
-    for (const { id, doc } of await readMail(held.ground, held.id)) {
+    for (const { id, doc } of await readMail(held.ctx, held.id)) {
       if (doc.kind !== "turn") continue;
       const { message, inputDigest } = askingOf(
         doc.input as unknown as Input,
         undefined,
-        held.ground.redactor,
+        held.ctx.redactor,
       );
       // Run by another caller under the same key since it was submitted.
       if (doc.key !== undefined && held.work.fold.course.hadTurn(doc.key))
         await held.commit(undefined, [id]);
       else {
         if (!(await this.#leave(started))) return undefined;
-        const isOfBefore = isMailOfBefore(held.ground, id);
+        const isOfBefore = isMailOfBefore(held.ctx, id);
         return beginTurn(started.running, {
           id: doc.turn,
           key: doc.key,
@@ -205,7 +205,7 @@ export class TurnRunner {
 
   async #pause(until: number): Promise<void> {
     const { stop } = this.#given;
-    const ms = Math.max(10, until - this.#held.ground.nowAbout());
+    const ms = Math.max(10, until - this.#held.ctx.nowAbout());
     await sleep(Math.min(ms, 1_000), undefined, { signal: stop }).catch(() => {});
     if (!stop.aborted) await this.#held.inbox.takeMail({ ends: true });
   }
@@ -219,7 +219,7 @@ export class TurnRunner {
       o.context !== undefined ? o.context : await definition.context?.(session);
     const running: Running = {
       held,
-      ground: held.ground,
+      ctx: held.ctx,
       definition,
       session,
       context,

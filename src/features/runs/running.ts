@@ -1,7 +1,7 @@
 /** What all parts of one run share. */
 import type { Bounds } from "../../core/messages/limits.js";
 import type { JsonObject } from "../../core/values/json.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import type { Holding } from "../../engine/session/holding.js";
 import type { Definition } from "./define/define.js";
 import type { Input, SessionView } from "./define/definition.js";
@@ -18,7 +18,7 @@ export type ChildRunner = (
 
 export interface Running {
   readonly held: Holding;
-  readonly ground: Ground;
+  readonly ctx: StoreContext;
   readonly definition: Definition;
   readonly session: SessionView<unknown>;
   readonly context: unknown;

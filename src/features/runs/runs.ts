@@ -9,7 +9,7 @@ import { isUnderWay } from "../../core/sessions/status.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type SessionId, sessionId } from "../../core/values/ids.js";
 import { turnMailId } from "../../engine/calls/restored.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { observed } from "../../engine/journal/telemetry.js";
 import { refuseOtherAgent } from "../../engine/lifecycle/acquire-lease.js";
 import { openHolding } from "../../engine/lifecycle/open-session.js";
@@ -50,13 +50,13 @@ const LOOK_MS = 100;
 const MADE_MS = 5;
 
 export class Runs {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #active = new Map<SessionId, Active>();
   readonly waiting: WaitingTurns;
 
-  constructor(ground: Ground) {
-    this.#ground = ground;
-    this.waiting = new WaitingTurns(ground);
+  constructor(ctx: StoreContext) {
+    this.#ctx = ctx;
+    this.waiting = new WaitingTurns(ctx);
   }
 
   /**
@@ -71,7 +71,7 @@ export class Runs {
       const { turn, result: going } = active;
       if (active.agent !== definition.name) {
         // What another agent is at is not what is asked for here, be it the same words.
-        const row = (await this.#ground.store.session(id)).row;
+        const row = (await this.#ctx.store.session(id)).row;
         if (row !== undefined) refuseOtherAgent(headOf(row), { id, agent: definition.name });
         await going.catch(() => {});
         continue;
@@ -113,16 +113,16 @@ export class Runs {
    * Stops a session, or one of its turns, whoever holds it, and the sessions that its calls run.
    */
   async cancel(id: SessionId | string, reason = "cancelled", turn?: string): Promise<void> {
-    await cancelSession(this.#ground, sessionId(id), checkText(reason, "reason", MAX_REASON), turn);
+    await cancelSession(this.#ctx, sessionId(id), checkText(reason, "reason", MAX_REASON), turn);
   }
 
   /** Asks whoever holds the session to end the turn it is at. */
   async #interrupt(id: SessionId): Promise<void> {
-    const present = await this.#ground.journal.present(id);
-    const turn = present && (await this.#ground.loader.courseAt(present)).turn;
-    requireCapability(this.#ground.store, "inbox", 'agent.run with ifBusy: "interrupt"');
+    const present = await this.#ctx.journal.present(id);
+    const turn = present && (await this.#ctx.loader.courseAt(present)).turn;
+    requireCapability(this.#ctx.store, "inbox", 'agent.run with ifBusy: "interrupt"');
     if (turn !== undefined)
-      await this.#ground.post(id, {
+      await this.#ctx.post(id, {
         kind: "cancel",
         turn: turn.id,
         reason: "interrupted by another input",
@@ -138,15 +138,15 @@ export class Runs {
     { message, key }: Asking,
     { isActive = false } = {},
   ): Promise<RunResult> {
-    requireCapability(this.#ground.store, "inbox", 'agent.run with ifBusy: "queue"');
+    requireCapability(this.#ctx.store, "inbox", 'agent.run with ifBusy: "queue"');
     const turn = key ?? randomUUID();
     await this.#made(id);
     await this.waiting.post(id, turnLetter(turn, key, message), {
-      id: await turnMailId(this.#ground, turn),
+      id: await turnMailId(this.#ctx, turn),
     });
     for (;;) {
       if (o.signal?.aborted) return aborted(id, turn);
-      const end = await lookAtTurn(this.#ground, definition, id, turn);
+      const end = await lookAtTurn(this.#ctx, definition, id, turn);
       if (end !== undefined) return end;
       // Where this run is itself the one that is under way here, it does not wait for itself.
       const active = isActive ? undefined : this.#active.get(id);
@@ -158,7 +158,7 @@ export class Runs {
 
   /** The run that is under way may have begun this instant: its session is waited for. */
   async #made(id: SessionId): Promise<void> {
-    while (this.#active.has(id) && (await this.#ground.store.session(id)).row === undefined)
+    while (this.#active.has(id) && (await this.#ctx.store.session(id)).row === undefined)
       await sleep(MADE_MS);
   }
 
@@ -169,7 +169,7 @@ export class Runs {
     signal: AbortSignal | undefined,
   ): Promise<boolean> {
     try {
-      const held = await openHolding(this.#ground, id, undefined, { make: false });
+      const held = await openHolding(this.#ctx, id, undefined, { make: false });
       try {
         return (
           (await this.takeUp(held, definition, signal ?? held.signal, async () => undefined)) !==
@@ -193,12 +193,12 @@ export class Runs {
       ...(o.tags !== undefined && { tags: o.tags }),
       ...(o.metadata !== undefined && { metadata: o.metadata }),
     };
-    await ensureAgent(this.#ground, definition);
+    await ensureAgent(this.#ctx, definition);
     let waited = 0;
     for (;;) {
       if (o.signal?.aborted) return aborted(id, asking?.key ?? "");
       try {
-        const held = await openHolding(this.#ground, id, given, {
+        const held = await openHolding(this.#ctx, id, given, {
           make: asking !== undefined,
           ...(parent !== undefined && { parent }),
         });
@@ -216,7 +216,7 @@ export class Runs {
           return this.#queue(request, asking, { isActive: true });
         if (isBusyElsewhere && o.ifBusy === "interrupt" && waited === 0) await this.#interrupt(id);
         // Held by hand, not by a run: one that lives keeps it for as long as it likes.
-        if (turn === undefined && waited > this.#ground.leaseMs + 1_000) throw error;
+        if (turn === undefined && waited > this.#ctx.leaseMs + 1_000) throw error;
         await sleep(LOOK_MS, undefined, { signal: o.signal }).catch(() => {});
         waited += LOOK_MS;
       }
@@ -228,9 +228,9 @@ export class Runs {
    * that one ended if it came before.
    */
   async #look(id: SessionId, definition: Definition, asking: Asking | undefined) {
-    const present = await this.#ground.journal.present(id);
+    const present = await this.#ctx.journal.present(id);
     if (present === undefined) return { turn: undefined, isOther: false, earlier: undefined };
-    const course = await this.#ground.loader.courseAt(present);
+    const course = await this.#ctx.loader.courseAt(present);
     const { turn } = course;
     const isOther =
       turn !== undefined &&
@@ -238,7 +238,7 @@ export class Runs {
       !isMeant(turn, asking, id) &&
       isUnderWay(present.head.status);
     const earlier = await earlierTurn(
-      this.#ground,
+      this.#ctx,
       definition,
       { session: id, line: present.head.line, course },
       asking,
@@ -263,7 +263,7 @@ export class Runs {
   }
 
   #runner(held: Holding, given: Omit<TurnOptions, "runChild">): TurnRunner {
-    const { redactor } = this.#ground;
+    const { redactor } = this.#ctx;
     return new TurnRunner(held, {
       ...given,
       runChild: (agent, id, input, key) => {
@@ -285,7 +285,7 @@ export class Runs {
         agent: name,
         ...(version !== undefined && { version }),
       }) as const;
-    return observed(this.#ground.telemetry, about, async (tell) => {
+    return observed(this.#ctx.telemetry, about, async (tell) => {
       const result = await go();
       if (result !== undefined) tell({ status: result.status, turnId: result.turnId });
       return result;

@@ -93,7 +93,7 @@ export class ToolCalls {
 
   /** Makes all calls of a reply, as far as they can be made now, and stages what came of it. */
   async make(reply: Message, calls: readonly StagedCall[]): Promise<Settled> {
-    const { events, ground, held } = this.#running;
+    const { events, ctx, held } = this.#running;
     let left = calls.length;
     let acted = false;
     let open = false;
@@ -115,7 +115,7 @@ export class ToolCalls {
         left -= 1;
         if (end.is === "open" && call.do !== "share") open = true;
         if (end.is === "stopped") open = true;
-        const told = end.is === "recorded" ? await recordedEnd(ground, end.effect) : endOf(end);
+        const told = end.is === "recorded" ? await recordedEnd(ctx, end.effect) : endOf(end);
         const effectId = "id" in call ? call.id : undefined;
         if (told !== undefined) events.call(call.part, { effectId, ...told });
         const isActing =
@@ -137,7 +137,7 @@ export class ToolCalls {
       else {
         const { effect } = shared;
         const told =
-          shared.is === "recorded" ? await recordedEnd(ground, shared.effect) : endOf(shared);
+          shared.is === "recorded" ? await recordedEnd(ctx, shared.effect) : endOf(shared);
         if (told !== undefined)
           events.call(call.part, { effectId: effect?.id, ...told, state: "replayed" });
       }
@@ -156,13 +156,13 @@ export class ToolCalls {
   }
 
   async #tellOpen(calls: readonly StagedCall[]): Promise<void> {
-    const { events, ground } = this.#running;
+    const { events, ctx } = this.#running;
     for (const call of calls) {
       const effect = "id" in call ? this.#course.get(call.id) : undefined;
       const effectId = effect?.id;
       if (effect?.phase === "doubt") events.call(call.part, { effectId, state: "in-doubt" });
       if (effect?.phase !== "waiting") continue;
-      const input = await inputOf(ground, effect, call.part);
+      const input = await inputOf(ctx, effect, call.part);
       events.call(call.part, { effectId, state: "waiting", input });
     }
   }
@@ -194,13 +194,13 @@ export class ToolCalls {
 
   async #makeOne(own: OwnCall): Promise<Ended> {
     const { part, id } = own;
-    const { held, ground, definition, events } = this.#running;
+    const { held, ctx, definition, events } = this.#running;
     const effect = this.#course.get(id) as Effect;
     if (effect.phase === "done") return { is: "recorded", effect };
     if (own.do === "intend" && own.replays !== undefined) {
       const { id: from, outcome = "ok", happened } = own.replays;
       const made = {
-        ...finished(await outputOf(ground, own.replays), undefined),
+        ...finished(await outputOf(ctx, own.replays), undefined),
         outcome,
         ...(happened && { happened }),
         from,
@@ -217,7 +217,7 @@ export class ToolCalls {
             { ...tool, options: { ...tool.options, mode: effect.mode } },
             {
               part,
-              input: effect.input === undefined ? part.input : await valueOf(ground, effect.input),
+              input: effect.input === undefined ? part.input : await valueOf(ctx, effect.input),
               inputDigest: effect.inputDigest,
               named: effect.named,
             },
@@ -271,7 +271,7 @@ export class ToolCalls {
         if ("flaw" in parsed) throw new NotDone(`The input does not fit: ${parsed.flaw}`);
         const context = new CallContext(this.#running, effect, handle, part.callId, attempt);
         this.#sets.set(effect.id, { attempt, sets: undefined });
-        const { ground, held, definition } = this.#running;
+        const { ctx, held, definition } = this.#running;
         const about = {
           sessionId: held.id,
           agent: definition.name,
@@ -280,7 +280,7 @@ export class ToolCalls {
           name,
         };
         const value = await observed(
-          ground.telemetry,
+          ctx.telemetry,
           () => ({ type: "tool", ...about, mode: effect.mode, attempt, input: given }),
           async (tell) => {
             const output = await answerOf(run(parsed.value, context.asTool()));
@@ -306,10 +306,10 @@ export class ToolCalls {
 
   /** A wait whose time is up is over. A child may have gone on since: the tool looks for itself. */
   #wake({ id, waits }: Effect): void {
-    const { ground } = this.#running;
+    const { ctx } = this.#running;
     const isOver =
       waits?.for === "child" ||
-      (waits?.for === "signal" && waits.until !== undefined && waits.until <= ground.wallMs());
+      (waits?.for === "signal" && waits.until !== undefined && waits.until <= ctx.wallMs());
     if (isOver) this.#work.course({ effect: { id, is: "woken" } });
   }
 

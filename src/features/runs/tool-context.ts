@@ -94,7 +94,7 @@ export class CallContext {
         "wait",
         "a tool that may run only once cannot wait: it is run again from its beginning when the signal has come",
       );
-    const { held, ground } = this.#running;
+    const { held, ctx } = this.#running;
     const count = this.#nth(`signal ${name}`);
     const nth = count === 0 ? undefined : { nth: count };
     const isThis = (other: { readonly name: string; readonly nth?: number }) =>
@@ -104,7 +104,7 @@ export class CallContext {
     const before = current.waited?.flatMap((wait) =>
       wait.for === "signal" && isThis(wait) ? [wait.until] : [],
     )[0];
-    const isOver = (end: number | undefined) => end !== undefined && end <= ground.wallMs();
+    const isOver = (end: number | undefined) => end !== undefined && end <= ctx.wallMs();
     if (had() === undefined && isOver(before)) return undefined;
     if (
       had() === undefined &&
@@ -117,7 +117,7 @@ export class CallContext {
     }
     const signal = had();
     if (signal !== undefined) {
-      const value = await valueOf(ground, signal.body);
+      const value = await valueOf(ctx, signal.body);
       if (schema === undefined) return value;
       const parsed = await validate(schema, value);
       if ("value" in parsed) return parsed.value;
@@ -133,7 +133,7 @@ export class CallContext {
       before ??
       (timeoutMs === undefined
         ? undefined
-        : ground.wallMs() + wholeNumber(timeoutMs, "wait.timeoutMs", 0, MAX_WAIT_MS));
+        : ctx.wallMs() + wholeNumber(timeoutMs, "wait.timeoutMs", 0, MAX_WAIT_MS));
     if (isOver(until)) return undefined;
     return this.#handle.suspend({
       for: "signal",

@@ -12,7 +12,7 @@ import {
 import type { Json } from "../../core/values/json.js";
 import { outputOf } from "../../engine/calls/bodies.js";
 import type { Finished } from "../../engine/calls/caller.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import type { Workspace } from "../../engine/session/workspace.js";
 import type { Running } from "./running.js";
 
@@ -78,7 +78,7 @@ export interface ToolMessage {
 }
 
 export async function toolMessage(
-  { ground, definition }: Running,
+  { ctx, definition }: Running,
   { callId, name }: ToolCallPart,
   end: Ended,
 ): Promise<ToolMessage> {
@@ -92,7 +92,7 @@ export async function toolMessage(
     end.is === "answer"
       ? end.made.body.value
       : end.is === "recorded"
-        ? await outputOf(ground, end.effect)
+        ? await outputOf(ctx, end.effect)
         : null;
   const base = { type: "tool-result", callId, name, outcome } as const;
   const plain = { part: { ...base, output }, isPlain: true };
@@ -117,8 +117,8 @@ export function endOf(end: Ended): EndTold | undefined {
 }
 
 /** What followers are told of a call whose answer was in the journal already. */
-export async function recordedEnd(ground: Ground, effect: Effect): Promise<EndTold> {
+export async function recordedEnd(ctx: StoreContext, effect: Effect): Promise<EndTold> {
   const { outcome = "ok" } = effect;
-  const output = await outputOf(ground, effect);
+  const output = await outputOf(ctx, effect);
   return { state: outcome === "ok" ? "replayed" : outcome, outcome, output };
 }

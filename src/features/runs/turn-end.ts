@@ -2,9 +2,9 @@
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type SessionId, sessionId } from "../../core/values/ids.js";
 import { pendingOf } from "../../engine/calls/pending.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import type { Standpoint } from "../../engine/journal/journal.js";
 import { changesCourse, readMail } from "../../engine/journal/read-inbox.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { BESIDE } from "../../engine/records/letters.js";
 import { headOf, leaseOf } from "../../engine/records/rows.js";
 import { noSession } from "../../engine/util/not-found.js";
@@ -17,7 +17,7 @@ import { endedAs, forgotten, pastTurn } from "./past-turns.js";
 const POLL_MS = 500;
 
 export async function endOfTurn(
-  ground: Ground,
+  ctx: StoreContext,
   definition: Definition,
   id: string,
   turnId: string,
@@ -28,12 +28,12 @@ export async function endOfTurn(
   const deadline =
     timeoutMs === undefined ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
   const abort = signal ?? new AbortController().signal;
-  const watcher = ground.watchers.follow(session);
+  const watcher = ctx.watchers.follow(session);
   try {
     for (;;) {
       abort.throwIfAborted();
       watcher.looks();
-      const end = await lookAtTurn(ground, definition, session, turnId);
+      const end = await lookAtTurn(ctx, definition, session, turnId);
       if (end !== undefined) return end;
       const left = deadline - performance.now();
       if (left <= 0)
@@ -53,27 +53,27 @@ export async function endOfTurn(
 
 /** How a turn ended, or that it waits; undefined while it is under way or has not begun. */
 export async function lookAtTurn(
-  ground: Ground,
+  ctx: StoreContext,
   definition: Definition,
   session: SessionId,
   turnId: string,
 ): Promise<RunResult | undefined> {
-  const present = await ground.journal.present(session);
+  const present = await ctx.journal.present(session);
   if (present === undefined) throw noSession(session);
-  const course = await ground.loader.courseAt(present);
+  const course = await ctx.loader.courseAt(present);
   const { status, reason } = headOf(present.row);
   const about = { sessionId: session, turnId, usage: {} };
   if (course.turn?.id === turnId) {
     if (status === "in-progress") return undefined;
     if (status !== "waiting" && status !== "in-doubt") {
-      const ended = await ground.loader.tail(present, { sized: false });
+      const ended = await ctx.loader.tail(present, { sized: false });
       const { fold } = ended;
       const message = lastReply(fold);
       const full = { ...about, usage: fold.usage, ...(message !== undefined && { message }) };
       return endedAs(definition, full, status, reason, fold.output);
     }
     // Cancelled just now: its call may say by itself what became of it.
-    if (reason !== undefined && (await isStirring(ground, present.row))) return undefined;
+    if (reason !== undefined && (await isStirring(ctx, present.row))) return undefined;
     // Something may be ready to go on: then somebody takes it up.
     const open = course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
     if (
@@ -82,41 +82,39 @@ export async function lookAtTurn(
       (open.length < course.open.length || open.length === 0)
     )
       return undefined;
-    const past = ground.journal.pastOf(present);
-    const pending = await Promise.all(
-      open.map((effect) => pendingOf(ground, session, past, effect)),
-    );
+    const past = ctx.journal.pastOf(present);
+    const pending = await Promise.all(open.map((effect) => pendingOf(ctx, session, past, effect)));
     return { ...about, status, pending };
   }
   // While its letter is there it has not begun. This comes first: whoever waits looks often, and
   // the past may be long.
-  const mail = await readMail(ground, session, BESIDE);
+  const mail = await readMail(ctx, session, BESIDE);
   if (mail.some(({ doc }) => doc.kind === "turn" && doc.turn === turnId)) return undefined;
-  const past = await pastTurn(ground, present.head.line, turnId);
+  const past = await pastTurn(ctx, present.head.line, turnId);
   if (past?.isOver && past.end !== undefined)
     return endedAs(definition, about, past.end.status ?? "", past.end.reason, past.end.output);
   // Between two looks it may have been begun, or have ended.
-  if (past?.isOver === false || (await hasMoved(ground, session, present))) return undefined;
+  if (past?.isOver === false || (await hasMoved(ctx, session, present))) return undefined;
   if (past === undefined && course.hadTurn(turnId)) throw forgotten(session, turnId);
   // Taken back before it could begin, or given up for another.
   return { ...about, status: "stopped", reason: "cancelled" };
 }
 
 /** Whether somebody holds it, or something was said to it that is not taken in yet. */
-async function isStirring(ground: Ground, row: SessionRow): Promise<boolean> {
+async function isStirring(ctx: StoreContext, row: SessionRow): Promise<boolean> {
   const { owner, until } = leaseOf(row);
   const isHeld =
     owner !== null &&
-    (await ground.now()) < until &&
-    !ground.machine.isDead(owner, ground.store.traits.oneMachine);
-  return isHeld || (await readMail(ground, row.id as SessionId)).some(changesCourse);
+    (await ctx.now()) < until &&
+    !ctx.machine.isDead(owner, ctx.store.traits.oneMachine);
+  return isHeld || (await readMail(ctx, row.id as SessionId)).some(changesCourse);
 }
 
 async function hasMoved(
-  ground: Ground,
+  ctx: StoreContext,
   session: SessionId,
   { head, tail }: Standpoint,
 ): Promise<boolean> {
-  const now = await ground.journal.present(session);
+  const now = await ctx.journal.present(session);
   return now === undefined || now.head.line !== head.line || now.tail?.save.seq !== tail?.save.seq;
 }

@@ -59,7 +59,7 @@ export async function beginTurn(running: Running, turn: NewTurn): Promise<Prefix
   const { prefix, encoded, digest } = await prefixOf(
     definition,
     { context, session },
-    held.ground.redactor,
+    held.ctx.redactor,
   );
   const version = definition.version === undefined ? undefined : { version: definition.version };
   work.turn({ id, ...(key !== undefined && { key }), inputDigest, ...version });
@@ -84,11 +84,11 @@ export async function resumeTurn({ held, definition, session, context }: Running
   const { prefix: current, digest } = await prefixOf(
     definition,
     { context, session },
-    held.ground.redactor,
+    held.ctx.redactor,
   );
   const pinned = fold.course.prefix;
   const prefix =
-    pinned === undefined || pinned === digest ? current : await storedPrefix(held.ground, pinned);
+    pinned === undefined || pinned === digest ? current : await storedPrefix(held.ctx, pinned);
   if (!isUnderWay(fold.status) || fold.isCancelling) work.event("work");
   restate(work);
   const isMarked = work.isSaved && fold.prior === fold.seq && work.latest?.kind === "recovery";
@@ -96,7 +96,7 @@ export async function resumeTurn({ held, definition, session, context }: Running
     await held.checkpoint({ kind: "recovery", step: fold.replies });
   else await held.commit();
   const turnId = fold.course.turn?.id ?? "";
-  tellEvent(held.ground.telemetry, () => ({
+  tellEvent(held.ctx.telemetry, () => ({
     type: "resume",
     sessionId: held.id,
     agent: definition.name,
@@ -129,7 +129,7 @@ export async function leaveTurn(held: Holding, calls: ToolCalls): Promise<LoopEn
   // What comes next may take its time, or is done elsewhere.
   if (fold.isCancelling || children.length > 0) await held.commit();
   // Nothing runs them any more: what they wait for is not to be asked about.
-  for (const child of children) await cancelSession(held.ground, child as SessionId, INTERRUPTED);
+  for (const child of children) await cancelSession(held.ctx, child as SessionId, INTERRUPTED);
   const isOwn = open.reply.seq === fold.course.ownReply;
   const settled = await calls.leave(open.reply, open.calls, isOwn ? INTERRUPTED : NOT_NOW);
   if (settled.all) return undefined;
@@ -175,14 +175,14 @@ export async function haltTurn(running: Running, reason: string): Promise<void> 
  * again and again.
  */
 export async function failTurn(held: Holding, reason: string): Promise<void> {
-  const { work, ground } = held;
+  const { work, ctx } = held;
   // As it is stored: what was staged for the next turn says that something is under way.
   const wasOpen =
     work.fold.course.turn !== undefined &&
-    isUnderWay((await ground.journal.present(held.id))?.head.status);
+    isUnderWay((await ctx.journal.present(held.id))?.head.status);
   const next = wasOpen
     ? undefined
-    : (await readMail(ground, held.id)).find(({ doc }) => doc.kind === "turn");
+    : (await readMail(ctx, held.id)).find(({ doc }) => doc.kind === "turn");
   if (next?.doc.kind === "turn") {
     const { turn: id, key, input } = next.doc;
     // That it cannot be appended may be why it could not be begun. The turn is over without it.
@@ -213,7 +213,7 @@ async function stayInDoubt(held: Holding): Promise<void> {
 /** An input that can be appended; undefined for others. */
 async function fitting(held: Holding, input: Input): Promise<Asking | undefined> {
   try {
-    const asking = askingOf(input, undefined, held.ground.redactor);
+    const asking = askingOf(input, undefined, held.ctx.redactor);
     await held.tryMessage(asking.message);
     return asking;
   } catch {

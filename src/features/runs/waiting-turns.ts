@@ -1,10 +1,10 @@
 /** Bound the turns that wait in a session's inbox. */
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import type { PostOptions } from "../../engine/journal/post-inbox.js";
 import { readMail } from "../../engine/journal/read-inbox.js";
 import { Room } from "../../engine/journal/room.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { BESIDE } from "../../engine/records/letters.js";
 import type { MailDoc } from "../../engine/records/rows.js";
 
@@ -13,11 +13,11 @@ const MAX_WAITING = 1_000;
 const MOST_SESSIONS = 1_000;
 
 export class WaitingTurns {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #rooms = new Map<SessionId, Room>();
 
-  constructor(ground: Ground) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext) {
+    this.#ctx = ctx;
   }
 
   /** Posts a turn. Throws TOO_LARGE where too many wait. */
@@ -28,11 +28,11 @@ export class WaitingTurns {
     this.#rooms.set(id, room);
     const [oldest] = this.#rooms.keys();
     if (oldest !== undefined && this.#rooms.size > MOST_SESSIONS) this.#rooms.delete(oldest);
-    await room.post(() => this.#ground.post(id, turn, o));
+    await room.post(() => this.#ctx.post(id, turn, o));
   }
 
   async #left(id: SessionId): Promise<number> {
-    const waiting = (await readMail(this.#ground, id, BESIDE)).filter(
+    const waiting = (await readMail(this.#ctx, id, BESIDE)).filter(
       ({ doc }) => doc.kind === "turn",
     ).length;
     if (waiting < MAX_WAITING) return MAX_WAITING - waiting;

@@ -5,8 +5,8 @@
 import { firstSeq, type Save } from "../../core/journal/save.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId, Place } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import type { Journal } from "../../engine/journal/journal.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { hole } from "../../engine/journal/walk.js";
 import type { Damaged } from "../../engine/util/options.js";
 import type { LineRow } from "../../store/port/rows.js";
@@ -19,12 +19,12 @@ const MOST = 100;
 
 /** Collects damage, one entry for each session. */
 export class DamageReport {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #owners: Owners;
   readonly #found = new Map<string, Damaged>();
 
-  constructor(ground: Ground, owners: Owners) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext, owners: Owners) {
+    this.#ctx = ctx;
     this.#owners = owners;
   }
 
@@ -52,9 +52,9 @@ export class DamageReport {
   }
 
   async #check(line: LineRow, seq: number): Promise<void> {
-    const save = await saveHolding(this.#ground, { line: line.id, seq });
-    if (save !== undefined) for await (const _text of textsIn(this.#ground.journal, save));
-    else if (line.session !== null) await this.#ground.journal.tail(line.id);
+    const save = await saveHolding(this.#ctx, { line: line.id, seq });
+    if (save !== undefined) for await (const _text of textsIn(this.#ctx.journal, save));
+    else if (line.session !== null) await this.#ctx.journal.tail(line.id);
   }
 }
 
@@ -62,7 +62,10 @@ export class DamageReport {
  * The save that holds a record, with its items; undefined where it was cut from the end of its
  * line. Throws where it is missing.
  */
-async function saveHolding({ journal }: Ground, { line, seq }: Place): Promise<Save | undefined> {
+async function saveHolding(
+  { journal }: StoreContext,
+  { line, seq }: Place,
+): Promise<Save | undefined> {
   const save = await journal.saves.holding(line, seq, { items: true });
   if (save !== undefined && firstSeq(save) <= seq) return save;
   await journal.checkAbsent({ line, seq });
@@ -71,7 +74,7 @@ async function saveHolding({ journal }: Ground, { line, seq }: Place): Promise<S
 
 /** Throws where the record of a hit is missing, and was not taken away. */
 export async function checkHit(
-  { journal }: Ground,
+  { journal }: StoreContext,
   line: LineRow,
   seq: number,
   save: Save | undefined,

@@ -15,7 +15,7 @@ import { quote } from "../../core/values/errors.js";
 import { checkName, placeId, type SessionId, sessionId, typeName } from "../../core/values/ids.js";
 import { isoTime } from "../../core/values/time.js";
 import { pastOfSession } from "../../engine/journal/family.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { breathe } from "../../engine/util/breathe.js";
 import {
@@ -105,11 +105,11 @@ export interface Asked {
 }
 
 /** A page of what was found. */
-export async function pageOf(ground: Ground, found: Found, asked: Asked): Promise<SearchPage> {
+export async function pageOf(ctx: StoreContext, found: Found, asked: Asked): Promise<SearchPage> {
   const items: FoundItem[] = [];
-  const owners = new Owners(ground.store, asked.filter);
-  const report = new DamageReport(ground, owners);
-  const shows = { ground, owners, report, texts: new OpenedTexts(ground.journal), asked };
+  const owners = new Owners(ctx.store, asked.filter);
+  const report = new DamageReport(ctx, owners);
+  const shows = { ctx, owners, report, texts: new OpenedTexts(ctx.journal), asked };
   let { offset } = asked;
   const last = Math.min(found.count, offset + MOST_LOOKED_AT);
   // No more saves are read than can be shown. Where some of them were not, a few more: not one by
@@ -137,7 +137,7 @@ export async function pageOf(ground: Ground, found: Found, asked: Asked): Promis
 
 /** Undefined where nothing can be found. */
 export async function askedOf(
-  ground: Ground,
+  ctx: StoreContext,
   words: unknown,
   given: SearchFilter | undefined,
 ): Promise<Asked | undefined> {
@@ -158,7 +158,7 @@ export async function askedOf(
   const query = parseQuery(words);
   // Whatever is found in a session counts as its own, also what it shares: then the session is
   // asked what it is, and not its lines.
-  const within = session === undefined ? undefined : await linesOf(ground, session, ofSession);
+  const within = session === undefined ? undefined : await linesOf(ctx, session, ofSession);
   if (query.all.length === 0 || (session !== undefined && within === undefined)) return undefined;
   const filter = {
     ...(within === undefined ? ofSession : { within }),
@@ -185,13 +185,13 @@ function timeOf(value: unknown, path: string): number | undefined {
  * is not one that was asked for.
  */
 async function linesOf(
-  ground: Ground,
+  ctx: StoreContext,
   session: SessionId,
   wanted: Wanted,
 ): Promise<FindOptions["within"]> {
-  const row = await new Owners(ground.store, wanted).wanted(session);
+  const row = await new Owners(ctx.store, wanted).wanted(session);
   if (row === undefined) return undefined;
-  const along = await pastOfSession(ground, session);
+  const along = await pastOfSession(ctx, session);
   const lines = new Map(
     [...along].map(([id, { row: line, to }]) => [id, { no: line.no, upTo: to }]),
   );
@@ -199,7 +199,7 @@ async function linesOf(
 }
 
 interface Shows {
-  readonly ground: Ground;
+  readonly ctx: StoreContext;
   readonly report: DamageReport;
   readonly owners: Owners;
   readonly texts: OpenedTexts;
@@ -219,11 +219,11 @@ async function show(shows: Shows, hit: Hit): Promise<FoundItem | undefined> {
 }
 
 async function shown(
-  { ground, texts, asked: { query, filter } }: Shows,
+  { ctx, texts, asked: { query, filter } }: Shows,
   hit: Hit,
   owner: string,
 ): Promise<FoundItem | undefined> {
-  if (hit.kind === "message") await checkHit(ground, hit.line, hit.seq, hit.save);
+  if (hit.kind === "message") await checkHit(ctx, hit.line, hit.seq, hit.save);
   const found =
     hit.kind === "title" ? titleIn(hit.session) : hit.save && (await texts.at(hit.save, hit.seq));
   const words = found && passageOf(found.text, hit.kind === "title" ? 0 : hit.passage);

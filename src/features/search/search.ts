@@ -3,7 +3,7 @@
  * it where it has none.
  */
 import { HoldfastError } from "../../core/values/errors.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { callback, flag, options, signalOf } from "../../engine/util/options.js";
 import { type Found, MOST_GONE_OVER, type SearchIndex } from "../../store/search-port.js";
 import { Filler } from "./filler.js";
@@ -36,7 +36,7 @@ const MOST_DAMAGED = 100;
 const MOST_LARGE = 1_000;
 
 export class Search {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #scan: Scan;
   /** Scopes that were found to be large. They may be smaller by now. */
   readonly #large = new Set<string>();
@@ -44,19 +44,19 @@ export class Search {
   readonly #filler: Filler | undefined;
 
   /** Without `indexed` no index is made or kept up, and none is asked. */
-  constructor(ground: Ground, indexed: boolean) {
-    this.#ground = ground;
-    this.#scan = new Scan(ground.store, ground.journal);
-    this.#index = indexed ? ground.store.index : undefined;
+  constructor(ctx: StoreContext, indexed: boolean) {
+    this.#ctx = ctx;
+    this.#scan = new Scan(ctx.store, ctx.journal);
+    this.#index = indexed ? ctx.store.index : undefined;
     this.#filler =
       this.#index &&
-      new Filler(this.#index, ground.journal, ground.store.traits.oneMachine ? "here" : "away");
+      new Filler(this.#index, ctx.journal, ctx.store.traits.oneMachine ? "here" : "away");
     this.#filler?.watch();
   }
 
   async find(words: string, filter?: SearchFilter): Promise<SearchPage> {
-    this.#ground.usable();
-    const asked = await askedOf(this.#ground, words, filter);
+    this.#ctx.usable();
+    const asked = await askedOf(this.#ctx, words, filter);
     if (asked === undefined) return { items: [] };
     const found = this.#index === undefined ? undefined : await this.#findSmall(asked);
     if (found !== undefined || this.#index === undefined || this.#filler === undefined)
@@ -75,7 +75,7 @@ export class Search {
   }
 
   #page(found: Found, asked: Asked): Promise<SearchPage> {
-    return pageOf(this.#ground, found, asked);
+    return pageOf(this.#ctx, found, asked);
   }
 
   /** I5: in a scope that is not large. Undefined where it is, or there is no scope. */
@@ -92,7 +92,7 @@ export class Search {
 
   /** Brings the index up to date, to the end. A store without one has nothing to bring. */
   async bring(given?: IndexOptions): Promise<IndexReport> {
-    this.#ground.usable();
+    this.#ctx.usable();
     const { rebuild, onProgress, signal } = options(given, "sessions.index", [
       "rebuild",
       "onProgress",

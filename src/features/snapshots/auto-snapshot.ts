@@ -1,6 +1,6 @@
 /** Take automatic snapshots of an agent from time to time, and keep the newest. */
 import { checkName } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { type Snapshot, snapshotOf, snapshotsOf } from "../../engine/records/snapshot-record.js";
 import { type EveryOptions, every, type IntervalTask } from "../../engine/util/every.js";
 import { callback, options, wholeNumber } from "../../engine/util/options.js";
@@ -14,43 +14,43 @@ export interface AutoSnapshotOptions extends EveryOptions {
 }
 
 export function autoSnapshot(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   given: AutoSnapshotOptions,
   stopped: () => void,
 ): IntervalTask {
-  ground.usable();
+  ctx.usable();
   const agent = checkName(id, "agent id");
   const o = options(given, "agents.autoSnapshot", ["everyMs", "keep", "onSnapshot", "onError"]);
   const keep = wholeNumber(o.keep, "keep", 1, 100_000);
   const onSnapshot = callback(o.onSnapshot, "onSnapshot");
   const run = async (): Promise<void> => {
-    const snapshot = await takeIfChanged(ground, agent);
+    const snapshot = await takeIfChanged(ctx, agent);
     if (snapshot === undefined) return;
-    await removeOlder(ground, agent, keep);
+    await removeOlder(ctx, agent, keep);
     onSnapshot?.(snapshot);
   };
   return every(o, { run, stopped, failed: "An automatic snapshot could not be taken" });
 }
 
 /** Undefined where nothing has changed since the last. */
-async function takeIfChanged(ground: Ground, agent: string): Promise<Snapshot | undefined> {
-  const [newest] = await automatics(ground, agent);
+async function takeIfChanged(ctx: StoreContext, agent: string): Promise<Snapshot | undefined> {
+  const [newest] = await automatics(ctx, agent);
   return snapshotNow(
-    ground,
+    ctx,
     agent,
     { kind: "automatic", metadata: {} },
     { unless: newest && snapshotOf(newest).digest },
   );
 }
 
-async function removeOlder(ground: Ground, agent: string, keep: number): Promise<void> {
-  for (const row of (await automatics(ground, agent)).slice(keep))
-    await ground.store.apply([], [{ kind: SNAPSHOT, id: row.id, when: {}, remove: true }]);
+async function removeOlder(ctx: StoreContext, agent: string, keep: number): Promise<void> {
+  for (const row of (await automatics(ctx, agent)).slice(keep))
+    await ctx.store.apply([], [{ kind: SNAPSHOT, id: row.id, when: {}, remove: true }]);
 }
 
 /** Newest first; one that is damaged is passed over, and stays. */
-async function automatics({ store }: Ground, agent: string): Promise<readonly DocRow[]> {
+async function automatics({ store }: StoreContext, agent: string): Promise<readonly DocRow[]> {
   const isAutomatic = (row: DocRow) => {
     try {
       return snapshotOf(row).kind === "automatic";

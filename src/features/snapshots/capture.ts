@@ -1,6 +1,6 @@
 /** Deciding about an agent's sessions at one moment, with errors that go to whoever asked. */
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { sessionRows } from "../../engine/records/session-rows.js";
 import { MAX_SESSIONS } from "../../engine/records/snapshot-record.js";
 import { requireCapability } from "../../store/capabilities.js";
@@ -20,7 +20,7 @@ interface Capture {
  * changed, and the error is thrown here. It may be called again.
  */
 export async function capture(
-  { store }: Ground,
+  { store }: StoreContext,
   { agent, hold, also, how }: Capture,
   decide: (sessions: readonly Present[]) => Decision | undefined,
 ): Promise<Applied> {
@@ -53,7 +53,7 @@ export async function capture(
  * Looks at the agent's sessions one after the other, for a caller that changes nothing: a store
  * that cannot be written answers, too.
  */
-export async function lookAt({ store }: Ground, agent: string): Promise<readonly Present[]> {
+export async function lookAt({ store }: StoreContext, agent: string): Promise<readonly Present[]> {
   const found: Present[] = [];
   for await (const { id } of sessionRows(store, { agent })) {
     const { row, line, end } = await store.session(id, "end");

@@ -5,8 +5,8 @@ import type { JsonObject } from "../../core/values/json.js";
 import { Acted } from "../../engine/calls/acted.js";
 import { cutLines } from "../../engine/journal/cut-lines.js";
 import { descendants } from "../../engine/journal/family.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { onceRemoved, type Receipt } from "../../engine/journal/receipts.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { childrenOf } from "../../engine/lifecycle/outside.js";
 import { noAgent } from "../../engine/records/agent-record.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
@@ -29,37 +29,37 @@ export interface DeleteAgentReport {
 const TRIES = 10;
 
 export async function deleteAgent(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   o: KeyOptions | undefined,
 ): Promise<DeleteAgentReport> {
   const { key } = options(o, "agents.delete", ["key"]);
   const agent = checkName(id, "agent id");
   return onceRemoved<JsonObject, DeleteAgentReport>(
-    ground,
+    ctx,
     { key, name: "agents.delete", to: agent, args: {} },
-    (receipt) => deleteWhole(ground, agent, receipt),
+    (receipt) => deleteWhole(ctx, agent, receipt),
     (answer) => answer as unknown as DeleteAgentReport,
   );
 }
 
 /** In one step; what that leaves without an owner is freed after it. */
 async function deleteWhole(
-  ground: Ground,
+  ctx: StoreContext,
   agent: string,
   receipt: Receipt<JsonObject>,
 ): Promise<DeleteAgentReport> {
-  const { store } = ground;
+  const { store } = ctx;
   for (let tries = 0; tries < TRIES; tries++) {
     // By their rows: what is damaged goes like the rest.
     const record = await documentsOf(store).get(AGENT, agent);
     const snapshots = await snapshotsOf(store, agent);
     const policy = await documentsOf(store).get(RETENTION, agent);
-    const { children, lines } = await belongings(ground, agent);
-    const family = await descendants(ground, lines);
+    const { children, lines } = await belongings(ctx, agent);
+    const family = await descendants(ctx, lines);
     const owners = new Set(lines.map(({ session }) => session));
     const acted = await Acted.of(
-      ground,
+      ctx,
       lines,
       withoutOwners(family, owners),
       new Set(snapshots.map(({ no }) => no)),
@@ -68,7 +68,7 @@ async function deleteWhole(
     const gone = new Set<string>();
     let before = 0;
     const applied = await capture(
-      ground,
+      ctx,
       { agent, hold: true, also: children, how: "frees" },
       (sessions) => {
         gone.clear();
@@ -102,13 +102,13 @@ async function deleteWhole(
     // A child, or a snapshot, went in between.
     if (!applied.ok) continue;
     await acted.keepMore();
-    await removeSnapshots(ground, agent);
-    ground.knownAgents.delete(agent);
-    for (const session of gone) ground.watchers.changed(session as SessionId);
+    await removeSnapshots(ctx, agent);
+    ctx.knownAgents.delete(agent);
+    for (const session of gone) ctx.watchers.changed(session as SessionId);
     return {
       sessions: gone.size,
       snapshots: snapshots.length,
-      keptFor: await free(ground, lines, gone),
+      keptFor: await free(ctx, lines, gone),
     };
   }
   throw new HoldfastError(
@@ -122,7 +122,7 @@ async function deleteWhole(
  * Those that were taken while it was being deleted: they would bring it back. Without sessions and
  * a record no more can be.
  */
-async function removeSnapshots({ store }: Ground, agent: string): Promise<void> {
+async function removeSnapshots({ store }: StoreContext, agent: string): Promise<void> {
   for (const { id } of await snapshotsOf(store, agent))
     await store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }]);
 }
@@ -132,26 +132,26 @@ async function removeSnapshots({ store }: Ground, agent: string): Promise<void> 
  * them.
  */
 async function belongings(
-  ground: Ground,
+  ctx: StoreContext,
   agent: string,
 ): Promise<{ readonly children: readonly string[]; readonly lines: readonly LineRow[] }> {
-  const { store } = ground;
+  const { store } = ctx;
   const children = new Set<string>();
   const lines: LineRow[] = [];
   for await (const { id } of sessionRows(store, { agent })) {
     lines.push(...(await store.branches({ kind: "session", session: id })));
-    await addChildren(ground, id as SessionId, children);
+    await addChildren(ctx, id as SessionId, children);
   }
   for (const child of children)
     lines.push(...(await store.branches({ kind: "session", session: child })));
   return { children: [...children], lines };
 }
 
-async function addChildren(ground: Ground, id: SessionId, found: Set<string>): Promise<void> {
-  for (const child of await childrenOf(ground, id)) {
+async function addChildren(ctx: StoreContext, id: SessionId, found: Set<string>): Promise<void> {
+  for (const child of await childrenOf(ctx, id)) {
     if (found.has(child)) continue;
     found.add(child);
-    await addChildren(ground, child, found);
+    await addChildren(ctx, child, found);
   }
 }
 
@@ -159,15 +159,15 @@ async function addChildren(ground: Ground, id: SessionId, found: Set<string>): P
  * Frees what nobody needs of lines whose sessions are gone. Answers for whom some of it was kept.
  */
 async function free(
-  ground: Ground,
+  ctx: StoreContext,
   lines: readonly LineRow[],
   gone: ReadonlySet<string>,
 ): Promise<readonly string[]> {
-  const now = await descendants(ground, lines);
+  const now = await descendants(ctx, lines);
   const family = withoutOwners(now, gone);
   // The agent is deleted. What something damaged may need is freed by `gc`, once that is mended or
   // gone.
-  await unlessDamaged(() => cutLines(ground, lines, family, { dryRun: false }));
+  await unlessDamaged(() => cutLines(ctx, lines, family, { dryRun: false }));
   return keptFor(now, gone);
 }
 

@@ -1,23 +1,23 @@
 /** Delete one snapshot, once under a key. */
 import { checkName } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { onceRemoved } from "../../engine/journal/receipts.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { noSnapshot } from "../../engine/records/snapshot-record.js";
 import { type KeyOptions, options } from "../../engine/util/options.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 
 export async function deleteSnapshot(
-  ground: Ground,
+  ctx: StoreContext,
   snapshotId: string,
   o: KeyOptions | undefined,
 ): Promise<void> {
   const { key } = options(o, "agents.deleteSnapshot", ["key"]);
   const id = checkName(snapshotId, "snapshot id");
   await onceRemoved<null, void>(
-    ground,
+    ctx,
     { key, name: "agents.deleteSnapshot", to: id, args: {} },
     async (receipt) => {
-      const applied = await ground.store.apply(
+      const applied = await ctx.store.apply(
         [],
         [{ kind: SNAPSHOT, id, when: {}, remove: true }, ...receipt.docs(null)],
       );

@@ -1,7 +1,7 @@
 /** Read an agent's record with its sessions that are under way, and list records. */
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/sessions/status.js";
 import { checkName } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import {
   type AgentRecord,
   agentOf,
@@ -25,14 +25,17 @@ export interface AgentPage extends Page<AgentRecord> {
 const MAX_ACTIVE = 1_000;
 const UNDER_WAY = (Object.keys(statusTable) as SessionStatus[]).filter(isUnderWay);
 
-export async function getAgent(ground: Ground, id: string): Promise<AgentWithSessions | undefined> {
-  const doc = await findAgent(ground.store, checkName(id, "agent id"));
+export async function getAgent(
+  ctx: StoreContext,
+  id: string,
+): Promise<AgentWithSessions | undefined> {
+  const doc = await findAgent(ctx.store, checkName(id, "agent id"));
   return (
-    doc && Object.freeze({ ...recordOf(doc), activeSessions: await activeSessions(ground, doc.id) })
+    doc && Object.freeze({ ...recordOf(doc), activeSessions: await activeSessions(ctx, doc.id) })
   );
 }
 
-async function activeSessions({ store }: Ground, agent: string): Promise<readonly string[]> {
+async function activeSessions({ store }: StoreContext, agent: string): Promise<readonly string[]> {
   const rows = await Promise.all(
     UNDER_WAY.map((status) => store.sessions({ agent, status, limit: MAX_ACTIVE })),
   );
@@ -45,7 +48,7 @@ async function activeSessions({ store }: Ground, agent: string): Promise<readonl
 
 /** Newest first. */
 export async function listAgents(
-  { store }: Ground,
+  { store }: StoreContext,
   o: { readonly limit?: number; readonly cursor?: string } | undefined,
 ): Promise<AgentPage> {
   const { limit, cursor } = options(o, "agents.list", ["limit", "cursor"]);

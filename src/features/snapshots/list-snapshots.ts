@@ -1,7 +1,7 @@
 /** Read a snapshot, and list those of an agent. */
 import { type CheckpointKind, KINDS } from "../../core/journal/checkpoint.js";
 import { checkName } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { listDocuments } from "../../engine/records/list-documents.js";
 import { type Snapshot, snapshotOf } from "../../engine/records/snapshot-record.js";
 import {
@@ -27,7 +27,7 @@ export interface SnapshotFilter extends PageOptions {
 }
 
 export async function getSnapshot(
-  { store }: Ground,
+  { store }: StoreContext,
   snapshotId: string,
 ): Promise<Snapshot | undefined> {
   const row = await documentsOf(store).get(SNAPSHOT, checkName(snapshotId, "snapshot id"));
@@ -36,7 +36,7 @@ export async function getSnapshot(
 
 /** Newest first. */
 export async function listSnapshots(
-  { store }: Ground,
+  { store }: StoreContext,
   id: string,
   o: SnapshotFilter | undefined,
 ): Promise<SnapshotPage> {

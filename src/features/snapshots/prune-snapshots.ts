@@ -10,7 +10,7 @@ import {
 } from "../../core/retention/policy.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { checkRules, RULES } from "../../engine/records/check-policy.js";
 import { documents } from "../../engine/records/documents.js";
 import { snapshotOf } from "../../engine/records/snapshot-record.js";
@@ -57,7 +57,7 @@ const MOST_IDS = 1_000;
  * any nothing goes.
  */
 export async function pruneSnapshots(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   given: PruneSnapshotsOptions | undefined,
 ): Promise<PruneSnapshotsReport> {
@@ -70,22 +70,22 @@ export async function pruneSnapshots(
   const said = checkRules(rest, "agents.pruneSnapshots");
   const run = { dryRun: flag(dryRun, "dryRun") ?? false, signal: signalOf(signal) };
   const rules =
-    Object.keys(said).length > 0 ? said : ((await policyFor(ground.store, agent))?.snapshots ?? {});
-  return pruneBy(ground, await snapshotsOf(ground.store, agent), rules, run);
+    Object.keys(said).length > 0 ? said : ((await policyFor(ctx.store, agent))?.snapshots ?? {});
+  return pruneBy(ctx, await snapshotsOf(ctx.store, agent), rules, run);
 }
 
 async function pruneBy(
-  ground: Ground,
+  ctx: StoreContext,
   newestFirst: readonly Aged[],
   rules: RetentionRules,
   run: SnapshotRun,
 ): Promise<PruneSnapshotsReport> {
   const gone: string[] = [];
-  for (const { id } of expired(newestFirst, rules, ground.wallMs())) {
+  for (const { id } of expired(newestFirst, rules, ctx.wallMs())) {
     await breathe();
     run.signal?.throwIfAborted();
     const removal = { kind: SNAPSHOT, id, when: {}, remove: true } as const;
-    if (run.dryRun || (await ground.store.apply([], [removal])).ok) gone.push(id);
+    if (run.dryRun || (await ctx.store.apply([], [removal])).ok) gone.push(id);
   }
   return {
     removed: gone.length,
@@ -124,19 +124,19 @@ function agedOf(row: DocRow): readonly Aged[] {
  * rules for snapshots none is read.
  */
 export async function applyToSnapshots(
-  ground: Ground,
+  ctx: StoreContext,
   agent: string | undefined,
   run: SnapshotRun,
   told: ToldOfSnapshots,
 ): Promise<void> {
-  const { store } = ground;
+  const { store } = ctx;
   const prune = async (
     of: string,
     rules: RetentionRules,
     newestFirst: () => Promise<readonly Aged[]>,
   ): Promise<void> => {
     const pruned = await unlessFailed(of, told, async () =>
-      pruneBy(ground, await newestFirst(), rules, run),
+      pruneBy(ctx, await newestFirst(), rules, run),
     );
     if (pruned !== undefined) told.pruned(of, pruned.removed);
   };

@@ -3,8 +3,8 @@
  * receipt.
  */
 import { checkName } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { once } from "../../engine/journal/receipts.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { findAgent, recordOf } from "../../engine/records/agent-record.js";
 import { noSnapshot, type Snapshot } from "../../engine/records/snapshot-record.js";
 import { callback, flag, options, signalOf } from "../../engine/util/options.js";
@@ -16,7 +16,7 @@ import { Restore } from "./restoring.js";
 import { newSnapshotId } from "./take-snapshot.js";
 
 export async function restoreSnapshot(
-  ground: Ground,
+  ctx: StoreContext,
   snapshotId: string,
   o: RestoreOptions | undefined,
 ): Promise<RestoreReport> {
@@ -39,33 +39,37 @@ export async function restoreSnapshot(
     ...(told && { onProgress: told }),
   };
   const restore = async (): Promise<Restore> => {
-    const row = await documentsOf(ground.store).get(SNAPSHOT, id);
+    const row = await documentsOf(ctx.store).get(SNAPSHOT, id);
     if (row === undefined) throw noSnapshot(id);
-    return new Restore(ground, row, given);
+    return new Restore(ctx, row, given);
   };
   if (isDry) return (await restore()).look();
   return once<RestoredKept, RestoreReport>(
-    ground,
+    ctx,
     { key, name: "agents.restore", to: id, args: { takeOver: isTaken } },
     async (receipt) => {
-      await ground.takeInPosted();
+      await ctx.takeInPosted();
       try {
-        return await (await restore()).run(() => newSnapshotId(ground), receipt);
+        return await (await restore()).run(() => newSnapshotId(ctx), receipt);
       } catch (error) {
         // A rule may have removed it meanwhile, and what it pointed at may have gone with it.
-        if ((await documentsOf(ground.store).get(SNAPSHOT, id)) === undefined) throw noSnapshot(id);
+        if ((await documentsOf(ctx.store).get(SNAPSHOT, id)) === undefined) throw noSnapshot(id);
         throw error;
       }
     },
-    (kept) => reportAgain(ground, id, kept),
+    (kept) => reportAgain(ctx, id, kept),
   );
 }
 
-async function reportAgain(ground: Ground, id: string, kept: RestoredKept): Promise<RestoreReport> {
+async function reportAgain(
+  ctx: StoreContext,
+  id: string,
+  kept: RestoredKept,
+): Promise<RestoreReport> {
   // The snapshot that was restored, and the one of before, may be deleted since.
-  const snapshot = (await getSnapshot(ground, id)) ?? (kept.snapshot as unknown as Snapshot);
-  const recovery = await getSnapshot(ground, kept.recovery);
-  const agent = await findAgent(ground.store, snapshot.agent);
+  const snapshot = (await getSnapshot(ctx, id)) ?? (kept.snapshot as unknown as Snapshot);
+  const recovery = await getSnapshot(ctx, kept.recovery);
+  const agent = await findAgent(ctx.store, snapshot.agent);
   const sessions = kept.sessions.map(([session, outcome]) => ({
     id: session,
     outcome: outcome as Restoring,

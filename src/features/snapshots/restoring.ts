@@ -12,8 +12,8 @@ import { describeOwner, grantLease, type Lease, releaseLease } from "../../core/
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { placeId, type SessionId } from "../../core/values/ids.js";
 import { unsettled } from "../../engine/calls/pending.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import type { Receipt } from "../../engine/journal/receipts.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { inThisIncarnation } from "../../engine/lifecycle/acquire-lease.js";
 import { putAgent, recordOf, soundAgent, versionIn } from "../../engine/records/agent-record.js";
 import { leaseOf, leaseRow } from "../../engine/records/rows.js";
@@ -60,13 +60,13 @@ const SEIZED_MS = 120_000;
 type Options = { readonly takeOver: boolean } & Pick<RestoreOptions, "signal" | "onProgress">;
 
 export class Restore {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #contents: Contents;
   readonly #snapshot: Snapshot;
   readonly #o: Options;
 
-  constructor(ground: Ground, row: DocRow & { readonly body: string | null }, o: Options) {
-    this.#ground = ground;
+  constructor(ctx: StoreContext, row: DocRow & { readonly body: string | null }, o: Options) {
+    this.#ctx = ctx;
     this.#snapshot = snapshotOf(row);
     this.#contents = contentsOf(row);
     this.#o = o;
@@ -75,9 +75,9 @@ export class Restore {
   /** Says what would change. */
   async look(): Promise<RestoreReport> {
     const verified = await this.#verify();
-    const now = await this.#ground.now();
-    await this.#ground.learnIncarnation();
-    const sessions = await lookAt(this.#ground, this.#snapshot.agent);
+    const now = await this.#ctx.now();
+    await this.#ctx.learnIncarnation();
+    const sessions = await lookAt(this.#ctx, this.#snapshot.agent);
     const outcomes = outcomesOf(sessions, verified);
     const held = sessions.filter(
       (present) => this.#holderOf(present, now) && outcomes.get(present.row.id) === "moved",
@@ -117,7 +117,7 @@ export class Restore {
       if (place === null)
         verified.set(entry.id, { entry, status: "in-progress", reason: undefined });
       else {
-        const { fold, end } = await this.#ground.loader.place(place, { sized: false });
+        const { fold, end } = await this.#ctx.loader.place(place, { sized: false });
         if (end !== digest)
           throw new HoldfastError(
             "CORRUPT",
@@ -134,10 +134,10 @@ export class Restore {
 
   /** Nobody writes to what is to be moved from here on. */
   async #seize(verified: ReadonlyMap<string, Verified>): Promise<ReadonlyMap<string, Lease>> {
-    const now = await this.#ground.now();
-    const incarnation = await inThisIncarnation(this.#ground);
+    const now = await this.#ctx.now();
+    const incarnation = await inThisIncarnation(this.#ctx);
     const seized = new Map<string, Lease>();
-    await capture(this.#ground, { agent: this.#snapshot.agent, hold: true }, (sessions) => {
+    await capture(this.#ctx, { agent: this.#snapshot.agent, hold: true }, (sessions) => {
       seized.clear();
       const outcomes = outcomesOf(sessions, verified);
       const changes: Change[] = [];
@@ -149,7 +149,7 @@ export class Restore {
         const before = leaseOf(present.row);
         const lease: Lease = {
           epoch: before.epoch + 1,
-          owner: this.#ground.machine.self,
+          owner: this.#ctx.machine.self,
           until: now + SEIZED_MS,
           ...incarnation,
         };
@@ -166,11 +166,11 @@ export class Restore {
   }
 
   #holderOf({ row }: Present, now: number): string | undefined {
-    const { machine, store } = this.#ground;
+    const { machine, store } = this.#ctx;
     const grant = grantLease(leaseOf(row), {
       owner: machine.self,
       now,
-      incarnation: this.#ground.incarnation,
+      incarnation: this.#ctx.incarnation,
       leaseMs: SEIZED_MS,
       dead: (owner) => machine.isDead(owner, store.traits.oneMachine),
     });
@@ -181,9 +181,9 @@ export class Restore {
   async #refuseOpenCalls(seized: ReadonlyMap<string, Lease>): Promise<void> {
     for (const id of seized.keys()) {
       await breathe();
-      const present = await this.#ground.journal.present(id as SessionId);
+      const present = await this.#ctx.journal.present(id as SessionId);
       const [open] =
-        present === undefined ? [] : unsettled((await this.#ground.loader.courseAt(present)).open);
+        present === undefined ? [] : unsettled((await this.#ctx.loader.courseAt(present)).open);
       if (open === undefined) continue;
       throw new HoldfastError(
         "BAD_STATUS",
@@ -203,7 +203,7 @@ export class Restore {
     newId: () => string,
     receipt: Receipt<RestoredKept>,
   ): Promise<RestoreReport | undefined> {
-    const { store } = this.#ground;
+    const { store } = this.#ctx;
     const { agent } = this.#snapshot;
     for (let tries = 0; tries < TRIES; tries++) {
       const row = await documentsOf(store).get(AGENT, agent);
@@ -218,7 +218,7 @@ export class Restore {
       let isSeized = true;
       let before = 0;
       const applied = await capture(
-        this.#ground,
+        this.#ctx,
         { agent, hold: true, also: [...buried.keys()] },
         (sessions) => {
           report = undefined;
@@ -236,7 +236,7 @@ export class Restore {
       receipt.check(applied, before);
       if (!isSeized) return undefined;
       if (report !== undefined && applied.ok) {
-        for (const { id } of report.sessions) this.#ground.watchers.changed(id as SessionId);
+        for (const { id } of report.sessions) this.#ctx.watchers.changed(id as SessionId);
         return report;
       }
       // Its record was saved, or a session deleted, in between.
@@ -254,7 +254,7 @@ export class Restore {
    */
   async #still(): Promise<DocChange> {
     const { id, digest } = this.#snapshot;
-    const row = await documentsOf(this.#ground.store).get(SNAPSHOT, id);
+    const row = await documentsOf(this.#ctx.store).get(SNAPSHOT, id);
     if (row === undefined) throw noSnapshot(id);
     if (snapshotOf(row).digest !== digest)
       throw new HoldfastError(
@@ -308,7 +308,7 @@ export class Restore {
       if (epoch === undefined) return undefined;
       changes.push(made(one, this.#snapshot.agent, epoch, this.#onNewLine()));
     }
-    const now = this.#ground.wallMs();
+    const now = this.#ctx.wallMs();
     const about = {
       id: recoveryId,
       agent: this.#snapshot.agent,
@@ -352,12 +352,12 @@ export class Restore {
   }
 
   #onNewLine(): OnNewLine {
-    return { line: this.#ground.newLineId(), incarnation: this.#ground.incarnation };
+    return { line: this.#ctx.newLineId(), incarnation: this.#ctx.incarnation };
   }
 
   async #letGo(seized: ReadonlyMap<string, Lease>): Promise<void> {
     for (const [id, lease] of seized)
-      await this.#ground.store
+      await this.#ctx.store
         .apply([
           {
             session: id,

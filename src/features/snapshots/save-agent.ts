@@ -2,9 +2,9 @@
 import { HoldfastError, pathTo, quote } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
 import { encode, type Json } from "../../core/values/json.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { once, type Receipt } from "../../engine/journal/receipts.js";
 import { redacted } from "../../engine/journal/redact-agent.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import {
   type AgentInput,
   type AgentRecord,
@@ -23,22 +23,22 @@ import { documentsOf } from "../../store/capabilities.js";
 import { AGENT } from "../../store/port/documents.js";
 
 export async function saveAgent(
-  ground: Ground,
+  ctx: StoreContext,
   agent: AgentInput,
   o: KeyOptions | undefined,
 ): Promise<AgentRecord> {
   const { key } = options(o, "agents.save", ["key"]);
   const checked = checkAgent(agent);
   return once<number, AgentRecord>(
-    ground,
+    ctx,
     { key, name: "agents.save", to: checked.id, args: agent },
-    (receipt) => putChecked(ground, checked, receipt),
-    async () => recordOf(await requireAgent(ground.store, checked.id)),
+    (receipt) => putChecked(ctx, checked, receipt),
+    async () => recordOf(await requireAgent(ctx.store, checked.id)),
   );
 }
 
 export async function setStateKey(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   { key, value }: { readonly key: string; readonly value: Json },
   o: KeyOptions | undefined,
@@ -46,20 +46,20 @@ export async function setStateKey(
   const name = checkName(key, "state key");
   const { value: copy } = encode(value, pathTo("state", name));
   return editState(
-    ground,
+    ctx,
     { name: "agents.set", id, args: { set: Object.fromEntries([[name, copy]]) } },
     o,
   );
 }
 
 export async function unsetStateKey(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   key: string,
   o: KeyOptions | undefined,
 ): Promise<AgentRecord> {
   return editState(
-    ground,
+    ctx,
     { name: "agents.unset", id, args: { unset: [checkName(key, "state key")] } },
     o,
   );
@@ -73,7 +73,7 @@ interface Edit {
 }
 
 async function editState(
-  ground: Ground,
+  ctx: StoreContext,
   { name, id: given, args }: Edit,
   o: KeyOptions | undefined,
 ): Promise<AgentRecord> {
@@ -81,31 +81,31 @@ async function editState(
   const checked = checkAgent({ id: given, ...args });
   const { id } = checked;
   return once<number, AgentRecord>(
-    ground,
+    ctx,
     { key, name, to: id, args },
-    (receipt) => putChecked(ground, checked, receipt, { makes: false }),
-    async () => recordOf(await requireAgent(ground.store, id)),
+    (receipt) => putChecked(ctx, checked, receipt, { makes: false }),
+    async () => recordOf(await requireAgent(ctx.store, id)),
   );
 }
 
 async function putChecked(
-  ground: Ground,
+  ctx: StoreContext,
   { id, version, isEdit, next }: CheckedAgent,
   receipt: Receipt<number>,
   { makes = true } = {},
 ): Promise<AgentRecord> {
   for (;;) {
-    const row = await documentsOf(ground.store).get(AGENT, id);
+    const row = await documentsOf(ctx.store).get(AGENT, id);
     if (row === undefined && !makes) throw noAgent(id);
-    const now = ground.wallMs();
+    const now = ctx.wallMs();
     // Of a damaged record an edit would keep nothing but itself.
     const before =
       row &&
       (version === undefined && !isEdit ? (soundAgent(row) ?? emptyAfter(row, now)) : agentOf(row));
     const found = before?.version ?? 0;
     if (version !== undefined && version !== found) throw conflict(id, version, found);
-    const after = redacted(ground.redactor, next(before, now));
-    const applied = await ground.store.apply(
+    const after = redacted(ctx.redactor, next(before, now));
+    const applied = await ctx.store.apply(
       [],
       [putAgent(after, row), ...receipt.docs(after.version)],
     );

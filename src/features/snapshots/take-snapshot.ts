@@ -2,8 +2,8 @@
 import { checkMetadata, checkText, KINDS } from "../../core/journal/checkpoint.js";
 import { HoldfastError, pathTo, quote } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { once, type Receipt } from "../../engine/journal/receipts.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { relabelBy } from "../../engine/lifecycle/relabel.js";
 import { findAgent, noAgent } from "../../engine/records/agent-record.js";
 import type { Relabel, SessionUpdate } from "../../engine/records/rows.js";
@@ -26,7 +26,7 @@ import { getSnapshot } from "./list-snapshots.js";
 const TRIES = 10;
 
 export async function takeSnapshot(
-  ground: Ground,
+  ctx: StoreContext,
   id: string,
   o: SnapshotOptions | undefined,
 ): Promise<Snapshot> {
@@ -40,7 +40,7 @@ export async function takeSnapshot(
     "key",
   ]);
   const { name, description, kind, metadata } = args;
-  const labels = relabelsIn(ground, args.labels);
+  const labels = relabelsIn(ctx, args.labels);
   const checkedKind = oneOf(kind, "kind", KINDS) ?? "manual";
   const said = {
     ...(name === undefined ? undefined : { name: checkText(name, "name", MAX_SNAPSHOT_NAME) }),
@@ -50,27 +50,27 @@ export async function takeSnapshot(
     metadata: metadata === undefined ? {} : checkMetadata(metadata, "metadata"),
   };
   return once<string, Snapshot>(
-    ground,
+    ctx,
     { key, name: "agents.snapshot", to: agent, args },
     async (receipt) =>
       (await snapshotNow(
-        ground,
+        ctx,
         agent,
-        { kind: checkedKind, ...redactedWords(ground, said) },
+        { kind: checkedKind, ...redactedWords(ctx, said) },
         { receipt, labels },
       )) as Snapshot,
-    (made) => requireSnapshot(ground, made),
+    (made) => requireSnapshot(ctx, made),
   );
 }
 
-async function requireSnapshot(ground: Ground, id: string): Promise<Snapshot> {
-  const found = await getSnapshot(ground, id);
+async function requireSnapshot(ctx: StoreContext, id: string): Promise<Snapshot> {
+  const found = await getSnapshot(ctx, id);
   if (found === undefined) throw noSnapshot(id);
   return found;
 }
 
 function relabelsIn(
-  ground: Ground,
+  ctx: StoreContext,
   labels: SnapshotOptions["labels"],
 ): ReadonlyMap<string, Relabel> {
   const given =
@@ -83,15 +83,12 @@ function relabelsIn(
       limit: MAX_SESSIONS,
     });
   return new Map(
-    given.map(([id, label]) => [
-      id,
-      relabelBy(ground, label as SessionUpdate, pathTo("labels", id)),
-    ]),
+    given.map(([id, label]) => [id, relabelBy(ctx, label as SessionUpdate, pathTo("labels", id))]),
   );
 }
 
 function redactedWords<T extends Pick<Snapshot, "name" | "description" | "metadata">>(
-  { redactor }: Ground,
+  { redactor }: StoreContext,
   said: T,
 ): T {
   if (redactor === undefined) return said;
@@ -128,14 +125,14 @@ interface Taking {
 
 /** Answers undefined where `unless` says that nothing has changed. */
 export async function snapshotNow(
-  ground: Ground,
+  ctx: StoreContext,
   agent: string,
   about: Pick<Snapshot, "kind" | "name" | "description" | "metadata">,
   { unless, receipt, labels }: Taking,
 ): Promise<Snapshot | undefined> {
-  await ground.takeInPosted();
+  await ctx.takeInPosted();
   for (let tries = 0; tries < TRIES; tries++) {
-    const record = await findAgent(ground.store, agent);
+    const record = await findAgent(ctx.store, agent);
     // It is still the record when the sessions are looked at.
     const still = {
       kind: AGENT,
@@ -143,10 +140,10 @@ export async function snapshotNow(
       when: record === undefined ? { absent: true as const } : { version: record.version },
     };
     let made: Snapshot | undefined;
-    const applied = await capture(ground, { agent, hold: false }, (sessions) => {
+    const applied = await capture(ctx, { agent, hold: false }, (sessions) => {
       made = undefined;
       if (record === undefined && sessions.length === 0) throw noAgent(agent);
-      const now = { id: newSnapshotId(ground), agent, createdAt: ground.wallMs() };
+      const now = { id: newSnapshotId(ctx), agent, createdAt: ctx.wallMs() };
       const entries = sessions.map(entryOf).map((entry) => withLabel(entry, labels?.get(entry.id)));
       const { change, snapshot } = newSnapshot(
         { ...now, ...about },
@@ -172,4 +169,4 @@ export async function snapshotNow(
   );
 }
 
-export const newSnapshotId = (ground: Ground): string => `snap-${ground.newLineId()}`;
+export const newSnapshotId = (ctx: StoreContext): string => `snap-${ctx.newLineId()}`;

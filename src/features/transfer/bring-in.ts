@@ -22,8 +22,8 @@ import {
 } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import { freeLines } from "../../engine/journal/cut-lines.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { redactionsOf, remember } from "../../engine/journal/remembered.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { type LineDoc, leaseRow } from "../../engine/records/rows.js";
 import type { Change, NewSave } from "../../store/port/changes.js";
 import { oneLine } from "../../store/port/queries.js";
@@ -60,7 +60,7 @@ export class Refused extends Error {
 
 /** What all sessions of one import share. */
 export interface Target {
-  readonly ground: Ground;
+  readonly ctx: StoreContext;
   readonly dryRun: boolean;
   /** What the heads of sessions say that they are of. */
   readonly incarnation: string;
@@ -150,7 +150,7 @@ export class BringIn {
     after,
     redacted,
   }: Extract<Brought, { line: NewLine }>): Promise<void> {
-    const { store } = this.#target.ground;
+    const { store } = this.#target.ctx;
     const known = this.#lines.get(line.id);
     if (known === undefined) {
       const row = (await store.branches(oneLine(line.id)))[0];
@@ -164,10 +164,10 @@ export class BringIn {
       if (owner === undefined) this.#refuseStale(line.id);
       if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
       const tail =
-        row === undefined ? undefined : await this.#target.ground.journal.saves.last(line.id);
+        row === undefined ? undefined : await this.#target.ctx.journal.saves.last(line.id);
       const home =
         of !== null && (await store.session(of)).row === undefined ? of : nobodys(line.id);
-      const known = await this.#orRefused(() => redactionsOf(this.#target.ground, line.id));
+      const known = await this.#orRefused(() => redactionsOf(this.#target.ctx, line.id));
       const here = without(known, redacted);
       const there = without(redacted, known);
       const nothing = {
@@ -187,7 +187,7 @@ export class BringIn {
 
   /** What a line begins at must be in the target, the same. */
   async #checkOrigin(origin: Place, { prev }: LineDoc): Promise<void> {
-    const { store } = this.#target.ground;
+    const { store } = this.#target.ctx;
     if (
       this.#pending.some(({ saves }) =>
         saves.some(({ save }) => save.line === origin.line && save.seq === origin.seq),
@@ -215,7 +215,7 @@ export class BringIn {
   /** Where its checkpoint is gone, or never was, what it needs may have been pruned here. */
   async #loads(place: Place): Promise<boolean> {
     try {
-      await this.#target.ground.loader.place(place, { sized: false });
+      await this.#target.ctx.loader.place(place, { sized: false });
       return true;
     } catch (error) {
       if (error instanceof HoldfastError && error.code === "CORRUPT") return false;
@@ -225,7 +225,7 @@ export class BringIn {
 
   /** The save that holds a record, without its sections. */
   async #at({ line, seq }: Place): Promise<Save | undefined> {
-    const save = await this.#target.ground.journal.saves.holding(line, seq);
+    const save = await this.#target.ctx.journal.saves.holding(line, seq);
     if (save !== undefined && firstSeq(save) <= seq) return save;
     await this.#checkAbsent({ line, seq });
     return undefined;
@@ -233,7 +233,7 @@ export class BringIn {
 
   /** Damage of the target is not taken for another history: the import names the place. */
   #checkAbsent(place: Place): Promise<void> {
-    return this.#orRefused(() => this.#target.ground.journal.checkAbsent(place));
+    return this.#orRefused(() => this.#target.ctx.journal.checkAbsent(place));
   }
 
   async #orRefused<T>(look: () => Promise<T>): Promise<T> {
@@ -281,10 +281,10 @@ export class BringIn {
    * export. It goes, and all begins again.
    */
   async #free({ line, tail }: TargetLine): Promise<void> {
-    const { ground, dryRun } = this.#target;
+    const { ctx, dryRun } = this.#target;
     if (dryRun) return;
-    await freeLines(ground, [line.id]);
-    const left = await this.#target.ground.journal.saves.last(line.id);
+    await freeLines(ctx, [line.id]);
+    const left = await this.#target.ctx.journal.saves.last(line.id);
     if (left !== undefined && left.seq === tail?.seq)
       throw new Refused(
         "CONFLICT",
@@ -348,8 +348,8 @@ export class BringIn {
     ) {
       // What was dropped or redacted where it comes from is not brought back, unless a fork here
       // needs it.
-      await freeLines(this.#target.ground, [line.id]);
-      if ((await this.#target.ground.journal.saves.last(line.id))?.seq !== tail?.seq)
+      await freeLines(this.#target.ctx, [line.id]);
+      if ((await this.#target.ctx.journal.saves.last(line.id))?.seq !== tail?.seq)
         throw new Again();
     }
   }
@@ -359,7 +359,7 @@ export class BringIn {
     while ((current.ahead[0]?.seq ?? seq) < seq) current.ahead.shift();
     if (current.ahead.length === 0) {
       const rest = { line, from: seq, to: MAX_SEQ };
-      for await (const page of this.#target.ground.journal.saves.pages(rest, {
+      for await (const page of this.#target.ctx.journal.saves.pages(rest, {
         items: true,
         state: true,
         rows: AHEAD,
@@ -400,12 +400,12 @@ export class BringIn {
    * can be swept in between.
    */
   async #blobs({ refs, blobs }: NewSave): Promise<readonly Blob[]> {
-    const { ground, dryRun, came } = this.#target;
+    const { ctx, dryRun, came } = this.#target;
     const all = [...blobs];
     const brought = new Set(blobs.map((blob) => blob.digest));
     for (const name of refs) {
       if (!this.#sure.has(name) && !brought.has(name) && !(dryRun && came.has(name))) {
-        const bytes = await ground.store.blob(name);
+        const bytes = await ctx.store.blob(name);
         if (bytes === undefined || digest(bytes) !== name)
           throw new Refused(
             "CONFLICT",
@@ -439,8 +439,8 @@ export class BringIn {
   }
 
   async #apply(changes: readonly Change[]): Promise<void> {
-    const { ground, dryRun, wrote } = this.#target;
-    if (!dryRun && !(await ground.store.apply(changes)).ok) throw new Again();
+    const { ctx, dryRun, wrote } = this.#target;
+    if (!dryRun && !(await ctx.store.apply(changes)).ok) throw new Again();
     wrote.saves += this.#saves;
     wrote.blobs += this.#newBlobs;
   }
@@ -448,9 +448,9 @@ export class BringIn {
   // ---- the session
 
   async #session(id: SessionId, head: Head, label: Label): Promise<Outcome> {
-    const { ground, dryRun } = this.#target;
+    const { ctx, dryRun } = this.#target;
     const own = [...this.#lines.values()].filter(({ of }) => of === id);
-    if ((await ground.store.session(id)).row !== undefined) {
+    if ((await ctx.store.session(id)).row !== undefined) {
       if (own.every(({ owner, differs }) => owner === id && !differs)) return "known";
       // Its lines are brought in all the same: forks that come with it may begin on them.
       await this.#flush();
@@ -480,7 +480,7 @@ export class BringIn {
    * ends where it should.
    */
   async #make(id: SessionId, head: Head, label: Label, own: readonly TargetLine[]): Promise<void> {
-    const { store } = this.#target.ground;
+    const { store } = this.#target.ctx;
     const ends: NewSave[] = [];
     for (const { line, tail, last } of own) {
       const isPending =
@@ -491,10 +491,7 @@ export class BringIn {
     // It is known by now that the session will be here.
     for (const { line, owner, there } of this.#lines.values())
       if (owner === undefined && there.length > 0)
-        await remember(this.#target.ground, line.id, (known) => [
-          ...known,
-          ...without(there, known),
-        ]);
+        await remember(this.#target.ctx, line.id, (known) => [...known, ...without(there, known)]);
     const claims = own.map(({ line }) => line.id);
     const buried = (await store.session(id)).buried;
     const lease = leaseRow(id, { ...freeLease, epoch: buried + 1 });
@@ -502,7 +499,7 @@ export class BringIn {
       ...this.#pending,
       { session: id, when: { absent: true, buried }, head, label, lease, claims, saves: ends },
     ]);
-    this.#target.ground.journal.forgetEnds();
+    this.#target.ctx.journal.forgetEnds();
   }
 
   /**
@@ -510,7 +507,7 @@ export class BringIn {
    * that begins on it.
    */
   async #stored(line: LineId): Promise<NewSave> {
-    const save = await this.#target.ground.journal.saves.last(line, { items: true, state: true });
+    const save = await this.#target.ctx.journal.saves.last(line, { items: true, state: true });
     if (save === undefined) throw new Again();
     return { save, refs: refsIn(save), blobs: [] };
   }

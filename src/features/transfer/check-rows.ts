@@ -172,7 +172,7 @@ export class RowCheck {
     const known = this.#places.get(id);
     if (known !== undefined) return { ...known, end: begunAt(known.end) };
     // Longer ago than is remembered: the target has it, or refuses what begins there.
-    const save = await this.#target.ground.journal.saves.holding(origin.line, origin.seq);
+    const save = await this.#target.ctx.journal.saves.holding(origin.line, origin.seq);
     const isIt = save?.seq === origin.seq && !isGap(save) && open(save, {}).digest === prev;
     return {
       end: isIt ? begunAt(originEnd(save, prev)) : unknownEnd(origin.seq, prev),

@@ -16,10 +16,10 @@ import { type Place, placeId } from "../../core/values/ids.js";
 import { answerOf } from "../../engine/calls/bodies.js";
 import { decisionId, lateId } from "../../engine/calls/decisions.js";
 import { LeftBehind } from "../../engine/calls/left-behind.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { historyOf } from "../../engine/journal/history.js";
 import type { Standpoint } from "../../engine/journal/journal.js";
 import type { Past } from "../../engine/journal/past.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import {
   type HeadDoc,
   headRow,
@@ -40,8 +40,8 @@ export interface Moment {
 
 const MESSAGES = 20;
 
-export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
-  const { journal, loader, store } = ground;
+export async function momentAt(ctx: StoreContext, place: Place): Promise<Moment> {
+  const { journal, loader, store } = ctx;
   const found = await journal.checkpointAt(place);
   const row = (await store.branches(oneLine(place.line)))[0];
   const present = found && (await journal.present(found.checkpoint.sessionId));
@@ -63,13 +63,13 @@ export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
     status: checkpoint.status,
     ...(checkpoint.reason !== undefined && { reason: checkpoint.reason }),
     // The first words may have come after the checkpoint.
-    ...(title !== undefined && (await hasWords(ground, found.past, place.seq)) && { title }),
+    ...(title !== undefined && (await hasWords(ctx, found.past, place.seq)) && { title }),
     // On a line that it has inherited, it stands before the place at which it began.
     ...(origin !== undefined && row.session === rest.id && { origin }),
   };
   const goneOn = hasGoneOn(present, place);
   const letters = goneOn
-    ? await endedSince(ground, row, place.seq, (await loader.course(found)).open)
+    ? await endedSince(ctx, row, place.seq, (await loader.course(found)).open)
     : [];
   const session = {
     session: rest.id,
@@ -89,9 +89,9 @@ const hasGoneOn = ({ head, tail }: Standpoint, { line, seq }: Place): boolean =>
  * Whether a message that a title is made from stands on a past, up to a record. It is looked for
  * page by page: no session is held in memory.
  */
-async function hasWords(ground: Ground, past: Past, seq: number): Promise<boolean> {
+async function hasWords(ctx: StoreContext, past: Past, seq: number): Promise<boolean> {
   for (let upTo = seq; ; ) {
-    const { items, next } = await historyOf(ground, past, upTo, MESSAGES);
+    const { items, next } = await historyOf(ctx, past, upTo, MESSAGES);
     if (items.some((message) => titleOf(message) !== undefined)) return true;
     if (next === undefined) return false;
     upTo = (items.at(-1) as Message).seq - 1;
@@ -100,31 +100,31 @@ async function hasWords(ground: Ground, past: Past, seq: number): Promise<boolea
 
 /** The outcomes of calls that are open at a place, as the line tells them behind it. */
 async function endedSince(
-  ground: Ground,
+  ctx: StoreContext,
   row: LineRow,
   seq: number,
   open: readonly Effect[],
 ): Promise<readonly LetterText[]> {
   const acting = open.filter(acts);
   if (acting.length === 0) return [];
-  const later = await (await LeftBehind.beyond(ground, [row], new Map([[row.id, seq]]))).all();
+  const later = await (await LeftBehind.beyond(ctx, [row], new Map([[row.id, seq]]))).all();
   const letters: LetterText[] = [];
   for (const before of acting) {
     // Outcomes beyond these, and longer ones, stay behind: their calls are in doubt then.
     if (letters.length >= MAX_LETTERS) break;
     const ended = later.find(({ id, phase }) => id === before.id && phase === "done");
-    const letter = ended && (await letterOf(ground, before, ended));
+    const letter = ended && (await letterOf(ctx, before, ended));
     if (letter !== undefined && letter.text.length <= MAX_LETTER_CHARS) letters.push(letter);
   }
   return letters;
 }
 
 async function letterOf(
-  ground: Ground,
+  ctx: StoreContext,
   before: Effect,
   ended: Effect,
 ): Promise<LetterText | undefined> {
-  const answer = await answerOf(ground, ended);
+  const answer = await answerOf(ctx, ended);
   // Pruned.
   if (answer === undefined) return undefined;
   const as: Settlement =

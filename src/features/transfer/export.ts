@@ -30,9 +30,9 @@ import {
   sessionId,
 } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
-import type { Ground } from "../../engine/journal/ground.js";
 import { lost } from "../../engine/journal/past.js";
 import { redactionsOf } from "../../engine/journal/remembered.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { hole } from "../../engine/journal/walk.js";
 import { takeInWhatIsLeft } from "../../engine/lifecycle/outside.js";
 import { agentOf } from "../../engine/records/agent-record.js";
@@ -92,7 +92,7 @@ const PAGE_BYTES = 4 * 1024 * 1024;
 const TRIES = { BUSY: 5, CORRUPT: 2 };
 
 export async function* exportRows(
-  ground: Ground,
+  ctx: StoreContext,
   filter: ExportFilter | undefined,
   given: ExportOptions | undefined,
 ): AsyncGenerator<string> {
@@ -109,15 +109,15 @@ export async function* exportRows(
   const onProgress = callback(o.onProgress, "onProgress");
   const onLeftOut = callback(o.onLeftOut, "onLeftOut");
   const only = session === undefined ? undefined : sessionId(session);
-  await ground.takeInPosted();
-  if (only !== undefined && (await ground.store.session(only)).row === undefined)
+  await ctx.takeInPosted();
+  if (only !== undefined && (await ctx.store.session(only)).row === undefined)
     throw noSession(only);
   if (checkpoint !== undefined) {
     const place = checkpointPlace(checkpoint);
-    const found = place && (await ground.journal.checkpointAt(place));
+    const found = place && (await ctx.journal.checkpointAt(place));
     if (found === undefined) throw notFound(checkpoint);
     yield* new Export(
-      ground,
+      ctx,
       [found.checkpoint.sessionId],
       { signal, onProgress, onLeftOut },
       place,
@@ -125,14 +125,14 @@ export async function* exportRows(
     return;
   }
   const whose = agent === undefined ? undefined : checkName(agent, "agent");
-  const ids = only === undefined ? await idsOf(ground, whose) : [only];
-  const agents = only === undefined ? await agentsOf(ground, whose) : [];
-  yield* new Export(ground, ids, { signal, onProgress, onLeftOut }).rows(agents);
+  const ids = only === undefined ? await idsOf(ctx, whose) : [only];
+  const agents = only === undefined ? await agentsOf(ctx, whose) : [];
+  yield* new Export(ctx, ids, { signal, onProgress, onLeftOut }).rows(agents);
 }
 
 /** Records of agents, oldest first. One that is damaged stays behind: `verify` names it. */
 async function agentsOf(
-  { store }: Ground,
+  { store }: StoreContext,
   only: string | undefined,
 ): Promise<readonly AgentText[]> {
   const texts: AgentText[] = [];
@@ -153,7 +153,10 @@ async function agentsOf(
 }
 
 /** Oldest first: a fork comes after the session it began on. */
-async function idsOf({ store }: Ground, agent: string | undefined): Promise<readonly SessionId[]> {
+async function idsOf(
+  { store }: StoreContext,
+  agent: string | undefined,
+): Promise<readonly SessionId[]> {
   const ids: SessionId[] = [];
   for await (const { id } of sessionRows(store, { agent })) {
     ids.push(id as SessionId);
@@ -175,7 +178,7 @@ interface Sent {
 }
 
 class Export {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #ids: readonly SessionId[];
   readonly #hearers: Hearers;
   /** The checkpoint at which the session is exported; its end where there is none. */
@@ -193,15 +196,15 @@ class Export {
   /** Whether something was ever redacted in this store. */
   #isRedacted = false;
 
-  constructor(ground: Ground, ids: readonly SessionId[], hearers: Hearers, at?: Place) {
+  constructor(ctx: StoreContext, ids: readonly SessionId[], hearers: Hearers, at?: Place) {
     this.#at = at;
-    this.#ground = ground;
+    this.#ctx = ctx;
     this.#ids = ids;
     this.#hearers = hearers;
   }
 
   async *rows(agents: readonly AgentText[]): AsyncGenerator<string> {
-    const [redacted] = await documentsOf(this.#ground.store).list({ kind: REDACTED, limit: 1 });
+    const [redacted] = await documentsOf(this.#ctx.store).list({ kind: REDACTED, limit: 1 });
     this.#isRedacted = redacted !== undefined;
     yield this.#writer.write(firstRow(this.#ids.length));
     for (const agent of agents) yield this.#writer.write(agent);
@@ -235,7 +238,7 @@ class Export {
       });
     // Letters do not travel. What another process has just sent comes along, if the session can be
     // opened.
-    await takeInWhatIsLeft(this.#ground, id);
+    await takeInWhatIsLeft(this.#ctx, id);
     for (let tries = 1; ; tries++) {
       try {
         yield* this.#session(id);
@@ -250,7 +253,7 @@ class Export {
         )
           throw error;
         this.#forget();
-        const isThere = (await this.#ground.store.session(id)).row !== undefined;
+        const isThere = (await this.#ctx.store.session(id)).row !== undefined;
         if (isThere && tries >= TRIES[error.code]) {
           const message = error.message.slice(0, 1_000).toWellFormed();
           this.#leave({ id, code: error.code, message });
@@ -276,7 +279,7 @@ class Export {
 
   async *#session(id: SessionId): AsyncGenerator<TransferRow> {
     const moment =
-      this.#at === undefined ? await this.#moment(id) : await momentAt(this.#ground, this.#at);
+      this.#at === undefined ? await this.#moment(id) : await momentAt(this.#ctx, this.#at);
     if (moment === undefined) return;
     const { session, lines } = moment;
     for (const line of lines) {
@@ -293,7 +296,7 @@ class Export {
    * ended there all the while.
    */
   async #moment(id: SessionId): Promise<Moment | undefined> {
-    const { journal, store } = this.#ground;
+    const { journal, store } = this.#ctx;
     for (;;) {
       const present = await journal.present(id);
       if (present === undefined) return undefined;
@@ -337,7 +340,7 @@ class Export {
     let rows: readonly LineRow[] = [];
     for (; place !== null && !this.#has(place); ) {
       if (rows.length === 0)
-        rows = await this.#ground.store.branches({ kind: "past", id: place.line, limit: LINES });
+        rows = await this.#ctx.store.branches({ kind: "past", id: place.line, limit: LINES });
       const [row, ...rest] = rows;
       if (row?.id !== place.line || (row.origin !== null && row.origin.seq >= place.seq))
         throw lost(place.line);
@@ -362,7 +365,7 @@ class Export {
     // begun on by another of the same name.
     if (sent !== undefined && (sent.of !== null || sent.end.seq > to)) throw changed(row, to);
     let end = sent?.end ?? (await this.#beginning(row));
-    const redacted = this.#isRedacted ? await redactionsOf(this.#ground, row.id) : [];
+    const redacted = this.#isRedacted ? await redactionsOf(this.#ctx, row.id) : [];
     yield {
       line: row.id,
       of,
@@ -373,7 +376,7 @@ class Export {
     };
     const missing = { line: row.id, from: end.seq + 1, to };
     // `follow` checks more than a walk does, and tells what was pruned meanwhile from damage.
-    for await (const saves of this.#ground.journal.saves.pages(missing, {
+    for await (const saves of this.#ctx.journal.saves.pages(missing, {
       items: true,
       state: true,
       rows: () => this.#pageRows,
@@ -402,7 +405,7 @@ class Export {
   async #beginning(row: LineRow): Promise<LineEnd> {
     const { id, origin, prev } = lineOf(row);
     if (origin === null && prev === rootDigest(id)) return rootEnd(prev);
-    const found = origin === null ? undefined : await this.#ground.journal.saveAt(origin);
+    const found = origin === null ? undefined : await this.#ctx.journal.saveAt(origin);
     if (found === undefined || found.digest !== prev)
       throw new HoldfastError("CORRUPT", `Branch ${id} does not follow what it begins at.`, {
         line: id,
@@ -413,7 +416,7 @@ class Export {
 
   async *#blob(name: Digest): AsyncGenerator<TransferRow> {
     if (this.#blobs.has(name) || this.#newBlobs.has(name)) return;
-    yield* blobRows(name, await this.#ground.journal.blob(name));
+    yield* blobRows(name, await this.#ctx.journal.blob(name));
     this.#newBlobs.add(name);
   }
 }

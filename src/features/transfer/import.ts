@@ -26,7 +26,7 @@ import { type LineId, type SessionId, typeName } from "../../core/values/ids.js"
 import { textBytes } from "../../core/values/json.js";
 import { IMPORTED } from "../../engine/calls/restored.js";
 import { freeLines } from "../../engine/journal/cut-lines.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import type { StoreContext } from "../../engine/journal/store-context.js";
 import { agentFrom } from "../../engine/records/agent-record.js";
 import { headOf } from "../../engine/records/rows.js";
 import { breatheNowAndThen } from "../../engine/util/breathe.js";
@@ -101,23 +101,23 @@ const DAMAGE: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 export async function importRows(
-  ground: Ground,
+  ctx: StoreContext,
   rows: ExportedRows,
   given: ImportOptions | undefined,
 ): Promise<ImportReport> {
-  ground.usable();
+  ctx.usable();
   const o = options(given, "import", ["signal", "onProgress", "dryRun", "moved"]);
   const signal = signalOf(o.signal);
   const pieces = piecesOf(rows);
   const pinned = new Set<string>();
-  ground.imports.add(pinned);
+  ctx.imports.add(pinned);
   try {
     const came = new Map<Digest, KnownBlob>();
-    const incarnation = flag(o.moved, "moved") ? await ground.learnIncarnation() : IMPORTED;
+    const incarnation = flag(o.moved, "moved") ? await ctx.learnIncarnation() : IMPORTED;
     const dryRun = flag(o.dryRun, "dryRun") ?? false;
     const wrote = { saves: 0, blobs: 0 };
     const target: Target = {
-      ground,
+      ctx,
       dryRun,
       incarnation,
       came,
@@ -128,7 +128,7 @@ export async function importRows(
     };
     return await new Import(target, came, signal, callback(o.onProgress, "onProgress")).run(pieces);
   } finally {
-    ground.imports.delete(pinned);
+    ctx.imports.delete(pinned);
   }
 }
 
@@ -220,7 +220,7 @@ class Import {
     if (this.#reader.fits(rest) || (this.#reader.ended && rest !== "")) await this.#row(rest);
     else if (this.#reader.rows === 0 && !isBeginning(rest)) throw notAnExport();
     if (!this.#reader.ended) throw endedEarly(this.#reader.rows);
-    if (!this.#target.dryRun) await freeLines(this.#target.ground, [...this.#needless]);
+    if (!this.#target.dryRun) await freeLines(this.#target.ctx, [...this.#needless]);
     this.#tell();
     return this.#report();
   }
@@ -307,16 +307,15 @@ class Import {
       throw this.#check.bad("is not where it belongs");
     this.#agentIds.add(agent);
     const change = agentFrom(agent, text);
-    const { ground, dryRun } = this.#target;
-    if (ground.store.documents === undefined) {
+    const { ctx, dryRun } = this.#target;
+    if (ctx.store.documents === undefined) {
       this.#agents.push({ id: agent, outcome: "left-out" });
       return;
     }
     for (;;) {
-      const there = await documentsOf(ground.store).get(change.kind, agent);
+      const there = await documentsOf(ctx.store).get(change.kind, agent);
       const outcome = there === undefined ? "imported" : there.text === text ? "known" : "kept";
-      if (outcome === "imported" && !dryRun && !(await ground.store.apply([], [change])).ok)
-        continue;
+      if (outcome === "imported" && !dryRun && !(await ctx.store.apply([], [change])).ok) continue;
       this.#agents.push({ id: agent, outcome });
       return;
     }
@@ -354,13 +353,13 @@ class Import {
 
   /** Posts what became of open calls to a session that was not opened here since it came. */
   async #post(session: SessionId, letters: readonly LetterText[]): Promise<void> {
-    const { ground, dryRun } = this.#target;
-    const row = dryRun ? undefined : (await ground.store.session(session)).row;
+    const { ctx, dryRun } = this.#target;
+    const row = dryRun ? undefined : (await ctx.store.session(session)).row;
     if (row === undefined || headOf(row).incarnation !== IMPORTED) return;
     // Without an inbox these calls are in doubt when the session is opened.
-    if (ground.store.inbox === undefined) return;
+    if (ctx.store.inbox === undefined) return;
     for (const { id, doc } of lettersFrom(session, letters))
-      await ground.tryPost(session, doc, { id });
+      await ctx.tryPost(session, doc, { id });
   }
 
   #done({ session }: SessionText): void {

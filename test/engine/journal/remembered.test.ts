@@ -1,38 +1,36 @@
 /** What was redacted is remembered by line: REDACTED-1 and REDACTED-3. */
 import { expect, test } from "vitest";
 import type { LineId } from "../../../src/core/values/ids.js";
-import type { Ground } from "../../../src/engine/journal/ground.js";
 import { redactionsOf, remember, remembering } from "../../../src/engine/journal/remembered.js";
+import type { StoreContext } from "../../../src/engine/journal/store-context.js";
 import { openStore } from "../../../src/open.js";
 
 const line = "0123456789abcdef" as LineId;
-const grounded = async () => ({ store: await openStore("memory:") }) as unknown as Ground;
+const grounded = async () => ({ store: await openStore("memory:") }) as unknown as StoreContext;
 
 test("REDACTED-3: what is exported while a text is removed lacks the id that is kept afterwards", async () => {
-  const ground = await grounded();
-  expect(await redactionsOf(ground, line)).toEqual([]);
-  const meanwhile = await remembering(ground, new Map([[line, 7]]), () =>
-    redactionsOf(ground, line),
-  );
-  const after = await redactionsOf(ground, line);
+  const ctx = await grounded();
+  expect(await redactionsOf(ctx, line)).toEqual([]);
+  const meanwhile = await remembering(ctx, new Map([[line, 7]]), () => redactionsOf(ctx, line));
+  const after = await redactionsOf(ctx, line);
   expect([meanwhile, after]).toMatchObject([[[expect.any(String), 7]], [[expect.any(String), 7]]]);
   expect(after[0]?.[0]).not.toBe(meanwhile[0]?.[0]);
   // Killed in between: the first id stays, and the redaction is made again.
   await expect(
-    remembering(ground, new Map([[line, 3]]), async () => {
+    remembering(ctx, new Map([[line, 3]]), async () => {
       throw new Error("killed");
     }),
   ).rejects.toThrow("killed");
-  expect(await redactionsOf(ground, line)).toMatchObject([after[0], [expect.any(String), 3]]);
+  expect(await redactionsOf(ctx, line)).toMatchObject([after[0], [expect.any(String), 3]]);
 });
 
 test("REDACTED-1: of very many, one stands for all, over the whole line", async () => {
-  const ground = await grounded();
+  const ctx = await grounded();
   const id = (no: number) => `00000000-0000-4000-8000-${String(no).padStart(12, "0")}`;
-  await remember(ground, line, () => Array.from({ length: 1_000 }, (_, no) => [id(no), no + 2]));
-  expect(await redactionsOf(ground, line)).toHaveLength(1_000);
-  await remember(ground, line, (known) => [...known, [id(1_000), 5]]);
-  const [all, ...others] = await redactionsOf(ground, line);
+  await remember(ctx, line, () => Array.from({ length: 1_000 }, (_, no) => [id(no), no + 2]));
+  expect(await redactionsOf(ctx, line)).toHaveLength(1_000);
+  await remember(ctx, line, (known) => [...known, [id(1_000), 5]]);
+  const [all, ...others] = await redactionsOf(ctx, line);
   expect([all?.[1], others]).toEqual([1, []]);
   expect(all?.[0]).not.toContain("00000000-0000-4000-8000");
 });

@@ -5,7 +5,7 @@
  */
 import { grantLease, type Lease, releaseLease } from "../../../core/sessions/lease.js";
 import type { SessionId } from "../../../core/values/ids.js";
-import type { Ground } from "../../../engine/journal/ground.js";
+import type { StoreContext } from "../../../engine/journal/store-context.js";
 import { headOf, headRow, leaseOf, leaseRow } from "../../../engine/records/rows.js";
 import type { Holding } from "../../../engine/session/holding.js";
 import { requireCapability } from "../../../store/capabilities.js";
@@ -17,7 +17,7 @@ const HOPELESS = 3;
 const MAX_RESTING = 10_000;
 
 export class SessionClaims {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #claims: StoreClaims;
   readonly #leaseMs: number;
   readonly #attempts: number;
@@ -32,11 +32,11 @@ export class SessionClaims {
 
   /** `attempts`: how often a session may end its process at the same place. */
   constructor(
-    ground: Ground,
+    ctx: StoreContext,
     { leaseMs, attempts }: { readonly leaseMs: number; readonly attempts: number },
   ) {
-    this.#ground = ground;
-    this.#claims = requireCapability(ground.store, "claims", "hold.worker");
+    this.#ctx = ctx;
+    this.#claims = requireCapability(ctx.store, "claims", "hold.worker");
     this.#leaseMs = leaseMs;
     this.#attempts = attempts;
   }
@@ -46,11 +46,11 @@ export class SessionClaims {
     agent: string,
     isRunning: (id: SessionId) => boolean,
   ): Promise<readonly SessionRow[]> {
-    await this.#ground.learnIncarnation();
-    const due = { agent, dueBy: Math.max(0, this.#ground.wallMs()), limit: 1 };
+    await this.#ctx.learnIncarnation();
+    const due = { agent, dueBy: Math.max(0, this.#ctx.wallMs()), limit: 1 };
     return this.#claims.claim(due, (row, now) => {
       // The calls it is going to make begin by this clock, and nothing else of a claim asks for it.
-      this.#ground.heard(now);
+      this.#ctx.heard(now);
       return isRunning(row.id as SessionId) ? undefined : this.#grant(row, now);
     });
   }
@@ -66,7 +66,7 @@ export class SessionClaims {
     }
     if (this.#isResting(row, before) || (before.owner === null && this.isHopeless(before)))
       return undefined;
-    const { machine, store, incarnation } = this.#ground;
+    const { machine, store, incarnation } = this.#ctx;
     const grant = grantLease(before, {
       owner: machine.self,
       now,
@@ -97,7 +97,7 @@ export class SessionClaims {
   #isResting({ id, head: { due } }: SessionRow, { epoch }: Lease): boolean {
     const rest = this.#resting.get(id as SessionId);
     if (rest === undefined) return false;
-    const isDue = !rest.evenIfDue && due !== null && due <= this.#ground.wallMs();
+    const isDue = !rest.evenIfDue && due !== null && due <= this.#ctx.wallMs();
     if (rest.epoch === epoch && performance.now() < rest.until && !isDue) return true;
     this.#resting.delete(id as SessionId);
     return false;
@@ -133,7 +133,7 @@ export class SessionClaims {
     const { due: _due, ...head } = headOf(row);
     const { attempts = 0 } = lease;
     const released = leaseRow(row.id as SessionId, { ...releaseLease(lease), attempts });
-    await this.#ground.store.apply([
+    await this.#ctx.store.apply([
       { session: row.id, when: { epoch: lease.epoch }, head: headRow(head), lease: released },
     ]);
   }

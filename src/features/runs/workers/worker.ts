@@ -9,7 +9,7 @@
 import { HoldfastError } from "../../../core/values/errors.js";
 import type { SessionId } from "../../../core/values/ids.js";
 import { words } from "../../../engine/calls/caller.js";
-import type { Ground } from "../../../engine/journal/ground.js";
+import type { StoreContext } from "../../../engine/journal/store-context.js";
 import { enter } from "../../../engine/lifecycle/open-session.js";
 import { checkLeaseMs } from "../../../engine/lifecycle/session-options.js";
 import { leaseOf } from "../../../engine/records/rows.js";
@@ -75,7 +75,7 @@ const REST_MS = 1_000;
 
 /** A worker: it takes submitted turns, and sessions whose holder died, and runs them. */
 export class Worker {
-  readonly #ground: Ground;
+  readonly #ctx: StoreContext;
   readonly #runs: Runs;
   readonly #agents: readonly Definition[];
   readonly #concurrency: number;
@@ -93,7 +93,7 @@ export class Worker {
   #counts = { ran: 0, handedBack: 0, setAside: 0, failed: 0 };
 
   /** Made by `hold.worker`. */
-  constructor(ground: Ground, runs: Runs, given: WorkerOptions) {
+  constructor(ctx: StoreContext, runs: Runs, given: WorkerOptions) {
     const o = options(given, "worker", [
       "agents",
       "concurrency",
@@ -104,17 +104,17 @@ export class Worker {
     ]);
     const agents = listOf(o.agents, "agents", "a list of agents that the worker runs");
     if (agents.length === 0) throw invalid("agents", "a worker needs agents to run");
-    this.#ground = ground;
+    this.#ctx = ctx;
     this.#runs = runs;
     this.#agents = agents.map(definitionOf);
     if (new Set(this.#agents.map(({ name }) => name)).size < this.#agents.length)
       throw invalid("agents", "two of them have one name");
     this.#concurrency =
       o.concurrency === undefined ? 8 : wholeNumber(o.concurrency, "concurrency", 1, 100_000);
-    this.#leaseMs = checkLeaseMs(o.leaseMs) ?? ground.leaseMs;
+    this.#leaseMs = checkLeaseMs(o.leaseMs) ?? ctx.leaseMs;
     this.#pollMs = o.pollMs === undefined ? 1_000 : wholeNumber(o.pollMs, "pollMs", 10, 3_600_000);
     const attempts = o.attempts === undefined ? 5 : wholeNumber(o.attempts, "attempts", 1, 1_000);
-    this.#claims = new SessionClaims(ground, { leaseMs: this.#leaseMs, attempts });
+    this.#claims = new SessionClaims(ctx, { leaseMs: this.#leaseMs, attempts });
     this.#onSigterm = flag(o.onSigterm, "onSigterm") ?? true;
   }
 
@@ -125,13 +125,13 @@ export class Worker {
 
   /** Begin to take up sessions, and resolve after the first look for work. */
   async start(): Promise<void> {
-    this.#ground.usable();
+    this.#ctx.usable();
     if (this.#looking !== undefined) return;
     this.#abort = abortController();
     this.#stopping = false;
     const leave = [
-      this.#ground.watchers.followAll(() => this.#look()),
-      this.#ground.store.watch(undefined, () => this.#look()),
+      this.#ctx.watchers.followAll(() => this.#look()),
+      this.#ctx.store.watch(undefined, () => this.#look()),
       ...(this.#onSigterm ? [this.#untilSigterm()] : []),
     ];
     const first = this.#takeSome();
@@ -170,7 +170,7 @@ export class Worker {
 
   /** Run what there is to do, and no longer than it may: for cron and serverless. */
   async drain(o?: DrainOptions): Promise<DrainReport> {
-    this.#ground.usable();
+    this.#ctx.usable();
     const { maxMs } = options(o, "drain", ["maxMs"]);
     const most =
       maxMs === undefined
@@ -186,7 +186,7 @@ export class Worker {
       most === Number.POSITIVE_INFINITY
         ? undefined
         : setTimeout(() => this.#abort.abort(handBack()), Math.max(0, most - LAST_MS));
-    const leave = this.#ground.watchers.followAll(() => this.#look());
+    const leave = this.#ctx.watchers.followAll(() => this.#look());
     try {
       while (performance.now() < deadline - LAST_MS || most === Number.POSITIVE_INFINITY) {
         const took = await this.#takeSome();
@@ -217,7 +217,7 @@ export class Worker {
       } catch {
         // The store is busy or away: the next look tries again. Where its files are gone there is
         // nothing more to take.
-        if (this.#ground.store.gone?.aborted) return;
+        if (this.#ctx.store.gone?.aborted) return;
       }
       if (this.#looking === undefined) return;
       await this.#rest(took ? LEAST_MS : this.#pollMs);
@@ -281,7 +281,7 @@ export class Worker {
         this.#counts.setAside += 1;
         return await this.#claims.setAside(row, lease);
       }
-      held = await enter(this.#ground, id, lease, this.#leaseMs);
+      held = await enter(this.#ctx, id, lease, this.#leaseMs);
       const holding = held;
       const result = await this.#runs.takeUp(holding, definition, this.#abort.signal, async () => {
         const reason = await this.#claims.whyHalt(holding);
@@ -310,7 +310,7 @@ export class Worker {
       const isPassing = error instanceof HoldfastError && error.retryable;
       if (!isPassing) return await failTurn(held, words(error));
       this.#claims.rest(held.id, held.lease, BACKOFF_MS);
-      held.work.due(this.#ground.wallMs() + BACKOFF_MS);
+      held.work.due(this.#ctx.wallMs() + BACKOFF_MS);
       await held.commit();
     } catch {
       // It stays as it is, and is taken up again later.

@@ -32,7 +32,7 @@ export interface Machine {
   leave(): void;
 }
 
-export class Ground {
+export class StoreContext {
   readonly store: Store;
   readonly journal: Journal;
   readonly loader: Loader;
