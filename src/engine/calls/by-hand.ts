@@ -23,7 +23,7 @@ import {
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
 import { encode, type Json } from "../../core/values/json.js";
-import type { Holding } from "../session/holding.js";
+import type { HeldSession } from "../session/held-session.js";
 import { restate } from "../session/settle-calls.js";
 import { callback, invalid, options } from "../util/options.js";
 import { attempt } from "./attempt.js";
@@ -68,7 +68,7 @@ type Run = (
 ) => unknown;
 
 export class ByHand {
-  readonly #held: Holding;
+  readonly #held: HeldSession;
   readonly #caller: Caller;
   readonly #repeats: Repeats;
   /**
@@ -80,7 +80,7 @@ export class ByHand {
   #asking = 0;
   readonly #underWay = new Map<string, Promise<unknown>>();
 
-  constructor(held: Holding) {
+  constructor(held: HeldSession) {
     this.#held = held;
     this.#caller = new Caller(held, held.signal);
     this.#repeats = new Repeats(held);

@@ -18,7 +18,7 @@ import { type Encoded, encode, type Json } from "../../core/values/json.js";
 import { isoTime } from "../../core/values/time.js";
 import type { StoreContext } from "../journal/store-context.js";
 import type { Settlement } from "../records/rows.js";
-import type { Holding } from "../session/holding.js";
+import type { HeldSession } from "../session/held-session.js";
 import { type Attempted, attempt, type Handle } from "./attempt.js";
 import { readCheckAnswer, whyCheckFailed } from "./check-answer.js";
 import { lateId } from "./decisions.js";
@@ -83,11 +83,11 @@ const COMMIT_MS = 1_000;
 const RETRIES = 3;
 
 export class Caller {
-  readonly #held: Holding;
+  readonly #held: HeldSession;
   /** Aborts when nothing more is to be begun. */
   readonly #stop: AbortSignal;
 
-  constructor(held: Holding, stop: AbortSignal) {
+  constructor(held: HeldSession, stop: AbortSignal) {
     this.#held = held;
     this.#stop = stop;
   }

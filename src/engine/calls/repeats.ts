@@ -4,7 +4,7 @@
  */
 import type { Effect, WaitsFor } from "../../core/effects/effect.js";
 import type { LineId } from "../../core/values/ids.js";
-import type { Holding } from "../session/holding.js";
+import type { HeldSession } from "../session/held-session.js";
 import { type ActedDoc, actedIn } from "./acted.js";
 import { answerOf } from "./bodies.js";
 import { LeftBehind } from "./left-behind.js";
@@ -32,10 +32,10 @@ interface Known {
 }
 
 export class Repeats {
-  readonly #held: Holding;
+  readonly #held: HeldSession;
   #known: Known | undefined;
 
-  constructor(held: Holding) {
+  constructor(held: HeldSession) {
     this.#held = held;
   }
 

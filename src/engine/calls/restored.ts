@@ -19,7 +19,7 @@ import { encode, type JsonObject } from "../../core/values/json.js";
 import { TURN_MAIL } from "../../store/port/inbox.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { keyOf } from "../records/letters.js";
-import type { Holding } from "../session/holding.js";
+import type { HeldSession } from "../session/held-session.js";
 import { restate } from "../session/settle-calls.js";
 import type { Workspace } from "../session/workspace.js";
 
@@ -31,7 +31,7 @@ export const IMPORTED = "(imported)";
 const RESTORED = "(restored)";
 
 /** R1: called by whoever opens a session, before anything else is done with it. */
-export async function leaveToSomebody(held: Holding): Promise<void> {
+export async function leaveToSomebody(held: HeldSession): Promise<void> {
   const { fold, isOfBefore } = held.work;
   // One that is being cancelled does not go on; and where nothing was ever saved, nothing is under
   // way.
@@ -57,7 +57,7 @@ const isOnlyKept = ({ head, fold: { course } }: Workspace): boolean =>
  * for, if it does.
  */
 export async function standstillOf(
-  held: Holding,
+  held: HeldSession,
   to: "go on" | "act",
 ): Promise<Effect | undefined> {
   const { isOfBefore, fold } = held.work;
@@ -66,7 +66,7 @@ export async function standstillOf(
   return fold.course.standstill;
 }
 
-async function doubt(held: Holding): Promise<void> {
+async function doubt(held: HeldSession): Promise<void> {
   const { work } = held;
   const { status, reason } = work.fold;
   const isImported = work.head.incarnation === IMPORTED;

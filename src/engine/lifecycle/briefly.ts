@@ -3,10 +3,10 @@
  * (LEASE_HELD) after `waitMs`.
  */
 import type { StoreContext } from "../journal/store-context.js";
-import type { Holding } from "../session/holding.js";
+import type { HeldSession } from "../session/held-session.js";
 import type { KeyOptions } from "../util/options.js";
 import { signalOf } from "../util/options.js";
-import { openHolding } from "./open-session.js";
+import { openHeld } from "./open-session.js";
 import { checkWaitMs } from "./session-options.js";
 
 export interface OutsideOptions extends KeyOptions {
@@ -31,9 +31,9 @@ export async function briefly<R>(
   ctx: StoreContext,
   session: string,
   { waitMs, signal }: Waiting,
-  act: (held: Holding) => Promise<R>,
+  act: (held: HeldSession) => Promise<R>,
 ): Promise<R> {
-  const held = await openHolding(ctx, session, waitMs === undefined ? undefined : { waitMs }, {
+  const held = await openHeld(ctx, session, waitMs === undefined ? undefined : { waitMs }, {
     make: false,
     signal,
   });

@@ -18,7 +18,7 @@ import type { CheckpointRead } from "../journal/journal.js";
 import { type Past, sharedUpTo } from "../journal/past.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { newLine } from "../records/rows.js";
-import type { Holding } from "../session/holding.js";
+import type { HeldSession } from "../session/held-session.js";
 import type { Standing } from "../session/workspace.js";
 import { notFound } from "../util/not-found.js";
 import { oneOf } from "../util/options.js";
@@ -41,7 +41,7 @@ export const checkPolicy = (effects: unknown): EffectPolicy =>
 
 /** `alongside`: what else is changed in the same step. */
 export async function rewind(
-  held: Holding,
+  held: HeldSession,
   at: string,
   policy: EffectPolicy,
   alongside: readonly DocChange[] = [],
@@ -74,7 +74,10 @@ export async function rewind(
 type There = Pick<Standing, "fold" | "end" | "past">;
 
 /** The state at a place, where the session stands there. */
-function inMemory({ line, work: { fold, end, past } }: Holding, place: Place): There | undefined {
+function inMemory(
+  { line, work: { fold, end, past } }: HeldSession,
+  place: Place,
+): There | undefined {
   return place.line === line && place.seq === fold.seq
     ? { fold: fold.copy(), end, past }
     : undefined;
@@ -96,7 +99,7 @@ export async function passedSince(
   return Promise.all(left.map((effect) => passedOf(ctx, session, before, effect)));
 }
 
-export async function switchBranch(held: Holding, at: string): Promise<void> {
+export async function switchBranch(held: HeldSession, at: string): Promise<void> {
   refuseOpenCalls(held);
   const { journal, loader } = held.ctx;
   await move(held, at, async ({ line }) => {
@@ -112,7 +115,7 @@ export async function switchBranch(held: Holding, at: string): Promise<void> {
 }
 
 const move = (
-  held: Holding,
+  held: HeldSession,
   at: string,
   go: (place: Place, found: CheckpointRead) => Promise<void>,
 ): Promise<void> =>
@@ -124,7 +127,7 @@ const move = (
   });
 
 /** A line that is left must not take calls with it of which nobody knows what becomes. */
-function refuseOpenCalls(held: Holding): void {
+function refuseOpenCalls(held: HeldSession): void {
   held.usable();
   const [open] = unsettled(held.work.fold.course.open);
   if (open === undefined) return;

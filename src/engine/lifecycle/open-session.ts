@@ -7,7 +7,7 @@ import type { EffectPolicy } from "../calls/repeats.js";
 import { leaveToSomebody } from "../calls/restored.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { labelOf, leaseRow } from "../records/rows.js";
-import { Holding, type Opening } from "../session/holding.js";
+import { HeldSession, type Opening } from "../session/held-session.js";
 import type { Standing } from "../session/workspace.js";
 import { breatheNowAndThen } from "../util/breathe.js";
 import { noSession } from "../util/not-found.js";
@@ -24,7 +24,7 @@ export async function openSession<S extends object = Record<string, Json>>(
   given: SessionOptions | undefined,
   o?: HoldingOptions,
 ): Promise<Session<S>> {
-  return sessionOf<S>(ctx, await openHolding(ctx, id, given, o));
+  return sessionOf<S>(ctx, await openHeld(ctx, id, given, o));
 }
 
 interface HoldingOptions {
@@ -35,12 +35,12 @@ interface HoldingOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-export async function openHolding(
+export async function openHeld(
   ctx: StoreContext,
   id: unknown,
   given: SessionOptions | undefined,
   { make: makes = true, parent, signal }: HoldingOptions = {},
-): Promise<Holding> {
+): Promise<HeldSession> {
   const want = { ...wanted(ctx, id, given), parent };
   const deadline = performance.now() + want.waitMs;
   for (;;) {
@@ -61,8 +61,8 @@ export async function enter(
   id: SessionId,
   lease: Lease,
   leaseMs: number,
-): Promise<Holding> {
-  let held: Holding | undefined;
+): Promise<HeldSession> {
+  let held: HeldSession | undefined;
   try {
     const present = await ctx.journal.present(id);
     if (present === undefined)
@@ -84,7 +84,7 @@ export async function enter(
       past,
       latest: await ctx.journal.latest(tail, line, id, past),
     };
-    held = new Holding(ctx, opening);
+    held = new HeldSession(ctx, opening);
     await held.inbox.takeMail({ ends: false });
     await leaveToSomebody(held);
     return held;
@@ -127,8 +127,8 @@ async function forkAndOpen(
     past: here.past.followedBy(own),
     latest,
   };
-  return sessionOf(ctx, new Holding(ctx, opening));
+  return sessionOf(ctx, new HeldSession(ctx, opening));
 }
 
-const sessionOf = <S extends object>(ctx: StoreContext, held: Holding): Session<S> =>
+const sessionOf = <S extends object>(ctx: StoreContext, held: HeldSession): Session<S> =>
   new Session<S>(held, (at, forkId, effects, from) => forkAndOpen(ctx, at, forkId, effects, from));

@@ -7,7 +7,7 @@ import type { SessionRow } from "../../store/port/rows.js";
 import { changesCourse, readMail } from "../journal/read-inbox.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { headOf } from "../records/rows.js";
-import { openHolding } from "./open-session.js";
+import { openHeld } from "./open-session.js";
 
 export async function cancelSession(
   ctx: StoreContext,
@@ -60,7 +60,7 @@ export async function takeInWhatIsLeft(
 
 async function open(ctx: StoreContext, id: SessionId): Promise<void> {
   try {
-    const held = await openHolding(ctx, id, undefined, { make: false });
+    const held = await openHeld(ctx, id, undefined, { make: false });
     await held.close({ discard: true });
   } catch (error) {
     // Held by another, or in a store that is busy or away: whoever holds it, or opens it next,

@@ -20,7 +20,7 @@ import { ByHand, type EffectOptions, type ModelOptions } from "../calls/by-hand.
 import { type Pending, pendingOf } from "../calls/pending.js";
 import type { EffectPolicy } from "../calls/repeats.js";
 import { historyOf } from "../journal/history.js";
-import { type Holding, unsaved } from "../session/holding.js";
+import { type HeldSession, unsaved } from "../session/held-session.js";
 import { restate } from "../session/settle-calls.js";
 import { SinceCheckpoint } from "../session/since-checkpoint.js";
 import type { Standing } from "../session/workspace.js";
@@ -88,12 +88,12 @@ type Keys<S> = keyof S & string;
  */
 export class Session<S extends object = Record<string, Json>> implements AsyncDisposable {
   readonly id: SessionId;
-  readonly #held: Holding;
+  readonly #held: HeldSession;
   readonly #openFork: ForkOpener;
   readonly #byHand: ByHand;
 
   /** Made by `hold.session` and `session.fork`, not by hand. */
-  constructor(held: Holding, openFork: ForkOpener) {
+  constructor(held: HeldSession, openFork: ForkOpener) {
     this.id = held.id;
     this.#held = held;
     this.#openFork = openFork;

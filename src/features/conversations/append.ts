@@ -21,7 +21,7 @@ import { type Letter, readMail } from "../../engine/journal/read-inbox.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { refuseOtherAgent } from "../../engine/lifecycle/acquire-lease.js";
 import { ensureSession } from "../../engine/lifecycle/create-session.js";
-import { openHolding } from "../../engine/lifecycle/open-session.js";
+import { openHeld } from "../../engine/lifecycle/open-session.js";
 import { takeIn } from "../../engine/lifecycle/outside.js";
 import { checkLabel } from "../../engine/lifecycle/session-options.js";
 import {
@@ -183,7 +183,7 @@ const conflict = ({ session, name }: Sending): HoldfastError =>
 async function appendHere(ctx: StoreContext, sending: Sending): Promise<Standing> {
   const { session, key, messages, encoded, check } = sending;
   try {
-    const held = await openHolding(ctx, session, undefined, { make: false });
+    const held = await openHeld(ctx, session, undefined, { make: false });
     try {
       let stands: Standing = "open";
       const isTaken = await held.inbox.takeLetter(async (): Promise<Letter | undefined> => {

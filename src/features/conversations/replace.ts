@@ -26,7 +26,7 @@ import { once, type Receipt } from "../../engine/journal/receipts.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { briefly, type OutsideOptions, waitOf } from "../../engine/lifecycle/briefly.js";
 import { type GivenMessages, readMessages } from "../../engine/session/given-messages.js";
-import type { Holding } from "../../engine/session/holding.js";
+import type { HeldSession } from "../../engine/session/held-session.js";
 import { isOpen } from "../../engine/session/settle-calls.js";
 import { invalid, options, scopeOf, wholeNumber } from "../../engine/util/options.js";
 
@@ -105,7 +105,7 @@ export async function replaceIn(
 }
 
 async function replace(
-  held: Holding,
+  held: HeldSession,
   given: Given,
   receipt: Receipt<JsonObject>,
 ): Promise<ReplaceReport> {
@@ -132,7 +132,7 @@ async function replace(
 }
 
 /** REPLACE-1 */
-async function checkpointHere(held: Holding): Promise<string> {
+async function checkpointHere(held: HeldSession): Promise<string> {
   const { latest, fold } = held.work;
   return (
     latest?.seq === fold.seq
@@ -142,7 +142,7 @@ async function checkpointHere(held: Holding): Promise<string> {
 }
 
 /** REPLACE-3 */
-function refuseBusy({ id, work }: Holding): void {
+function refuseBusy({ id, work }: HeldSession): void {
   if (isOpen(work))
     throw new HoldfastError(
       "TURN_OPEN",
@@ -163,7 +163,7 @@ function refuseBusy({ id, work }: Holding): void {
 }
 
 function changesIn(
-  { work }: Holding,
+  { work }: HeldSession,
   present: readonly Message[],
   { encoded, from, count }: Given,
 ): readonly TranscriptChange<EncodedMessage>[] {
@@ -226,7 +226,7 @@ function refuseTakenIds(
 
 /** TRANSCRIPT-2 */
 function refuseTornCalls(
-  { id }: Holding,
+  { id }: HeldSession,
   present: readonly Message[],
   changes: readonly TranscriptChange<EncodedMessage>[],
 ): void {

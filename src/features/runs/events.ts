@@ -5,7 +5,7 @@ import type { Message, ToolCallPart } from "../../core/messages/message.js";
 import { placeId } from "../../core/values/ids.js";
 import type { Json } from "../../core/values/json.js";
 import { tellEvent } from "../../engine/journal/telemetry.js";
-import type { Holding } from "../../engine/session/holding.js";
+import type { HeldSession } from "../../engine/session/held-session.js";
 import type { Definition } from "./define/define.js";
 
 export type Sink = (event: AgentEvent) => void;
@@ -19,7 +19,7 @@ type CallTold = { readonly effectId?: string | undefined; readonly state: ToolSt
 
 /** Tells what has been saved, and what becomes of calls. */
 export class RunEvents {
-  readonly #held: Holding;
+  readonly #held: HeldSession;
   readonly #definition: Definition;
   readonly #tell: Tell;
   /**
@@ -27,7 +27,7 @@ export class RunEvents {
    */
   #told: number;
 
-  constructor(held: Holding, definition: Definition, tell: Tell) {
+  constructor(held: HeldSession, definition: Definition, tell: Tell) {
     this.#held = held;
     this.#definition = definition;
     this.#tell = tell;

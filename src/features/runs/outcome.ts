@@ -3,7 +3,7 @@ import type { Fold } from "../../core/journal/fold.js";
 import type { Message } from "../../core/messages/message.js";
 import { words } from "../../engine/calls/caller.js";
 import { pendingOf } from "../../engine/calls/pending.js";
-import type { Holding } from "../../engine/session/holding.js";
+import type { HeldSession } from "../../engine/session/held-session.js";
 import type { Definition } from "./define/define.js";
 import type { RunResult } from "./define/result.js";
 import { outputOf } from "./output.js";
@@ -19,7 +19,7 @@ export type LoopEnd =
   | { readonly is: "stopped" };
 
 export async function resultOf(
-  held: Holding,
+  held: HeldSession,
   definition: Definition,
   end: LoopEnd,
   replayed: boolean,
@@ -67,7 +67,7 @@ export function lastReply(fold: Fold): Message | undefined {
   return undefined;
 }
 
-function whyStopped({ ended, work }: Holding): "aborted" | "cancelled" | "superseded" {
+function whyStopped({ ended, work }: HeldSession): "aborted" | "cancelled" | "superseded" {
   // What a call answered after the cancel may have been staged, as work that is never saved.
   if (work.fold.status === "cancelled" || ended?.details.found === "cancelled") return "cancelled";
   return ended?.code === "STALE_LEASE" ? "superseded" : "aborted";

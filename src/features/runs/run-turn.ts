@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isMailOfBefore, standstillOf } from "../../engine/calls/restored.js";
 import { readMail } from "../../engine/journal/read-inbox.js";
-import type { Holding } from "../../engine/session/holding.js";
+import type { HeldSession } from "../../engine/session/held-session.js";
 import { cancel, isOpen, restate } from "../../engine/session/settle-calls.js";
 import { type Asking, askingOf, isMeant, noTurn, turnOpen } from "./asking.js";
 import { boundsOf, type Definition } from "./define/define.js";
@@ -47,10 +47,10 @@ interface Started {
 }
 
 export class TurnRunner {
-  readonly #held: Holding;
+  readonly #held: HeldSession;
   readonly #given: TurnOptions;
 
-  constructor(held: Holding, given: TurnOptions) {
+  constructor(held: HeldSession, given: TurnOptions) {
     this.#held = held;
     this.#given = given;
   }

@@ -2,7 +2,7 @@
 import type { Bounds } from "../../core/messages/limits.js";
 import type { JsonObject } from "../../core/values/json.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import type { Holding } from "../../engine/session/holding.js";
+import type { HeldSession } from "../../engine/session/held-session.js";
 import type { Definition } from "./define/define.js";
 import type { Input, SessionView } from "./define/definition.js";
 import type { RunResult } from "./define/result.js";
@@ -17,7 +17,7 @@ export type ChildRunner = (
 ) => Promise<RunResult>;
 
 export interface Running {
-  readonly held: Holding;
+  readonly held: HeldSession;
   readonly ctx: StoreContext;
   readonly definition: Definition;
   readonly session: SessionView<unknown>;
@@ -31,7 +31,7 @@ export interface Running {
   readonly runChild: ChildRunner;
 }
 
-export function viewOf(held: Holding): SessionView<unknown> {
+export function viewOf(held: HeldSession): SessionView<unknown> {
   return {
     id: held.id,
     get messages() {

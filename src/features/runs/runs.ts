@@ -12,11 +12,11 @@ import { turnMailId } from "../../engine/calls/restored.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { observed } from "../../engine/journal/telemetry.js";
 import { refuseOtherAgent } from "../../engine/lifecycle/acquire-lease.js";
-import { openHolding } from "../../engine/lifecycle/open-session.js";
+import { openHeld } from "../../engine/lifecycle/open-session.js";
 import { cancelSession } from "../../engine/lifecycle/outside.js";
 import type { SessionOptions } from "../../engine/lifecycle/session-options.js";
 import { headOf } from "../../engine/records/rows.js";
-import type { Holding } from "../../engine/session/holding.js";
+import type { HeldSession } from "../../engine/session/held-session.js";
 import { linked } from "../../engine/util/aborting.js";
 import { requireCapability } from "../../store/capabilities.js";
 import {
@@ -169,7 +169,7 @@ export class Runs {
     signal: AbortSignal | undefined,
   ): Promise<boolean> {
     try {
-      const held = await openHolding(this.#ctx, id, undefined, { make: false });
+      const held = await openHeld(this.#ctx, id, undefined, { make: false });
       try {
         return (
           (await this.takeUp(held, definition, signal ?? held.signal, async () => undefined)) !==
@@ -198,7 +198,7 @@ export class Runs {
     for (;;) {
       if (o.signal?.aborted) return aborted(id, asking?.key ?? "");
       try {
-        const held = await openHolding(this.#ctx, id, given, {
+        const held = await openHeld(this.#ctx, id, given, {
           make: asking !== undefined,
           ...(parent !== undefined && { parent }),
         });
@@ -246,7 +246,7 @@ export class Runs {
     return { turn, isOther, earlier };
   }
 
-  async #drive(held: Holding, request: RunRequest, tell: Tell): Promise<RunResult> {
+  async #drive(held: HeldSession, request: RunRequest, tell: Tell): Promise<RunResult> {
     const { definition, o, asking } = request;
     const { signal: stop, unlink } = linked(held.signal, o.signal);
     try {
@@ -262,7 +262,7 @@ export class Runs {
     }
   }
 
-  #runner(held: Holding, given: Omit<TurnOptions, "runChild">): TurnRunner {
+  #runner(held: HeldSession, given: Omit<TurnOptions, "runChild">): TurnRunner {
     const { redactor } = this.#ctx;
     return new TurnRunner(held, {
       ...given,
@@ -274,7 +274,7 @@ export class Runs {
   }
 
   #observed<R extends RunResult | undefined>(
-    { id }: Holding,
+    { id }: HeldSession,
     { name, version }: Definition,
     go: () => Promise<R>,
   ): Promise<R> {
@@ -298,7 +298,7 @@ export class Runs {
    * the turn can go on from here: what comes before has often been done in vain.
    */
   async takeUp(
-    held: Holding,
+    held: HeldSession,
     definition: Definition,
     signal: AbortSignal,
     whyHalt: WhyHalt,

@@ -1,7 +1,7 @@
 /** The state of an agent's sessions: its shape, and how old states come to have it. */
 import { HoldfastError } from "../../core/values/errors.js";
 import type { Json, JsonObject } from "../../core/values/json.js";
-import type { Holding } from "../../engine/session/holding.js";
+import type { HeldSession } from "../../engine/session/held-session.js";
 import type { StateShape } from "./define/definition.js";
 import { validate } from "./define/schema.js";
 
@@ -15,7 +15,10 @@ export function checkState(shape: StateShape<unknown> | undefined, state: unknow
 }
 
 /** Stages what brings a session's state into today's shape: the initial one, or an upgrade. */
-export function shapeState({ work, id }: Holding, shape: StateShape<unknown> | undefined): void {
+export function shapeState(
+  { work, id }: HeldSession,
+  shape: StateShape<unknown> | undefined,
+): void {
   if (shape === undefined) return;
   const { fold } = work;
   const version = shape.version ?? 1;

@@ -13,7 +13,7 @@ import { doubtTurn } from "../../engine/calls/restored.js";
 import { readMail } from "../../engine/journal/read-inbox.js";
 import { tellEvent } from "../../engine/journal/telemetry.js";
 import { cancelSession } from "../../engine/lifecycle/outside.js";
-import type { Holding } from "../../engine/session/holding.js";
+import type { HeldSession } from "../../engine/session/held-session.js";
 import { leaveInDoubt, restate } from "../../engine/session/settle-calls.js";
 import { type Asking, askingOf } from "./asking.js";
 import type { Input } from "./define/definition.js";
@@ -112,7 +112,7 @@ export async function resumeTurn({ held, definition, session, context }: Running
  * begins the other: after a kill, the next process finds the turn as over as it was. Answers why it
  * cannot be left yet.
  */
-export async function leaveTurn(held: Holding, calls: ToolCalls): Promise<LoopEnd | undefined> {
+export async function leaveTurn(held: HeldSession, calls: ToolCalls): Promise<LoopEnd | undefined> {
   const { work } = held;
   const { fold } = work;
   const open = unanswered(fold);
@@ -174,7 +174,7 @@ export async function haltTurn(running: Running, reason: string): Promise<void> 
  * Fails the open turn, or the one that waits in the inbox and could not be begun: it is not tried
  * again and again.
  */
-export async function failTurn(held: Holding, reason: string): Promise<void> {
+export async function failTurn(held: HeldSession, reason: string): Promise<void> {
   const { work, ctx } = held;
   // As it is stored: what was staged for the next turn says that something is under way.
   const wasOpen =
@@ -205,13 +205,13 @@ export async function failTurn(held: Holding, reason: string): Promise<void> {
 }
 
 /** A call with an unknown outcome comes first: it must be settled before anything else. */
-async function stayInDoubt(held: Holding): Promise<void> {
+async function stayInDoubt(held: HeldSession): Promise<void> {
   held.work.due(undefined);
   await held.commit();
 }
 
 /** An input that can be appended; undefined for others. */
-async function fitting(held: Holding, input: Input): Promise<Asking | undefined> {
+async function fitting(held: HeldSession, input: Input): Promise<Asking | undefined> {
   try {
     const asking = askingOf(input, undefined, held.ctx.redactor);
     await held.tryMessage(asking.message);

@@ -7,7 +7,7 @@ import { grantLease, type Lease, releaseLease } from "../../../core/sessions/lea
 import type { SessionId } from "../../../core/values/ids.js";
 import type { StoreContext } from "../../../engine/journal/store-context.js";
 import { headOf, headRow, leaseOf, leaseRow } from "../../../engine/records/rows.js";
-import type { Holding } from "../../../engine/session/holding.js";
+import type { HeldSession } from "../../../engine/session/held-session.js";
 import { requireCapability } from "../../../store/capabilities.js";
 import type { StoreClaims } from "../../../store/port/claims.js";
 import type { SessionRow } from "../../../store/port/rows.js";
@@ -109,7 +109,7 @@ export class SessionClaims {
    * Why a session that has been taken up is to be halted: it ended its process too often since it
    * last got anywhere (W2).
    */
-  async whyHalt(held: Holding): Promise<string | undefined> {
+  async whyHalt(held: HeldSession): Promise<string | undefined> {
     const { attempts = 1, seen } = held.lease;
     if (seen !== held.progress) {
       // Most sessions are taken up once, and need no note of it.

@@ -13,7 +13,7 @@ import type { StoreContext } from "../../../engine/journal/store-context.js";
 import { enter } from "../../../engine/lifecycle/open-session.js";
 import { checkLeaseMs } from "../../../engine/lifecycle/session-options.js";
 import { leaseOf } from "../../../engine/records/rows.js";
-import type { Holding } from "../../../engine/session/holding.js";
+import type { HeldSession } from "../../../engine/session/held-session.js";
 import { abortController } from "../../../engine/util/aborting.js";
 import { flag, invalid, listOf, options, wholeNumber } from "../../../engine/util/options.js";
 import type { SessionRow } from "../../../store/port/rows.js";
@@ -275,7 +275,7 @@ export class Worker {
   async #run(row: SessionRow, definition: Definition): Promise<void> {
     const id = row.id as SessionId;
     const lease = leaseOf(row);
-    let held: Holding | undefined;
+    let held: HeldSession | undefined;
     try {
       if (this.#claims.isHopeless(lease)) {
         this.#counts.setAside += 1;
@@ -304,7 +304,7 @@ export class Worker {
   }
 
   /** What goes wrong outside of the turn's own steps: the agent's own code, or the store. */
-  async #failed(held: Holding | undefined, error: unknown): Promise<void> {
+  async #failed(held: HeldSession | undefined, error: unknown): Promise<void> {
     if (held === undefined || held.ended !== undefined) return;
     try {
       const isPassing = error instanceof HoldfastError && error.retryable;

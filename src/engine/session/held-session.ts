@@ -37,7 +37,7 @@ const OUTCOME_MS = 60_000;
 const STEP_MS = 10_000;
 const NONE: readonly string[] = [];
 
-export class Holding implements Holder {
+export class HeldSession implements Holder {
   readonly id: SessionId;
   readonly leaseMs: number;
   lease: Lease;
