@@ -21,7 +21,7 @@ import type { StoreContext } from "../journal/store-context.js";
 import { keyOf } from "../records/letters.js";
 import type { HeldSession } from "../session/held-session.js";
 import { restate } from "../session/settle-calls.js";
-import type { Workspace } from "../session/workspace.js";
+import type { WorkingCopy } from "../session/working-copy.js";
 
 /**
  * What stands in the head of a session that came from another store: no incarnation of any has this
@@ -49,7 +49,7 @@ export async function leaveToSomebody(held: HeldSession): Promise<void> {
  * Brought in, with neither a turn nor a call that is open: a transcript that somebody keeps by
  * hand. It is asked about once it acts.
  */
-const isOnlyKept = ({ head, fold: { course } }: Workspace): boolean =>
+const isOnlyKept = ({ head, fold: { course } }: WorkingCopy): boolean =>
   head.incarnation === IMPORTED && course.turn === undefined && !course.open.some(acts);
 
 /**
@@ -89,7 +89,7 @@ async function doubt(held: HeldSession): Promise<void> {
 }
 
 /** R2: stages that a turn, which is begun with the same save, waited when the copy was made. */
-export function doubtTurn(work: Workspace, turn: string): void {
+export function doubtTurn(work: WorkingCopy, turn: string): void {
   stop(work, RESTORED, {
     says: "This turn waited when the store was copied, and the original may have run it since. Look there, and where its calls act, before it goes on here.",
     turn,
@@ -101,7 +101,7 @@ export function doubtTurn(work: Workspace, turn: string): void {
  * Not a call of any tool, and so nothing that a model or a loop sees; but listed, and settled, like
  * one.
  */
-function stop(work: Workspace, name: string, input: JsonObject): void {
+function stop(work: WorkingCopy, name: string, input: JsonObject): void {
   if (work.fold.course.standstill !== undefined) return;
   const id = work.newEffectId();
   work.course(

@@ -19,7 +19,7 @@ import { type Past, sharedUpTo } from "../journal/past.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { newLine } from "../records/rows.js";
 import type { HeldSession } from "../session/held-session.js";
-import type { Standing } from "../session/workspace.js";
+import type { Standing } from "../session/working-copy.js";
 import { notFound } from "../util/not-found.js";
 import { oneOf } from "../util/options.js";
 

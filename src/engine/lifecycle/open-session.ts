@@ -8,7 +8,7 @@ import { leaveToSomebody } from "../calls/restored.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { labelOf, leaseRow } from "../records/rows.js";
 import { HeldSession, type Opening } from "../session/held-session.js";
-import type { Standing } from "../session/workspace.js";
+import type { Standing } from "../session/working-copy.js";
 import { breatheNowAndThen } from "../util/breathe.js";
 import { noSession } from "../util/not-found.js";
 import { take } from "./acquire-lease.js";

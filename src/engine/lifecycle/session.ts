@@ -23,7 +23,7 @@ import { historyOf } from "../journal/history.js";
 import { type HeldSession, unsaved } from "../session/held-session.js";
 import { restate } from "../session/settle-calls.js";
 import { SinceCheckpoint } from "../session/since-checkpoint.js";
-import type { Standing } from "../session/workspace.js";
+import type { Standing } from "../session/working-copy.js";
 import { notFound } from "../util/not-found.js";
 import {
   flag,

@@ -13,7 +13,7 @@ import type { MailDoc } from "../records/rows.js";
 import { lately } from "../util/breathe.js";
 import { isOpen } from "./settle-calls.js";
 import { mayAppend, takeIn } from "./take-in-letters.js";
-import type { Workspace } from "./workspace.js";
+import type { WorkingCopy } from "./working-copy.js";
 
 const MAIL_EVERY_MS = 200;
 
@@ -22,7 +22,7 @@ interface Taker {
   readonly id: SessionId;
   readonly ctx: StoreContext;
   readonly lease: Lease;
-  readonly work: Workspace;
+  readonly work: WorkingCopy;
   readonly ended: HoldfastError | undefined;
   /** It is going to another line. */
   readonly isMoving: boolean;
@@ -183,7 +183,7 @@ export class HeldInbox {
 }
 
 /** The letter that cancels what is under way. */
-function cancelIn(mail: readonly Letter[], work: Workspace): Letter | undefined {
+function cancelIn(mail: readonly Letter[], work: WorkingCopy): Letter | undefined {
   const { turn } = work.fold.course;
   return mail.find(
     ({ doc }) =>
@@ -193,7 +193,7 @@ function cancelIn(mail: readonly Letter[], work: Workspace): Letter | undefined 
 
 /** What was appended to a session that no agent is at can be forked from, and gone back to. */
 function markFor(
-  work: Workspace,
+  work: WorkingCopy,
   taken: readonly Letter[],
   cancel: Letter | undefined,
 ): CheckpointOptions | undefined {

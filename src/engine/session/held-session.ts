@@ -21,7 +21,7 @@ import { letGo } from "./let-go.js";
 import { bringFiles, tryMessages } from "./named-files.js";
 import { patiently } from "./patiently.js";
 import { SaveQueue } from "./save-queue.js";
-import { type Standing, Workspace } from "./workspace.js";
+import { type Standing, WorkingCopy } from "./working-copy.js";
 
 export interface Opening extends Standing {
   readonly label: LabelDoc;
@@ -45,7 +45,7 @@ export class HeldSession implements Holder {
   readonly label: LabelDoc;
   readonly inbox: HeldInbox;
   /** Another one after a rewind or a switchBranch. */
-  #work: Workspace;
+  #work: WorkingCopy;
   readonly #queue: SaveQueue;
   readonly #abort = abortController();
   /** Letters whose changes are staged, to be drained with the save that has these. */
@@ -59,7 +59,7 @@ export class HeldSession implements Holder {
     this.leaseMs = opening.leaseMs;
     this.lease = opening.lease;
     this.label = opening.label;
-    this.#work = new Workspace(ctx, opening);
+    this.#work = new WorkingCopy(ctx, opening);
     this.#queue = new SaveQueue(ctx, this.id, opening.lease.epoch, ({ checkpoint }) =>
       this.#tell(checkpoint),
     );
@@ -67,7 +67,7 @@ export class HeldSession implements Holder {
     ctx.keeper.add(this);
   }
 
-  get work(): Workspace {
+  get work(): WorkingCopy {
     return this.#work;
   }
 
@@ -332,7 +332,7 @@ export class HeldSession implements Holder {
     if (!applied.ok && applied.why === "origin") return false;
     if (!applied.ok)
       throw applied.change === 0 ? this.endIfStale(superseded(this.id)) : outdone(this.id);
-    this.#work = new Workspace(this.ctx, { ...to, head });
+    this.#work = new WorkingCopy(this.ctx, { ...to, head });
     this.ctx.watchers.changed(this.id);
     return true;
   }

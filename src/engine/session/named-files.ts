@@ -3,12 +3,12 @@ import { blobsOf, type EncodedMessage, type Message } from "../../core/messages/
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { Store } from "../../store/port.js";
-import type { Workspace } from "./workspace.js";
+import type { WorkingCopy } from "./working-copy.js";
 
 /** Throws where messages could not be appended and saved; stages nothing. */
 export async function tryMessages(
   store: Store,
-  work: Workspace,
+  work: WorkingCopy,
   messages: readonly EncodedMessage[],
 ): Promise<void> {
   for (const name of work.tryMessages(messages))
@@ -18,7 +18,7 @@ export async function tryMessages(
 /** Reads files that staged messages name. */
 export async function bringFiles(
   store: Store,
-  work: Workspace,
+  work: WorkingCopy,
   names: readonly Digest[],
 ): Promise<void> {
   for (const name of names) {

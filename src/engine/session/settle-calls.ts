@@ -3,14 +3,14 @@ import { acts, type Effect } from "../../core/effects/effect.js";
 import { isUnderWay } from "../../core/sessions/status.js";
 import { encode } from "../../core/values/json.js";
 import type { Settlement } from "../records/rows.js";
-import type { Workspace } from "./workspace.js";
+import type { WorkingCopy } from "./working-copy.js";
 
 /** Whether a turn is under way and is to go on, as far as the session's status says. */
-export const isOpen = ({ fold: { status, course, isCancelling } }: Workspace): boolean =>
+export const isOpen = ({ fold: { status, course, isCancelling } }: WorkingCopy): boolean =>
   course.turn !== undefined && isUnderWay(status) && !isCancelling;
 
 /** Ends what is under way. Nothing of it is made any more. */
-export function cancel(work: Workspace, reason: string): void {
+export function cancel(work: WorkingCopy, reason: string): void {
   // Whether it goes on is decided by that.
   const { standstill } = work.fold.course;
   if (standstill !== undefined) finish(work, standstill, { error: reason }, "denied", {});
@@ -22,7 +22,7 @@ export function cancel(work: Workspace, reason: string): void {
  * Nobody goes on with this session by itself: of calls that have begun, somebody must say what
  * became of them, unless they say it themselves.
  */
-export function leaveInDoubt(work: Workspace): void {
+export function leaveInDoubt(work: WorkingCopy): void {
   for (const effect of work.fold.course.open)
     if (effect.phase === "begun" && acts(effect))
       work.course({ effect: { id: effect.id, is: "doubt", inside: true } });
@@ -35,7 +35,7 @@ interface Decided {
   readonly asked?: number;
 }
 
-export function settle(work: Workspace, effect: Effect, as: Settlement, decided: Decided): void {
+export function settle(work: WorkingCopy, effect: Effect, as: Settlement, decided: Decided): void {
   if (effect.whole) return settleWhole(work, effect, as, decided);
   if ("retry" in as) work.course({ effect: { id: effect.id, is: "retry", ...decidedIn(decided) } });
   else finish(work, effect, as, "output" in as ? "ok" : "error", decided);
@@ -47,7 +47,7 @@ const decidedIn = ({ by, asked }: Decided): Decided => ({
 });
 
 /** It may go on from where it stands; or, with an error, it is not to go on here. */
-function settleWhole(work: Workspace, effect: Effect, as: Settlement, decided: Decided): void {
+function settleWhole(work: WorkingCopy, effect: Effect, as: Settlement, decided: Decided): void {
   if (!("error" in as))
     return finish(work, effect, { output: "output" in as ? as.output : null }, "ok", decided);
   finish(work, effect, as, "error", decided);
@@ -55,7 +55,7 @@ function settleWhole(work: Workspace, effect: Effect, as: Settlement, decided: D
 }
 
 export function finish(
-  work: Workspace,
+  work: WorkingCopy,
   { id }: Effect,
   as: { readonly output: unknown } | { readonly error: string; readonly happened?: true },
   outcome: "ok" | "error" | "denied",
@@ -70,7 +70,7 @@ export function finish(
  * The status that follows from the calls that are open, and when there is something to do: in-doubt
  * outranks waiting outranks in-progress.
  */
-export function restate(work: Workspace): void {
+export function restate(work: WorkingCopy): void {
   const { status, reason, course, isCancelling } = work.fold;
   if (isUnderWay(status)) {
     const phases = new Set(course.open.map(({ phase }) => phase));

@@ -6,15 +6,15 @@ import { openCalls } from "../../core/messages/between.js";
 import type { Message } from "../../core/messages/message.js";
 import type { Since, StrategyEvent } from "../../core/retention/strategy.js";
 import type { StoreContext } from "../journal/store-context.js";
-import type { Workspace } from "./workspace.js";
+import type { WorkingCopy } from "./working-copy.js";
 
 export class SinceCheckpoint implements Since {
   readonly step: number;
   readonly #ctx: StoreContext;
-  readonly #work: Workspace;
+  readonly #work: WorkingCopy;
   readonly #from: number;
 
-  constructor(ctx: StoreContext, work: Workspace, step: number) {
+  constructor(ctx: StoreContext, work: WorkingCopy, step: number) {
     this.step = step;
     this.#ctx = ctx;
     this.#work = work;

@@ -7,7 +7,7 @@ import { HoldfastError } from "../../core/values/errors.js";
 import { encode } from "../../core/values/json.js";
 import { type Letter, turnsTakenBack } from "../journal/read-inbox.js";
 import { cancel, finish, isOpen, restate, settle } from "./settle-calls.js";
-import type { Workspace } from "./workspace.js";
+import type { WorkingCopy } from "./working-copy.js";
 
 interface Takes {
   /** Whether calls of the session may be under way here. */
@@ -20,7 +20,11 @@ interface Takes {
  * Stages what letters change, and what follows from it for the session's status. Answers those that
  * are taken in by that.
  */
-export function takeIn(work: Workspace, mail: readonly Letter[], takes: Takes): readonly Letter[] {
+export function takeIn(
+  work: WorkingCopy,
+  mail: readonly Letter[],
+  takes: Takes,
+): readonly Letter[] {
   const dropped = turnsTakenBack(mail);
   const taken = mail.filter(
     (letter) =>
@@ -34,7 +38,11 @@ export function takeIn(work: Workspace, mail: readonly Letter[], takes: Takes): 
  * Answers whether the letter is done with. Turns wait until the one before is over, and are begun
  * by whoever runs the agent.
  */
-function stage(work: Workspace, { doc, appended }: Letter, { isAtWork, appends }: Takes): boolean {
+function stage(
+  work: WorkingCopy,
+  { doc, appended }: Letter,
+  { isAtWork, appends }: Takes,
+): boolean {
   const { course } = work.fold;
   switch (doc.kind) {
     case "turn":
@@ -117,24 +125,24 @@ function stage(work: Workspace, { doc, appended }: Letter, { isAtWork, appends }
  * Whether messages from outside may be looked at: where calls are open, only those that answer them
  * may come, and only by hand.
  */
-export const mayAppend = (work: Workspace): boolean =>
+export const mayAppend = (work: WorkingCopy): boolean =>
   isAnswerable(work) || openCalls(newestFirst(work)).size === 0;
 
 /** No agent is at the session's calls: whoever has asked for them is somewhere else. */
-const isAnswerable = (work: Workspace): boolean =>
+const isAnswerable = (work: WorkingCopy): boolean =>
   !isOpen(work) && work.fold.course.open.length + work.fold.course.doneCount === 0;
 
 /**
  * Whether messages may stand behind what is there. An agent at work would take calls that nobody
  * has answered for its own.
  */
-const fits = (work: Workspace, messages: readonly MessageInput[]): boolean => {
+const fits = (work: WorkingCopy, messages: readonly MessageInput[]): boolean => {
   const open = openCalls(newestFirst(work));
   if (open.size > 0 && !(isAnswerable(work) && mayFollow(open, messages))) return false;
   return !isOpen(work) || !leavesOpen(messages);
 };
 
-function* newestFirst({ fold }: Workspace): Generator<MessageInput> {
+function* newestFirst({ fold }: WorkingCopy): Generator<MessageInput> {
   for (let i = fold.messageCount - 1; i >= 0; i--) yield fold.messageAt(i) as MessageInput;
 }
 
@@ -143,7 +151,7 @@ function* newestFirst({ fold }: Workspace): Generator<MessageInput> {
  * id and other words, they are passed over: a letter that cannot be taken in must not keep the
  * session from being opened.
  */
-function stageAppended(work: Workspace, messages: readonly MessageInput[]): boolean {
+function stageAppended(work: WorkingCopy, messages: readonly MessageInput[]): boolean {
   if (!fits(work, messages)) return false;
   const isFirst = work.isSaved;
   try {

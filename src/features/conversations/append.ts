@@ -43,7 +43,7 @@ import {
   tooLarge,
 } from "../../engine/session/given-messages.js";
 import { tryMessages } from "../../engine/session/named-files.js";
-import { Workspace } from "../../engine/session/workspace.js";
+import { WorkingCopy } from "../../engine/session/working-copy.js";
 import { noSession } from "../../engine/util/not-found.js";
 import { flag, invalid, options } from "../../engine/util/options.js";
 import { type PlainMessage, toPlain, withBytes } from "../../formats/plain.js";
@@ -260,7 +260,7 @@ async function tryThere(
   const { fold, end } = await ctx.loader.tail(present, { sized: false });
   await tryMessages(
     ctx.store,
-    new Workspace(ctx, {
+    new WorkingCopy(ctx, {
       head: present.head,
       fold,
       end,

@@ -13,7 +13,7 @@ import type { Json } from "../../core/values/json.js";
 import { outputOf } from "../../engine/calls/bodies.js";
 import type { Finished } from "../../engine/calls/caller.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import type { Workspace } from "../../engine/session/workspace.js";
+import type { WorkingCopy } from "../../engine/session/working-copy.js";
 import type { Running } from "./running.js";
 
 /** How a call ended: with an answer for the model, or without one for now. */
@@ -48,7 +48,7 @@ export type Sets = ReadonlyMap<string, Json>;
  * is.
  */
 export function stageOutcome(
-  work: Workspace,
+  work: WorkingCopy,
   { id }: Effect,
   { made, sets }: Answered,
   said?: number,
@@ -67,7 +67,7 @@ export function stageOutcome(
   work.course({ effect: event }, said === undefined ? body : undefined);
 }
 
-export function stageSets(work: Workspace, sets: Sets | undefined): void {
+export function stageSets(work: WorkingCopy, sets: Sets | undefined): void {
   for (const [key, value] of sets ?? []) work.set(key, value);
 }
 

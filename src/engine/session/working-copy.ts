@@ -43,7 +43,7 @@ export interface Standing {
   readonly latest: Checkpoint | undefined;
 }
 
-export class Workspace {
+export class WorkingCopy {
   readonly #ctx: StoreContext;
   readonly #head: WorkingHead;
   readonly #fold: Fold;
