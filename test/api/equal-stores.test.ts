@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { baseTuning } from "../../src/core/journal/fold.js";
+import { baseTuning } from "../../src/core/journal/session-state.js";
 import { runs } from "../support/runs.js";
 import { everyStore } from "../support/stores.js";
 import { commands as some, World } from "../support/world.js";

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { changedSince, comparedWith, testsOf } from "../../scripts/changed-tests.mjs";
 
 const fold = {
-  file: "test/core/journal/fold.test.ts",
+  file: "test/core/journal/session-state.test.ts",
   text: 'import { house } from "../../../scripts/house.mjs";\n',
 };
 const walk = {
@@ -18,7 +18,7 @@ const list = { file: "test/api/list.test.ts", text: "" };
 const tests = [fold, walk, find, list];
 
 test.each([
-  ["of its folder, and those that import it", "src/core/journal/fold.ts", [fold, walk]],
+  ["of its folder, and those that import it", "src/core/journal/session-state.ts", [fold, walk]],
   ["of the nearest folder that has any", "src/features/search/deep/er/find.ts", [find]],
   ["of the door, for what stands at it", "src/open.ts", [list]],
   ["beside a test that changed", "test/features/search/find.test.ts", [find]],

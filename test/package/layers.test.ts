@@ -124,8 +124,8 @@ test("no folder has more than 25 files", () => {
 });
 
 test.each([
-  ["core/journal/fold.ts", "engine/lifecycle/session.ts"],
-  ["core/journal/fold.ts", "node:fs"],
+  ["core/journal/session-state.ts", "engine/lifecycle/session.ts"],
+  ["core/journal/session-state.ts", "node:fs"],
   ["engine/lifecycle/session.ts", "store/sql/store.ts"],
   ["engine/records/rows.ts", "engine/journal/store-context.ts"],
   ["features/health/verify.ts", "api/sessions.ts"],

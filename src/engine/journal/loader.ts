@@ -4,11 +4,11 @@
  */
 import { bodyIn, Course } from "../../core/effects/course.js";
 import { markOf } from "../../core/journal/checkpoint.js";
-import { type Bodies, Fold } from "../../core/journal/fold.js";
 import { type Need, type Opened, open } from "../../core/journal/open-save.js";
 import { type Base, changesState, type JournalRecord } from "../../core/journal/record.js";
 import type { Save } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
+import { type Bodies, StateFold } from "../../core/journal/session-state.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type LineId, type Place, placeId } from "../../core/values/ids.js";
@@ -20,7 +20,7 @@ import type { Past, Segment } from "./past.js";
 import { hole } from "./walk.js";
 
 export interface Loaded {
-  readonly fold: Fold;
+  readonly fold: StateFold;
   /** The digest at the place: what the next save follows. */
   readonly end: Digest;
 }
@@ -55,7 +55,7 @@ export class Loader {
   ): Promise<Loaded> {
     if (tail !== undefined) return this.at(tail, options, past);
     const { origin, prev } = line;
-    if (origin === null) return { fold: new Fold(options), end: prev };
+    if (origin === null) return { fold: new StateFold(options), end: prev };
     const loaded = await this.place(origin, options, past);
     loaded.fold.leaveLine();
     return loaded;
@@ -86,7 +86,7 @@ export class Loader {
     options: LoadOptions,
     past = this.#journal.past(end.line, end.seq),
   ): Promise<Loaded> {
-    const fold = new Fold(options);
+    const fold = new StateFold(options);
     if (end.base > 0) await this.#loadBase(fold, past, end.base);
     const mark = await this.#loadSince(fold, past, end);
     const missing = fold.missing();
@@ -143,7 +143,7 @@ export class Loader {
   }
 
   /** Applies all that follows the base. Answers the newest checkpoint met on the way. */
-  async #loadSince(fold: Fold, past: Past, end: Save): Promise<string | null> {
+  async #loadSince(fold: StateFold, past: Past, end: Save): Promise<string | null> {
     let mark: string | null = null;
     let line: LineId | undefined;
     const stretches = await since(past, end);
@@ -162,7 +162,7 @@ export class Loader {
     return mark;
   }
 
-  async #loadBase(fold: Fold, past: Past, seq: number): Promise<void> {
+  async #loadBase(fold: StateFold, past: Past, seq: number): Promise<void> {
     const { base, bytes } = await this.base(past, seq);
     past.learn(base);
     fold.readBytes = bytes;

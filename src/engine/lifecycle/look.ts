@@ -1,5 +1,5 @@
 /** A session as it is, or as it was at one of its checkpoints, verified. Needs no lease. */
-import type { Fold } from "../../core/journal/fold.js";
+import type { StateFold } from "../../core/journal/session-state.js";
 import type { Message } from "../../core/messages/message.js";
 import type { SessionStatus } from "../../core/sessions/status.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
@@ -36,7 +36,7 @@ export async function stateThere(
 
 interface Look {
   readonly present: Standpoint;
-  readonly fold: Fold;
+  readonly fold: StateFold;
   readonly past: Past;
 }
 

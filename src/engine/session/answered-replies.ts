@@ -1,5 +1,5 @@
 /** Which replies may leave the transcript: those whose calls are over. */
-import type { Fold } from "../../core/journal/fold.js";
+import type { StateFold } from "../../core/journal/session-state.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
 
@@ -9,7 +9,7 @@ import type { SessionId } from "../../core/values/ids.js";
  * for it for ever.
  */
 export function answeredReplies(
-  fold: Fold,
+  fold: StateFold,
   session: SessionId,
   start: number,
   remove: number,

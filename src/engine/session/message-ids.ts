@@ -3,20 +3,20 @@
  * passed over.
  */
 import { content } from "../../core/journal/diff.js";
-import type { Fold } from "../../core/journal/fold.js";
+import type { StateFold } from "../../core/journal/session-state.js";
 import type { EncodedMessage, Message, MessageInput } from "../../core/messages/message.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type LineId, parsePlace, type SessionId } from "../../core/values/ids.js";
 import { equal } from "../../core/values/json.js";
 
 export class MessageIds {
-  readonly #fold: Fold;
+  readonly #fold: StateFold;
   readonly #session: SessionId;
   readonly #line: LineId;
   /** Made of the transcript once a message with an id comes. */
   #known: Map<string, Message> | undefined;
 
-  constructor(fold: Fold, { id, line }: { readonly id: SessionId; readonly line: LineId }) {
+  constructor(fold: StateFold, { id, line }: { readonly id: SessionId; readonly line: LineId }) {
     this.#fold = fold;
     this.#session = id;
     this.#line = line;

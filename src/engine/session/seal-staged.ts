@@ -9,10 +9,10 @@ import {
   type Mark,
   markText,
 } from "../../core/journal/checkpoint.js";
-import type { Fold } from "../../core/journal/fold.js";
 import { record } from "../../core/journal/record.js";
 import { baseRefs } from "../../core/journal/refs.js";
 import { seal } from "../../core/journal/seal-save.js";
+import type { StateFold } from "../../core/journal/session-state.js";
 import type { Digest } from "../../core/values/digest.js";
 import type { LineId, SessionId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
@@ -39,7 +39,7 @@ interface SealedStage {
 /** Seals it. The staging is empty afterwards, and the fold stands behind the save. */
 export function sealStaged(
   ctx: StoreContext,
-  fold: Fold,
+  fold: StateFold,
   staging: Staging,
   { session, line, end, past }: Place,
   wanted: CheckpointOptions | undefined,
@@ -86,7 +86,7 @@ export function sealStaged(
 }
 
 /** What a checkpoint here says. The fold counts its step. */
-function nextMark(fold: Fold, given: CheckpointOptions): Mark {
+function nextMark(fold: StateFold, given: CheckpointOptions): Mark {
   fold.step = given.step ?? fold.step + 1;
   fold.tasks = given.tasksCompleted ?? fold.tasks;
   const mark: { -readonly [K in keyof Mark]: Mark[K] } = {

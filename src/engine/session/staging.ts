@@ -8,8 +8,8 @@
  */
 import type { CourseRecord } from "../../core/effects/course.js";
 import type { Body as CourseBody } from "../../core/effects/effect.js";
-import type { Body, Row } from "../../core/journal/fold.js";
 import { BLOB_FROM } from "../../core/journal/record.js";
+import type { Body, Row } from "../../core/journal/session-state.js";
 import { type Blob, blobsOf, type EncodedMessage } from "../../core/messages/message.js";
 import { costOf } from "../../core/messages/usage.js";
 import { type Digest, digest } from "../../core/values/digest.js";

@@ -4,8 +4,8 @@
  */
 import type { CourseRecord, Turn } from "../../core/effects/course.js";
 import type { Checkpoint, CheckpointOptions } from "../../core/journal/checkpoint.js";
-import type { Fold } from "../../core/journal/fold.js";
 import { revive } from "../../core/journal/revive.js";
+import type { StateFold } from "../../core/journal/session-state.js";
 import type { TranscriptChange } from "../../core/journal/transcript-change.js";
 import {
   type Blob,
@@ -36,7 +36,7 @@ import { WorkingHead } from "./working-head.js";
 /** Where a session stands. */
 export interface Standing {
   readonly head: HeadDoc;
-  readonly fold: Fold;
+  readonly fold: StateFold;
   readonly end: Digest;
   /** Known down to the newest checkpoint: the next one names it. */
   readonly past: Past;
@@ -46,7 +46,7 @@ export interface Standing {
 export class WorkingCopy {
   readonly #ctx: StoreContext;
   readonly #head: WorkingHead;
-  readonly #fold: Fold;
+  readonly #fold: StateFold;
   #end: Digest;
   readonly #past: Past;
   #latest: Checkpoint | undefined;
@@ -65,7 +65,7 @@ export class WorkingCopy {
     this.#ids = new MessageIds(fold, head);
   }
 
-  get fold(): Fold {
+  get fold(): StateFold {
     return this.#fold;
   }
 

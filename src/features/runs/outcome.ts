@@ -1,5 +1,5 @@
 /** The answer of a run, from where its session stands. */
-import type { Fold } from "../../core/journal/fold.js";
+import type { StateFold } from "../../core/journal/session-state.js";
 import type { Message } from "../../core/messages/message.js";
 import { words } from "../../engine/calls/caller.js";
 import { pendingOf } from "../../engine/calls/pending.js";
@@ -62,7 +62,7 @@ export async function resultOf(
 }
 
 /** The agent's last message. */
-export function lastReply(fold: Fold): Message | undefined {
+export function lastReply(fold: StateFold): Message | undefined {
   for (const message of backwards(fold)) if (message.role === "assistant") return message;
   return undefined;
 }

@@ -1,5 +1,5 @@
 /** What a model answered, as a message: parts are kept as they are. */
-import type { Fold } from "../../core/journal/fold.js";
+import type { StateFold } from "../../core/journal/session-state.js";
 import { callInputOf, whyUnstorable } from "../../core/messages/call-input.js";
 import type {
   Message,
@@ -63,7 +63,7 @@ function storable(part: Part): Part {
 }
 
 /** The transcript from its end. */
-export function* backwards(fold: Fold): Generator<Message> {
+export function* backwards(fold: StateFold): Generator<Message> {
   for (let i = fold.messageCount - 1; i >= 0; i--) yield fold.messageAt(i) as Message;
 }
 
@@ -77,7 +77,7 @@ export interface Unanswered {
 }
 
 /** The newest reply whose calls have not all been answered; undefined where there is none. */
-export function unanswered(fold: Fold): Unanswered | undefined {
+export function unanswered(fold: StateFold): Unanswered | undefined {
   const answered = new Set<string>();
   const isOpen = ({ callId }: ToolCallPart) => !answered.has(callId);
   let reply: Message | undefined;

@@ -1,5 +1,5 @@
 /** Whether an agent goes round in circles: what its last replies of a turn asked for. */
-import type { Fold } from "../../core/journal/fold.js";
+import type { StateFold } from "../../core/journal/session-state.js";
 import { type Asked, goesRound, MAX_PERIOD } from "../../core/messages/limits.js";
 import type { MessageInput } from "../../core/messages/message.js";
 import { clip } from "../../core/messages/title.js";
@@ -18,7 +18,7 @@ export class Rounds {
   /**
    * In words, where the last replies, and one that has just come, ask for the same again and again.
    */
-  find(fold: Fold, reply: MessageInput | undefined): string | undefined {
+  find(fold: StateFold, reply: MessageInput | undefined): string | undefined {
     const most = this.#repeats * MAX_PERIOD;
     this.#asked ??= lastAsked(fold, most);
     if (reply !== undefined) this.#asked.push(askedIn(reply));
@@ -28,7 +28,7 @@ export class Rounds {
 }
 
 /** What the replies of the present turn have asked for, oldest first. */
-function lastAsked(fold: Fold, most: number): Asked[] {
+function lastAsked(fold: StateFold, most: number): Asked[] {
   const from = fold.course.turn?.from ?? 0;
   const asked: Asked[] = [];
   for (const message of backwards(fold)) {

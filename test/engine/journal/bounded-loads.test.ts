@@ -3,7 +3,7 @@
  * compacted away.
  */
 import { afterEach, describe, expect, test } from "vitest";
-import { baseTuning } from "../../../src/core/journal/fold.js";
+import { baseTuning } from "../../../src/core/journal/session-state.js";
 import { Holdfast } from "../../../src/holdfast.js";
 import { open } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";

@@ -6,7 +6,7 @@ import { copyFileSync, readFileSync, truncateSync, writeFileSync } from "node:fs
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { baseTuning } from "../../../src/core/journal/fold.js";
+import { baseTuning } from "../../../src/core/journal/session-state.js";
 import { open } from "../../../src/index.js";
 import { run } from "../../cli/command.js";
 import { type Child, startPuppet } from "../../support/children/child.mjs";

@@ -3,7 +3,7 @@
  * timed.
  */
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { baseTuning } from "../../../src/core/journal/fold.js";
+import { baseTuning } from "../../../src/core/journal/session-state.js";
 import { Past } from "../../../src/engine/journal/past.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, open, type Session } from "../../../src/index.js";

@@ -1,7 +1,7 @@
 /** WALK-1 to WALK-3: what a walk over saves finds, and that each reader of saves finds it too. */
 import { describe, expect, test } from "vitest";
-import { baseTuning } from "../../../src/core/journal/fold.js";
 import { firstSeq, type Save } from "../../../src/core/journal/save.js";
+import { baseTuning } from "../../../src/core/journal/session-state.js";
 import { type LineId, MAX_SEQ } from "../../../src/core/values/ids.js";
 import { Journal } from "../../../src/engine/journal/journal.js";
 import type { Stretch, WalkOptions } from "../../../src/engine/journal/walk.js";

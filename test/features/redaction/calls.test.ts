@@ -132,7 +132,7 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
   });
 
   test("bases copy what stood in state and in calls: these copies go, too", async () => {
-    const { baseTuning } = await import("../../../src/core/journal/fold.js");
+    const { baseTuning } = await import("../../../src/core/journal/session-state.js");
     const { slackBytes } = baseTuning;
     baseTuning.slackBytes = 200;
     try {

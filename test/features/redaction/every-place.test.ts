@@ -5,7 +5,7 @@
  */
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { baseTuning } from "../../../src/core/journal/fold.js";
+import { baseTuning } from "../../../src/core/journal/session-state.js";
 import { type Holdfast, type Json, open, type Session } from "../../../src/index.js";
 import { filesWith } from "../../support/bytes.js";
 import { runs } from "../../support/runs.js";

@@ -3,7 +3,7 @@
  * for a person.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { baseTuning } from "../../../src/core/journal/fold.js";
+import { baseTuning } from "../../../src/core/journal/session-state.js";
 import { redactions } from "../../../src/features/redaction/redactions.js";
 import { type Checkpoint, type Holdfast, open, type Session } from "../../../src/index.js";
 import { errorOf } from "../../support/error-of.js";

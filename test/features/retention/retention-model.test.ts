@@ -5,7 +5,7 @@
  */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { baseTuning } from "../../../src/core/journal/fold.js";
+import { baseTuning } from "../../../src/core/journal/session-state.js";
 import type { RetentionPolicy } from "../../../src/core/retention/policy.js";
 import { Holdfast } from "../../../src/holdfast.js";
 import {

@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { baseTuning } from "../../../src/core/journal/fold.js";
+import { baseTuning } from "../../../src/core/journal/session-state.js";
 import { type Holdfast, HoldfastError, open, type Session } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { openDriver } from "../../../src/store/sql/sqlite/driver/driver.js";

@@ -1,6 +1,6 @@
 /** Agents, and snapshots of an agent with all its sessions, on every store. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { baseTuning } from "../../../src/core/journal/fold.js";
+import { baseTuning } from "../../../src/core/journal/session-state.js";
 import type { SessionId } from "../../../src/core/values/ids.js";
 import { leaseRow } from "../../../src/engine/records/rows.js";
 import { Holdfast } from "../../../src/holdfast.js";

@@ -10,9 +10,9 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { baseTuning } from "../../../src/core/journal/fold.js";
 import { firstSeq, type Save } from "../../../src/core/journal/save.js";
 import { type Draft, seal } from "../../../src/core/journal/seal-save.js";
+import { baseTuning } from "../../../src/core/journal/session-state.js";
 import type {
   AgentText,
   LineText,

@@ -91,7 +91,7 @@ export const baseTuning = {
   lineBytes: 4 * 1024,
 };
 
-export class Fold {
+export class StateFold {
   seq = 0;
   /** The newest checkpoint at or before this place. */
   prior = 0;
@@ -127,8 +127,8 @@ export class Fold {
     this.#sized = sized;
   }
 
-  copy(): Fold {
-    const twin = new Fold({ sized: this.#sized });
+  copy(): StateFold {
+    const twin = new StateFold({ sized: this.#sized });
     Object.assign(twin, this);
     twin.course = this.course.copy();
     twin.#readAtBase = this.#readAtBase;

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Bodies, Fold } from "../../../src/core/journal/fold.js";
 import { open } from "../../../src/core/journal/open-save.js";
 import { type Base, BLOB_FROM } from "../../../src/core/journal/record.js";
 import { revive } from "../../../src/core/journal/revive.js";
 import { firstSeq, type Save } from "../../../src/core/journal/save.js";
 import { seal } from "../../../src/core/journal/seal-save.js";
+import { type Bodies, StateFold } from "../../../src/core/journal/session-state.js";
 import {
   type Blob,
   encodeMessage,
@@ -67,7 +67,7 @@ type Op =
  * plain model of what it must hold.
  */
 class Live {
-  fold = new Fold({ sized: true });
+  fold = new StateFold({ sized: true });
   saves: Save[] = [];
   ends: Digest[] = [digest("root")];
   readonly blobs = new Map<Digest, string>();
@@ -197,7 +197,7 @@ class Live {
 
 // ---- loading, as engine/journal/loader.ts does it
 
-function applySaves(fold: Fold, saves: readonly Save[], bodies: Bodies): Fold {
+function applySaves(fold: StateFold, saves: readonly Save[], bodies: Bodies): StateFold {
   for (const save of saves) {
     const { items, state } = open(save, { items: true, state: true });
     fold.applyItems(items, save);
@@ -207,11 +207,11 @@ function applySaves(fold: Fold, saves: readonly Save[], bodies: Bodies): Fold {
   return fold;
 }
 
-const rebuilt = (live: Live, sized = true): Fold =>
-  applySaves(new Fold({ sized }), live.saves, live.bodies);
+const rebuilt = (live: Live, sized = true): StateFold =>
+  applySaves(new StateFold({ sized }), live.saves, live.bodies);
 
-function fromBase(base: Base, saves: readonly Save[], bodies: Bodies): Fold {
-  const fold = new Fold({ sized: true });
+function fromBase(base: Base, saves: readonly Save[], bodies: Bodies): StateFold {
+  const fold = new StateFold({ sized: true });
   const read = JSON.parse(JSON.stringify(base)) as Base;
   fold.applyBase(read);
   for (const [from, to] of read.ranges) {
@@ -232,14 +232,14 @@ function fromBase(base: Base, saves: readonly Save[], bodies: Bodies): Fold {
  * As texts, so that the order of keys inside a value counts, and `__proto__` is a key; the order of
  * state keys has tests of its own.
  */
-function shown(fold: Fold) {
+function shown(fold: StateFold) {
   const { status, reason, output, messageCount, tokens } = fold;
   const messages = fold.messages.map((one) => JSON.stringify(one));
   const state = Object.entries(fold.state).map(([name, held]) => `${name} ${JSON.stringify(held)}`);
   return { messages, state: state.toSorted(), status, reason, output, messageCount, tokens };
 }
 
-const sized = (fold: Fold) => ({ ...shown(fold), sizeBytes: fold.sizeBytes });
+const sized = (fold: StateFold) => ({ ...shown(fold), sizeBytes: fold.sizeBytes });
 
 /** The numbers of the messages that ranges name, in their order. */
 function named(
@@ -493,14 +493,14 @@ describe("rebuilt from records", () => {
   });
 
   test("a list that is changed where there is none is CORRUPT, and named", () => {
-    const fold = new Fold({ sized: true });
+    const fold = new StateFold({ sized: true });
     expect(thrown(() => fold.spliceList("a\u001b", 0, 0, [])).message).toContain('"a\\u001b"');
     fold.set("a", "text", { bytes: 6, blob: undefined });
     expectCode("CORRUPT", () => fold.spliceList("a", 0, 0, [1]));
   });
 
   test("D8: a list takes as many items at once as a value may hold, also in its middle", () => {
-    const fold = new Fold({ sized: true });
+    const fold = new StateFold({ sized: true });
     fold.set("a", [1, 2], { bytes: 5, blob: undefined });
     const items: readonly Json[] = new Array<Json>(300_000).fill(0);
     fold.spliceList("a", 1, 0, items);
@@ -638,7 +638,7 @@ describe("when a base pays", () => {
   });
 
   test("never while there is little to read, and never for what is read anyway", () => {
-    const fold = new Fold({ sized: true });
+    const fold = new StateFold({ sized: true });
     fold.readBytes = 64 * 1024;
     expect(fold.basePays()).toBe(false);
     const { value: big, body } = valueOf(1024 * 1024);
@@ -648,7 +648,7 @@ describe("when a base pays", () => {
   });
 
   test("D8: what a load reads stays within a bound, however long one key is set over and over, and bases stay rare", () => {
-    const fold = new Fold({ sized: true });
+    const fold = new StateFold({ sized: true });
     const { value: small, body } = valueOf(2_000);
     let bases = 0;
     for (let i = 0; i < 10_000; i++) {
@@ -666,7 +666,7 @@ describe("when a base pays", () => {
   });
 
   test("the cost right after a base counts each row of live messages once", () => {
-    const fold = new Fold({ sized: true });
+    const fold = new StateFold({ sized: true });
     const rows = [{ bytes: 100 }, { bytes: 20 }, { bytes: 3 }] as const;
     const said = (seq: number) => revive({ role: "user", content: "x" }, "id", seq, 0);
     const body = { bytes: 1, blob: undefined };
@@ -697,7 +697,7 @@ describe("copies", () => {
   });
 
   test("a copy has the counts too: what it has read, where its base is, its steps", () => {
-    const fold = new Fold({ sized: true });
+    const fold = new StateFold({ sized: true });
     fold.markBase(9, 1_000);
     Object.assign(fold, { seq: 12, prior: 11, step: 4, tasks: 2, cost: [70, 7, 0, 0, 0] });
     const { seq, prior, base, step, tasks, tokens, readBytes } = fold.copy();
@@ -715,7 +715,7 @@ describe("copies", () => {
 
 describe("status", () => {
   test("transition answers the status after an event, nothing where it stays, and BAD_STATUS where it is not allowed", () => {
-    const fold = new Fold({ sized: true });
+    const fold = new StateFold({ sized: true });
     for (const status of Object.keys(statusTable) as SessionStatus[]) {
       for (const event of [
         "work",
