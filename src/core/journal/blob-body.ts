@@ -2,7 +2,7 @@
  * Bodies that are kept as blobs: the JSON text of a message or a value, under its digest. A digest
  * says nothing about what is in it.
  */
-import { courseBodies } from "../effects/course.js";
+import { inFlightBodies } from "../effects/in-flight.js";
 import { blobsOf, isStoredMessage, type MessageInput } from "../messages/message.js";
 import { type Digest, isDigest } from "../values/digest.js";
 import { HoldfastError } from "../values/errors.js";
@@ -117,10 +117,10 @@ export function checkBodies(
   if (prefix !== undefined) body(prefix, known(prefix)?.bytes ?? 0, ["json"]);
   for (const [, , name, bytes] of base?.state ?? [])
     if (name !== undefined) body(name, bytes as number);
-  for (const kept of base?.course === undefined ? [] : courseBodies(base.course))
+  for (const kept of base?.inFlight === undefined ? [] : inFlightBodies(base.inFlight))
     if ("blob" in kept) body(kept.blob, kept.size);
-  if (base?.course?.prefix !== undefined)
-    body(base.course.prefix, known(base.course.prefix)?.bytes ?? 0, ["json"]);
+  if (base?.inFlight?.prefix !== undefined)
+    body(base.inFlight.prefix, known(base.inFlight.prefix)?.bytes ?? 0, ["json"]);
   if (isMessage) checkFiles(record, known);
 }
 

@@ -3,8 +3,7 @@
  * over a record that was sealed by another hand. What comes in from outside, and `verify`, also ask
  * for the limits that hold for what a program gives.
  */
-import type { CourseRecord, Turn } from "../effects/course.js";
-import { isCourseBase, isCourseField } from "../effects/course-shape.js";
+
 import {
   type Effect,
   type EffectEvent,
@@ -12,6 +11,8 @@ import {
   isEffectKey,
   isInputDigest,
 } from "../effects/effect.js";
+import type { InFlightRecord, Turn } from "../effects/in-flight.js";
+import { isInFlightBase, isInFlightField } from "../effects/in-flight-shape.js";
 import { isStoredMessage } from "../messages/message.js";
 import { isStatus } from "../sessions/status.js";
 import { isDigest } from "../values/digest.js";
@@ -35,10 +36,10 @@ const body =
 const counts: Is = (value) => Array.isArray(value) && value.every(isCount);
 
 /**
- * All that a record has beside what it says of the course: a field that is forgotten here would
- * make sound journals unreadable.
+ * All that a record has beside what it says of the in-flight work: a field that is forgotten here
+ * would make sound journals unreadable.
  */
-const FIELDS: { readonly [K in Exclude<keyof JournalRecord, keyof CourseRecord>]-?: Is } = {
+const FIELDS: { readonly [K in Exclude<keyof JournalRecord, keyof InFlightRecord>]-?: Is } = {
   append: body(isStoredMessage),
   item: (value, record) => body(isStoredMessage)(value, record) && record["splice"] !== undefined,
   splice: isPair,
@@ -83,7 +84,7 @@ export function isRecord(record: unknown, at: number): record is JournalRecord {
   if (!isObject(record)) return false;
   for (const name of Object.keys(record)) {
     const is = Object.hasOwn(FIELDS, name) ? FIELDS[name as keyof typeof FIELDS] : undefined;
-    if (!(is === undefined ? isCourseField(name, record[name]) : is(record[name], record)))
+    if (!(is === undefined ? isInFlightField(name, record[name]) : is(record[name], record)))
       return false;
   }
   if (!Object.keys(record).some((name) => !COMPANIONS.has(name))) return false;
@@ -94,12 +95,12 @@ export function isRecord(record: unknown, at: number): record is JournalRecord {
 
 function isBase(base: unknown): boolean {
   if (!isObject(base) || !isStatus(base["status"])) return false;
-  const { reason, step, cost, replies = 0, tasks = 0, ranges, lines, state, course } = base;
+  const { reason, step, cost, replies = 0, tasks = 0, ranges, lines, state, inFlight } = base;
   return (
     (reason === undefined || typeof reason === "string") &&
     [step, replies, tasks].every(isCount) &&
     counts(cost, base) &&
-    (course === undefined || isCourseBase(course)) &&
+    (inFlight === undefined || isInFlightBase(inFlight)) &&
     Array.isArray(ranges) &&
     areApart(ranges) &&
     (lines === undefined || (Array.isArray(lines) && lines.every(isStretch))) &&
@@ -199,8 +200,8 @@ const LIMITS: ReadonlyMap<string, (record: JournalRecord) => void> = new Map<
       for (const [name] of base?.state ?? []) key(name);
       depth(base?.output);
       if (base?.reason !== undefined) checkText(base.reason, "reason", MAX_REASON);
-      checkTurn(base?.course?.turn);
-      for (const effect of base?.course?.effects ?? []) checkCall(effect);
+      checkTurn(base?.inFlight?.turn);
+      for (const effect of base?.inFlight?.effects ?? []) checkCall(effect);
     },
   ],
 ]);

@@ -2,13 +2,13 @@
  * The text of one record in a journal. Fields are few and spelled out: `dir:` stores show them to
  * people.
  */
-import type { CourseBase, CourseRecord } from "../effects/course.js";
+import type { InFlightBase, InFlightRecord } from "../effects/in-flight.js";
 import type { Cost } from "../messages/usage.js";
 import type { Digest } from "../values/digest.js";
 import { type Json, jsonBytes } from "../values/json.js";
 
 /** One record as parsed. Exactly one of the operations is present. */
-export interface JournalRecord extends CourseRecord {
+export interface JournalRecord extends InFlightRecord {
   readonly append?: unknown;
   readonly splice?: readonly [start: number, remove: number];
   readonly item?: unknown;
@@ -21,7 +21,7 @@ export interface JournalRecord extends CourseRecord {
   readonly list?: string;
   readonly items?: readonly Json[];
   readonly base?: Base;
-  /** What a record of the course has to carry: an input, an output, a signal's value. */
+  /** What a record of the in-flight work has to carry: an input, an output, a signal's value. */
   readonly body?: Json;
   /** The record's body is kept as a blob under this digest. */
   readonly blob?: Digest;
@@ -53,7 +53,7 @@ export interface Base {
   readonly cost: Cost;
   readonly replies?: number;
   readonly tasks?: number;
-  readonly course?: CourseBase;
+  readonly inFlight?: InFlightBase;
   /** The live messages, in their order, as ranges of record numbers. */
   readonly ranges: readonly (readonly [from: number, to: number])[];
   /**

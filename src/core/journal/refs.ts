@@ -2,7 +2,7 @@
  * Which blobs a record refers to: its own body, the files of its message, and the big values a base
  * names.
  */
-import { courseRefs } from "../effects/course.js";
+import { inFlightRefs } from "../effects/in-flight.js";
 import type { Digest } from "../values/digest.js";
 import { open } from "./open-save.js";
 import type { Base, JournalRecord } from "./record.js";
@@ -17,9 +17,9 @@ export function refsOf(record: JournalRecord): readonly Digest[] {
   return refs;
 }
 
-export const baseRefs = ({ state, course }: Base): readonly Digest[] => [
+export const baseRefs = ({ state, inFlight }: Base): readonly Digest[] => [
   ...state.flatMap(([, , blob]) => blob ?? []),
-  ...(course === undefined ? [] : courseRefs(course)),
+  ...(inFlight === undefined ? [] : inFlightRefs(inFlight)),
 ];
 
 /** The blobs that what is left of a save refers to. */

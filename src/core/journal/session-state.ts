@@ -5,7 +5,7 @@
  * sees what the live one saw. It also keeps count of what loading this place would read, which
  * decides when a base pays.
  */
-import { bodyIn, Course } from "../effects/course.js";
+import { bodyIn, InFlight } from "../effects/in-flight.js";
 import type { Message } from "../messages/message.js";
 import {
   addCost,
@@ -104,7 +104,7 @@ export class StateFold {
   replies = 0;
   cost: Cost = noCost;
   /** What was begun and is not finished. */
-  course = new Course();
+  inFlight = new InFlight();
   tasks: number | undefined;
   /** Bytes of text that loading this place reads, without blobs. */
   readBytes = 0;
@@ -130,7 +130,7 @@ export class StateFold {
   copy(): StateFold {
     const twin = new StateFold({ sized: this.#sized });
     Object.assign(twin, this);
-    twin.course = this.course.copy();
+    twin.inFlight = this.inFlight.copy();
     twin.#readAtBase = this.#readAtBase;
     twin.#messages = this.#messages.copy();
     twin.#born = this.#born;
@@ -216,7 +216,7 @@ export class StateFold {
   // ---- operations
 
   append(message: Message, body: Body, row: Row): void {
-    this.course.placeChanges();
+    this.inFlight.placeChanges();
     this.#push(this.#entry(message, body, row, costOf(message), undefined));
   }
 
@@ -232,7 +232,7 @@ export class StateFold {
     remove: number,
     item?: { message: Message; body: Body; row: Row },
   ): void {
-    this.course.placeChanges();
+    this.inFlight.placeChanges();
     this.#splice(
       start,
       remove,
@@ -270,11 +270,11 @@ export class StateFold {
 
   /** A program that is run again sets the same values again: that changes nothing. */
   #placeChangesUnless(key: string, newDigest: () => Digest): void {
-    if (!this.course.hasPassing) return;
+    if (!this.inFlight.hasPassing) return;
     const kept = this.#kept.get(key);
     const isSame =
       kept !== undefined && (kept.later ?? []).length === 0 && digestOf(kept) === newDigest();
-    if (!isSame) this.course.placeChanges();
+    if (!isSame) this.inFlight.placeChanges();
   }
 
   #set(key: string, value: Json, { bytes, blob }: Body): void {
@@ -295,7 +295,7 @@ export class StateFold {
   }
 
   unset(key: string): void {
-    this.course.placeChanges();
+    this.inFlight.placeChanges();
     const before = this.#kept.get(key);
     if (before) this.#count(before.bytes, before.blob !== undefined, -1);
     this.#kept.delete(key);
@@ -309,7 +309,7 @@ export class StateFold {
   }
 
   spliceList(key: string, start: number, remove: number, items: readonly Json[]): void {
-    this.course.placeChanges();
+    this.inFlight.placeChanges();
     this.#spliceList(key, start, remove, items);
   }
 
@@ -350,7 +350,7 @@ export class StateFold {
 
   /** Another line begins here. */
   leaveLine(): void {
-    this.course.leaveLine();
+    this.inFlight.leaveLine();
     this.readBytes += baseTuning.lineBytes;
     if (isUnderWay(this.status)) this.setStatus(onNewLine(this.status));
   }
@@ -382,7 +382,7 @@ export class StateFold {
       const entry = isMessage(record)
         ? this.#revived(record, sizes[i] ?? 0, first + i, save, row)
         : undefined;
-      if (record.splice !== undefined || entry !== undefined) this.course.placeChanges();
+      if (record.splice !== undefined || entry !== undefined) this.inFlight.placeChanges();
       if (record.splice !== undefined) this.#splice(record.splice[0], record.splice[1], entry);
       else if (entry !== undefined) this.#push(entry);
     }
@@ -438,7 +438,7 @@ export class StateFold {
       else if (record.list !== undefined && record.splice !== undefined) {
         this.spliceList(record.list, record.splice[0], record.splice[1], itemsOf(record, bodies));
       } else if (record.base === undefined)
-        this.course.apply(frozen(record), bodyIn(record), save.at - (record.ago ?? 0));
+        this.inFlight.apply(frozen(record), bodyIn(record), save.at - (record.ago ?? 0));
     }
   }
 
@@ -499,7 +499,7 @@ export class StateFold {
    */
   basePays(): boolean {
     const { slackBytes } = baseTuning;
-    const returned = this.#inline + this.course.weight;
+    const returned = this.#inline + this.inFlight.weight;
     return (
       this.readBytes > 2 * returned + slackBytes &&
       this.readBytes - this.#readAtBase > returned / 2 + slackBytes / 2
@@ -521,7 +521,7 @@ export class StateFold {
 
   /** `linesOf` says on which other lines messages stand. */
   toBase(linesOf: (ranges: Base["ranges"]) => Base["lines"] = () => undefined): Base {
-    const course = this.course.toBase();
+    const inFlight = this.inFlight.toBase();
     const ranges = this.ranges();
     const lines = linesOf(ranges);
     return {
@@ -532,7 +532,7 @@ export class StateFold {
       cost: this.cost,
       replies: this.replies,
       ...(this.tasks === undefined ? {} : { tasks: this.tasks }),
-      ...(course === undefined ? {} : { course }),
+      ...(inFlight === undefined ? {} : { inFlight }),
       ranges,
       ...(lines === undefined ? {} : { lines }),
       state: [...this.#kept].map(([key, { value, bytes, blob }]) =>
@@ -548,7 +548,7 @@ export class StateFold {
     this.setStatus(base.status as SessionStatus, base.reason, frozen(base.output));
     this.step = base.step;
     this.tasks = base.tasks;
-    if (base.course !== undefined) this.course.applyBase(frozen(base.course));
+    if (base.inFlight !== undefined) this.inFlight.applyBase(frozen(base.inFlight));
     for (const [key, value, blob, size] of base.state) {
       if (blob === undefined) this.#set(key, frozen(value), { bytes: jsonBytes(value), blob });
       else this.#setLater(key, blob, size as number);

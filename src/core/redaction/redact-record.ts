@@ -9,7 +9,7 @@
  * Z2  the input of a call that is not over stays, wherever it stands: whoever makes the call must
  *     find it as it was.
  */
-import type { CourseBase, Turn } from "../effects/course.js";
+
 import {
   type Body,
   type Effect,
@@ -18,6 +18,7 @@ import {
   UNKNOWN,
   valueDigest,
 } from "../effects/effect.js";
+import type { InFlightBase, Turn } from "../effects/in-flight.js";
 import { jsonIn, messageIn } from "../journal/blob-body.js";
 import { MAX_DESCRIPTION, MAX_LABEL, MAX_REASON, type Mark } from "../journal/checkpoint.js";
 import type { Base, JournalRecord } from "../journal/record.js";
@@ -356,11 +357,11 @@ class Editing {
   // ---- bases
 
   #base(base: Base): Base {
-    const { reason, output, course, state } = base;
+    const { reason, output, inFlight, state } = base;
     return changed(base, {
       ...(reason !== undefined && { reason: this.#reason(reason) }),
       ...(output !== undefined && { output: this.#json(output, { in: "output" }) }),
-      ...(course !== undefined && { course: this.#course(course) }),
+      ...(inFlight !== undefined && { inFlight: this.#inFlight(inFlight) }),
       state: each(state, (entry) => this.#stateEntry(entry)),
     });
   }
@@ -380,9 +381,9 @@ class Editing {
     return [key, null, kept.blob, kept.size];
   }
 
-  #course(course: CourseBase): CourseBase {
-    const { effects, turn, prefix, signals } = course;
-    return changed(course, {
+  #inFlight(inFlight: InFlightBase): InFlightBase {
+    const { effects, turn, prefix, signals } = inFlight;
+    return changed(inFlight, {
       ...(effects && { effects: each(effects, (effect) => this.#effect(effect)) }),
       ...(turn && { turn: this.#turn(turn) }),
       ...(prefix !== undefined && { prefix: this.#prefix(prefix) }),
@@ -440,7 +441,10 @@ const callsIn = (message: MessageInput) =>
 const isTelling = (value: Json): boolean => JSON.stringify(value).length >= TELLING_CHARS;
 const TELLING_CHARS = 16;
 
-/** What a message says that the course may say again: inputs of calls, and what tools answered. */
+/**
+ * What a message says that the in-flight work may say again: inputs of calls, and what tools
+ * answered.
+ */
 const valuesIn = (message: MessageInput): readonly Json[] =>
   partsOf(message).flatMap((part) =>
     part.type === "tool-call"

@@ -3,7 +3,7 @@
  * a place.
  *
  * PLACE-1  a recorded answer is dropped by the next save that changes messages or state
- *          (core/effects/course.ts).
+ *          (core/effects/in-flight.ts).
  * PLACE-2  a place is the line, the number of the last message, a digest of the state, the call,
  *          and how many answers this holder was already given there. A checkpoint does not change
  *          it. A call that fails does not count.
@@ -187,7 +187,7 @@ export class ByHand {
     ask: Run,
     commit: () => Promise<void>,
   ): Promise<Json> {
-    const known = this.#held.work.fold.course.reply(named);
+    const known = this.#held.work.fold.inFlight.reply(named);
     if (known !== undefined) {
       const answer = await outputOf(this.#held.ctx, known);
       await commit();
@@ -234,7 +234,7 @@ export class ByHand {
   }
 
   async #answerAt(call: Call, key: string, run: Run): Promise<Json> {
-    const known = this.#held.work.fold.course.passing(key);
+    const known = this.#held.work.fold.inFlight.passing(key);
     if (known !== undefined) return outputOf(this.#held.ctx, known);
     const made = await this.#repeat(call, key, run);
     this.#held.usable();
@@ -248,9 +248,10 @@ export class ByHand {
    */
   #placeKey({ name, inputDigest, model }: Call): string {
     const { fold } = this.#held.work;
-    const { course } = fold;
+    const { inFlight } = fold;
     if (this.#given.size > MAX_GIVEN)
-      for (const key of this.#given) if (course.passing(key) === undefined) this.#given.delete(key);
+      for (const key of this.#given)
+        if (inFlight.passing(key) === undefined) this.#given.delete(key);
     for (let nth = 0; ; nth++) {
       const key = keyAt(
         this.#held.line,
@@ -261,7 +262,7 @@ export class ByHand {
         inputDigest,
         nth,
       );
-      const isGiven = this.#given.has(key) && course.passing(key) !== undefined;
+      const isGiven = this.#given.has(key) && inFlight.passing(key) !== undefined;
       if (!isGiven && !this.#asked.has(key)) return key;
     }
   }
@@ -303,7 +304,7 @@ export class ByHand {
   ): void {
     const { work } = this.#held;
     const id = work.newEffectId();
-    work.course({
+    work.inFlight({
       effect: {
         id,
         is: "intent",
@@ -315,7 +316,7 @@ export class ByHand {
         ...(model && { model }),
       },
     });
-    work.course(
+    work.inFlight(
       {
         effect: {
           id,
@@ -333,7 +334,7 @@ export class ByHand {
 
   async #named(call: Call, named: string): Promise<Json> {
     const { ctx } = this.#held;
-    const known = this.#held.work.fold.course.named(call.name, named);
+    const known = this.#held.work.fold.inFlight.named(call.name, named);
     if (known !== undefined && differs(known.inputDigest, call.inputDigest) && !isFailed(known))
       throw otherInput(known, named);
     if (known?.outcome === "ok") return outputOf(ctx, known);
@@ -407,7 +408,7 @@ export class ByHand {
 
   async #settle(id: string, made: Exclude<Made, { is: "pause" }>): Promise<Json> {
     const { work, ctx } = this.#held;
-    const effect = work.fold.course.get(id) as Effect;
+    const effect = work.fold.inFlight.get(id) as Effect;
     switch (made.is) {
       case "stopped":
         throw this.#stopped();
@@ -420,7 +421,7 @@ export class ByHand {
         throw waitsForPerson(effect, this.#held.id);
       case "doubt":
         if (effect.phase !== "doubt") {
-          work.course({
+          work.inFlight({
             effect: { id, is: "doubt", ...(made.why !== undefined && { why: made.why }) },
           });
           restate(work);
@@ -429,7 +430,7 @@ export class ByHand {
         throw inDoubt(effect, this.#held.id, made.why, made.error);
       case "finished": {
         const { outcome, by, body, error, happened } = made;
-        work.course(
+        work.inFlight(
           {
             effect: {
               id,

@@ -116,15 +116,15 @@ export class Caller {
       ...(options.keyValidMs !== undefined && { validMs: options.keyValidMs }),
       ...(waits === undefined ? { attempt: this.#attempt(1, options) } : { waits }),
     };
-    work.course({ effect: event }, keepsInput ? encode(input, "input") : undefined);
-    return work.fold.course.get(id) as Effect;
+    work.inFlight({ effect: event }, keepsInput ? encode(input, "input") : undefined);
+    return work.fold.inFlight.get(id) as Effect;
   }
 
   /** Who begins calls from here on, so that another process can tell whether it still lives. */
   #tellHolder(): void {
     const { self } = this.#ctx.machine;
-    if (this.#held.work.fold.course.holder?.nonce !== self.nonce)
-      this.#held.work.course({ held: self });
+    if (this.#held.work.fold.inFlight.holder?.nonce !== self.nonce)
+      this.#held.work.inFlight({ held: self });
   }
 
   #attempt(no: number, { timeoutMs }: CallOptions) {
@@ -152,9 +152,9 @@ export class Caller {
      * Of an attempt before this one nobody knows what became: that the next did nothing is then no
      * outcome.
      */
-    let isOpen = !fresh && this.#held.work.fold.course.get(id)?.phase !== "ready";
+    let isOpen = !fresh && this.#held.work.fold.inFlight.get(id)?.phase !== "ready";
     for (;;) {
-      const known = this.#held.work.fold.course.get(id);
+      const known = this.#held.work.fold.inFlight.get(id);
       if (known === undefined) return { is: "stopped" };
       if (this.#stop.aborted) return this.#stopped(known, isOpen);
       // Of what does no harm the journal does not say that it was begun: without this it would be
@@ -261,7 +261,7 @@ export class Caller {
    * Asks what became of a call, and does not make it again: that it did not happen is its outcome.
    */
   async ask(id: string, call: Call): Promise<Made> {
-    const effect = this.#held.work.fold.course.get(id);
+    const effect = this.#held.work.fold.inFlight.get(id);
     if (effect === undefined || this.#stop.aborted) return { is: "stopped" };
     const holder = this.#holderOf(effect);
     const clock = { now: this.#ctx.nowAbout(), wall: this.#ctx.wallMs() };
@@ -291,7 +291,7 @@ export class Caller {
   async #begin(effect: Effect, { options }: Call): Promise<Effect | undefined> {
     if (acts(effect)) {
       this.#tellHolder();
-      this.#held.work.course({
+      this.#held.work.inFlight({
         effect: {
           id: effect.id,
           is: "begun",
@@ -300,7 +300,7 @@ export class Caller {
       });
       await this.#held.commitStep();
     }
-    return this.#held.work.fold.course.get(effect.id);
+    return this.#held.work.fold.inFlight.get(effect.id);
   }
 
   /**

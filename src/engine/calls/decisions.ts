@@ -5,8 +5,9 @@
  * decide it have one id, so the store says who was first, also among processes. The event that a
  * letter becomes says which time it decided (`asked`), so that everyone finds it again.
  */
-import { bodyIn } from "../../core/effects/course.js";
+
 import { type Effect, type EffectEvent, lineOfEffect } from "../../core/effects/effect.js";
+import { bodyIn } from "../../core/effects/in-flight.js";
 import type { JournalRecord } from "../../core/journal/record.js";
 import { type ErrorDetails, quote } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";

@@ -3,8 +3,9 @@
  * it is a fork, by the sessions it comes from, however far back. A call on the new line that equals
  * one of those is not made without asking.
  */
-import { bodyIn } from "../../core/effects/course.js";
+
 import { acts, applyEvent, type Effect, likeness } from "../../core/effects/effect.js";
+import { bodyIn } from "../../core/effects/in-flight.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
 import type { LineRow } from "../../store/port/rows.js";
 import type { Past, Segment } from "../journal/past.js";
@@ -158,8 +159,8 @@ async function after(
   seq: number,
 ): Promise<Stretch> {
   const found = await journal.saveAt({ line, seq });
-  const course = found && (await loader.course(found));
-  const open = (course?.open ?? []).filter(acts);
+  const inFlight = found && (await loader.inFlight(found));
+  const open = (inFlight?.open ?? []).filter(acts);
   const calls = new Map(open.map((effect) => [effect.id, effect]));
   return { line, to: MAX_SEQ, session, next: seq + 1, isRead: false, calls };
 }

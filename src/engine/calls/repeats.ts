@@ -51,7 +51,7 @@ export class Repeats {
       work.head.origin?.sessionId,
       work.past,
     ));
-    const { replayed } = work.fold.course;
+    const { replayed } = work.fold.inFlight;
     const { same, unknown } = await left.find(call, (made) => replayed.includes(made));
     if (same !== undefined) {
       const isFresh = policy === "replay" && same.phase === "done" && !replayed.includes(same.id);

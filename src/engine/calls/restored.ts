@@ -49,8 +49,8 @@ export async function leaveToSomebody(held: HeldSession): Promise<void> {
  * Brought in, with neither a turn nor a call that is open: a transcript that somebody keeps by
  * hand. It is asked about once it acts.
  */
-const isOnlyKept = ({ head, fold: { course } }: WorkingCopy): boolean =>
-  head.incarnation === IMPORTED && course.turn === undefined && !course.open.some(acts);
+const isOnlyKept = ({ head, fold: { inFlight } }: WorkingCopy): boolean =>
+  head.incarnation === IMPORTED && inFlight.turn === undefined && !inFlight.open.some(acts);
 
 /**
  * R2: for whoever is about to go on with the last turn, or to act by hand. Answers what it waits
@@ -63,7 +63,7 @@ export async function standstillOf(
   const { isOfBefore, fold } = held.work;
   const isNew = to === "act" && (fold.status === "completed" || fold.status === "cancelled");
   if (isOfBefore && fold.seq > 0 && !isNew) await doubt(held);
-  return fold.course.standstill;
+  return fold.inFlight.standstill;
 }
 
 async function doubt(held: HeldSession): Promise<void> {
@@ -71,9 +71,9 @@ async function doubt(held: HeldSession): Promise<void> {
   const { status, reason } = work.fold;
   const isImported = work.head.incarnation === IMPORTED;
   if (!isUnderWay(status) || work.fold.isCancelling) work.event("work");
-  for (const effect of work.fold.course.open)
+  for (const effect of work.fold.inFlight.open)
     if (isUnknownInCopy(effect))
-      work.course({
+      work.inFlight({
         effect: { id: effect.id, is: "doubt", ...(effect.phase === "begun" && { inside: true }) },
       });
   stop(work, isImported ? IMPORTED : RESTORED, {
@@ -102,9 +102,9 @@ export function doubtTurn(work: WorkingCopy, turn: string): void {
  * one.
  */
 function stop(work: WorkingCopy, name: string, input: JsonObject): void {
-  if (work.fold.course.standstill !== undefined) return;
+  if (work.fold.inFlight.standstill !== undefined) return;
   const id = work.newEffectId();
-  work.course(
+  work.inFlight(
     {
       effect: {
         id,
@@ -118,7 +118,7 @@ function stop(work: WorkingCopy, name: string, input: JsonObject): void {
     },
     encode(input, "input"),
   );
-  work.course({ effect: { id, is: "doubt" } });
+  work.inFlight({ effect: { id, is: "doubt" } });
 }
 
 /**

@@ -2,7 +2,7 @@
  * The state at a place: the newest base before it, the live messages that base names, and all
  * records since. What was read is verified, numbered without a hole, and chained save to save.
  */
-import { bodyIn, Course } from "../../core/effects/course.js";
+import { bodyIn, InFlight } from "../../core/effects/in-flight.js";
 import { markOf } from "../../core/journal/checkpoint.js";
 import { type Need, type Opened, open } from "../../core/journal/open-save.js";
 import { type Base, changesState, type JournalRecord } from "../../core/journal/record.js";
@@ -104,12 +104,12 @@ export class Loader {
   }
 
   /** What was begun and not finished at a save: of the transcript nothing is read. */
-  async course({ save: end }: Read): Promise<Course> {
-    const course = new Course();
+  async inFlight({ save: end }: Read): Promise<InFlight> {
+    const inFlight = new InFlight();
     const past = this.#journal.past(end.line, end.seq);
     if (end.base > 0) {
       const { base } = await this.base(past, end.base);
-      if (base.course !== undefined) course.applyBase(base.course);
+      if (base.inFlight !== undefined) inFlight.applyBase(base.inFlight);
     }
     let line: LineId | undefined;
     const stretches = await since(past, end);
@@ -120,26 +120,26 @@ export class Loader {
       rows: ROWS,
     })) {
       for (const { save, state } of page) {
-        if (save.line !== line && leavesLine(stretches, save, end)) course.leaveLine();
+        if (save.line !== line && leavesLine(stretches, save, end)) inFlight.leaveLine();
         line = save.line;
-        if (save.nMessages > 0) course.placeChanges();
+        if (save.nMessages > 0) inFlight.placeChanges();
         for (const record of state) {
-          if (changesState(record)) course.placeChanges();
-          course.apply(record, bodyIn(record), save.at - (record.ago ?? 0));
+          if (changesState(record)) inFlight.placeChanges();
+          inFlight.apply(record, bodyIn(record), save.at - (record.ago ?? 0));
         }
-        course.saveEnds();
+        inFlight.saveEnds();
       }
     }
-    return course;
+    return inFlight;
   }
 
   /** The same at the end of a line. */
-  async courseAt({ line, tail }: Pick<Standpoint, "line" | "tail">): Promise<Course> {
-    if (tail !== undefined) return this.course(tail);
+  async inFlightAt({ line, tail }: Pick<Standpoint, "line" | "tail">): Promise<InFlight> {
+    if (tail !== undefined) return this.inFlight(tail);
     const origin = line.origin && (await this.#required(line.origin));
-    const course = origin ? await this.course(origin) : new Course();
-    course.leaveLine();
-    return course;
+    const inFlight = origin ? await this.inFlight(origin) : new InFlight();
+    inFlight.leaveLine();
+    return inFlight;
   }
 
   /** Applies all that follows the base. Answers the newest checkpoint met on the way. */
@@ -156,7 +156,7 @@ export class Loader {
         fold.applyItems(items, save);
         fold.applyState(state, save, bodies);
         if (save.mark !== null) mark = save.mark;
-        fold.course.saveEnds();
+        fold.inFlight.saveEnds();
       }
     }
     return mark;

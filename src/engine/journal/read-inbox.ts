@@ -47,7 +47,7 @@ async function allMail(store: Store, session: SessionId, dueBy: number): Promise
  * Whether a letter changes what is under way. Turns are for who runs the agent, and messages from
  * outside set nothing going.
  */
-export const changesCourse = ({ doc: { kind } }: Letter): boolean =>
+export const changesInFlight = ({ doc: { kind } }: Letter): boolean =>
   kind !== "turn" && !kind.startsWith("append");
 
 /**

@@ -4,7 +4,7 @@
  * been run through it before (a letter that is taken in, a result that was handed out): it must
  * leave its own words as they are.
  */
-import type { CourseRecord } from "../../core/effects/course.js";
+import type { InFlightRecord } from "../../core/effects/in-flight.js";
 import type { CheckpointOptions } from "../../core/journal/checkpoint.js";
 import {
   checkMetadata,
@@ -91,13 +91,14 @@ export class Redactor {
   }
 
   /**
-   * What a record of the course carries, and the words in it. `toolOf` names the tool of a call.
+   * What a record of the in-flight work carries, and the words in it. `toolOf` names the tool of a
+   * call.
    */
-  course(
-    record: CourseRecord,
+  inFlight(
+    record: InFlightRecord,
     body: Encoded | undefined,
     toolOf: (effect: string) => string | undefined,
-  ): { readonly record: CourseRecord; readonly body: Encoded | undefined } {
+  ): { readonly record: InFlightRecord; readonly body: Encoded | undefined } {
     const { effect } = record;
     const where = placeOf(record, toolOf);
     const edited = body && where && this.encoded(body, where, where.in);
@@ -116,7 +117,7 @@ export class Redactor {
 }
 
 function placeOf(
-  { effect, signal }: CourseRecord,
+  { effect, signal }: InFlightRecord,
   toolOf: (effect: string) => string | undefined,
 ): RedactionPlace | undefined {
   if (signal !== undefined) return { in: "signal", name: signal };

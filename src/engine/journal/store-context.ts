@@ -163,7 +163,7 @@ export class StoreContext {
     return now;
   }
 
-  /** Somebody was told the store's clock just now, in the course of something else. */
+  /** Somebody was told the store's clock just now, in the in-flight work of something else. */
   heard(now: number): void {
     this.#storeClock = { at: performance.now(), now };
   }

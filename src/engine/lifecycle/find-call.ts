@@ -11,7 +11,7 @@ import { headOf } from "../records/rows.js";
 
 interface FoundCall {
   readonly session: SessionId;
-  /** Undefined if the session's course does not hold the call any more. */
+  /** Undefined if the session's in-flight work does not hold the call any more. */
   readonly effect: Effect | undefined;
 }
 
@@ -23,7 +23,7 @@ export async function findCall(ctx: StoreContext, id: string): Promise<FoundCall
   if (present === undefined) return undefined;
   return {
     session: headOf(present.row).id,
-    effect: (await ctx.loader.courseAt(present)).get(id),
+    effect: (await ctx.loader.inFlightAt(present)).get(id),
   };
 }
 

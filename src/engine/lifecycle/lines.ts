@@ -129,7 +129,7 @@ const move = (
 /** A line that is left must not take calls with it of which nobody knows what becomes. */
 function refuseOpenCalls(held: HeldSession): void {
   held.usable();
-  const [open] = unsettled(held.work.fold.course.open);
+  const [open] = unsettled(held.work.fold.inFlight.open);
   if (open === undefined) return;
   throw new HoldfastError(
     "BAD_STATUS",

@@ -82,9 +82,9 @@ async function nextSession(
 async function callsOf(ctx: StoreContext, session: SessionId): Promise<readonly Pending[]> {
   const present = await ctx.journal.present(session);
   if (present === undefined) return [];
-  const course = await ctx.loader.courseAt(present);
+  const inFlight = await ctx.loader.inFlightAt(present);
   const past = ctx.journal.pastOf(present);
-  return Promise.all(course.open.map((effect) => pendingOf(ctx, session, past, effect)));
+  return Promise.all(inFlight.open.map((effect) => pendingOf(ctx, session, past, effect)));
 }
 
 export async function getEffect(ctx: StoreContext, id: string): Promise<Pending | undefined> {

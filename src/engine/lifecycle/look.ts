@@ -25,12 +25,14 @@ export async function stateThere(
   session: SessionId,
   { fold, past }: Omit<Look, "present">,
 ): Promise<StateThere> {
-  const { messages, state, status, course } = fold;
+  const { messages, state, status, inFlight } = fold;
   return {
     messages,
     state,
     status,
-    effects: await Promise.all(course.open.map((effect) => pendingOf(ctx, session, past, effect))),
+    effects: await Promise.all(
+      inFlight.open.map((effect) => pendingOf(ctx, session, past, effect)),
+    ),
   };
 }
 

@@ -4,7 +4,7 @@ import { HoldfastError } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { requireCapability } from "../../store/capabilities.js";
 import type { SessionRow } from "../../store/port/rows.js";
-import { changesCourse, readMail } from "../journal/read-inbox.js";
+import { changesInFlight, readMail } from "../journal/read-inbox.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { headOf } from "../records/rows.js";
 import { openHeld } from "./open-session.js";
@@ -50,7 +50,7 @@ export async function takeInWhatIsLeft(
     const mail = await readMail(ctx, id);
     const isNews = mail.some(
       (letter) =>
-        changesCourse(letter) || (letter.doc.kind === "append" && left?.has(letter.id) !== true),
+        changesInFlight(letter) || (letter.doc.kind === "append" && left?.has(letter.id) !== true),
     );
     if (isNews) await takeIn(ctx, id);
   } catch {
@@ -86,11 +86,11 @@ export async function childrenOf(ctx: StoreContext, id: SessionId): Promise<read
   for (const { id: line } of await ctx.store.branches({ kind: "session", session: id })) {
     const doc = (await ctx.journal.line(line))?.doc;
     if (doc === undefined) continue;
-    const course = await ctx.loader.courseAt({
+    const inFlight = await ctx.loader.inFlightAt({
       line: doc,
       tail: await ctx.journal.tail(line),
     });
-    for (const child of course.children) {
+    for (const child of inFlight.children) {
       const made = (await ctx.store.session(child)).row;
       if (made !== undefined && headOf(made).parent === id) found.add(child as SessionId);
     }

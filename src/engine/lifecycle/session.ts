@@ -294,7 +294,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     if (this.#held.ended?.code === "CLOSED") throw this.#held.ended;
     const { fold, past } = this.#work;
     return Promise.all(
-      fold.course.open.map((effect) => pendingOf(this.#held.ctx, this.id, past, effect)),
+      fold.inFlight.open.map((effect) => pendingOf(this.#held.ctx, this.id, past, effect)),
     );
   }
 
@@ -374,7 +374,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
 
   /** A session that ends must not hide a call whose outcome is unknown. */
   async #refuseOpenCalls(): Promise<void> {
-    const begun = this.#work.fold.course.open.filter(
+    const begun = this.#work.fold.inFlight.open.filter(
       (effect) => effect.phase === "begun" && acts(effect),
     );
     const [first] = begun;
@@ -383,7 +383,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     // From here on a person can see them and settle them. A keyed call can still be made again
     // under its key.
     const lost = begun.filter((effect) => effect.mode === "once" && !isHere(effect));
-    for (const { id } of lost) this.#work.course({ effect: { id, is: "doubt", inside: true } });
+    for (const { id } of lost) this.#work.inFlight({ effect: { id, is: "doubt", inside: true } });
     if (lost.length > 0) {
       restate(this.#work);
       await this.#held.commit();

@@ -14,12 +14,12 @@ export function answeredReplies(
   start: number,
   remove: number,
 ): readonly number[] {
-  const { course } = fold;
-  if (course.open.length + course.doneCount === 0) return [];
+  const { inFlight } = fold;
+  if (inFlight.open.length + inFlight.doneCount === 0) return [];
   const replies: number[] = [];
   for (let i = start; i < start + remove; i++) {
     const seq = fold.messageAt(i)?.seq ?? 0;
-    const calls = [...course.ofReply(seq).values()];
+    const calls = [...inFlight.ofReply(seq).values()];
     const open = calls.find(({ phase }) => phase !== "done");
     if (open !== undefined)
       throw new HoldfastError(

@@ -7,7 +7,7 @@ import type { Lease } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { superseded } from "../journal/lease-keeper.js";
-import { changesCourse, type Letter, mailFor } from "../journal/read-inbox.js";
+import { changesInFlight, type Letter, mailFor } from "../journal/read-inbox.js";
 import type { StoreContext } from "../journal/store-context.js";
 import type { MailDoc } from "../records/rows.js";
 import { lately } from "../util/breathe.js";
@@ -134,7 +134,7 @@ export class HeldInbox {
       // would sleep on.
       const isTaken =
         held.work.isSaved &&
-        mail.some((letter) => changesCourse(letter) && (letter.doc.kind !== "wake" || !ends));
+        mail.some((letter) => changesInFlight(letter) && (letter.doc.kind !== "wake" || !ends));
       if (isTaken) await held.wakeParent();
       this.#left = undefined;
       this.#appendsWait = mail.some(({ doc }) => doc.kind === "append");
@@ -177,14 +177,14 @@ export class HeldInbox {
     // It is sealed, and this holder ends with it: what came of a call in the meantime would be
     // work, and take the cancel back.
     await (cancel !== undefined && ends ? held.endsWith(saved, cancelled(held.id, cancel)) : saved);
-    if (taken.some(changesCourse)) await held.wakeParent();
+    if (taken.some(changesInFlight)) await held.wakeParent();
     return taken;
   }
 }
 
 /** The letter that cancels what is under way. */
 function cancelIn(mail: readonly Letter[], work: WorkingCopy): Letter | undefined {
-  const { turn } = work.fold.course;
+  const { turn } = work.fold.inFlight;
   return mail.find(
     ({ doc }) =>
       doc.kind === "cancel" && (doc.turn === undefined || (doc.turn === turn?.id && isOpen(work))),

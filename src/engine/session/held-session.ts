@@ -236,8 +236,8 @@ export class HeldSession implements Holder {
 
   /** How far the session has come. What was only begun again does not count. */
   get progress(): string {
-    const { replies, messageCount, course } = this.#work.fold;
-    return `${this.line} ${replies} ${messageCount} ${course.doneCount}`;
+    const { replies, messageCount, inFlight } = this.#work.fold;
+    return `${this.line} ${replies} ${messageCount} ${inFlight.doneCount}`;
   }
 
   /** Notes where the session was when it was last taken up, and how often in vain. */

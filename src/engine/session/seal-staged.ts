@@ -80,7 +80,7 @@ export function sealStaged(
   const checkpoint =
     mark &&
     checkpointFrom(mark, save, digest, session, (before) => past.knownLineAt(before) ?? line);
-  fold.course.saveEnds();
+  fold.inFlight.saveEnds();
   if (checkpoint !== undefined) fold.prior = seq;
   return { save: { save, refs: allRefs, blobs }, digest, checkpoint };
 }

@@ -6,13 +6,13 @@ import type { Settlement } from "../records/rows.js";
 import type { WorkingCopy } from "./working-copy.js";
 
 /** Whether a turn is under way and is to go on, as far as the session's status says. */
-export const isOpen = ({ fold: { status, course, isCancelling } }: WorkingCopy): boolean =>
-  course.turn !== undefined && isUnderWay(status) && !isCancelling;
+export const isOpen = ({ fold: { status, inFlight, isCancelling } }: WorkingCopy): boolean =>
+  inFlight.turn !== undefined && isUnderWay(status) && !isCancelling;
 
 /** Ends what is under way. Nothing of it is made any more. */
 export function cancel(work: WorkingCopy, reason: string): void {
   // Whether it goes on is decided by that.
-  const { standstill } = work.fold.course;
+  const { standstill } = work.fold.inFlight;
   if (standstill !== undefined) finish(work, standstill, { error: reason }, "denied", {});
   leaveInDoubt(work);
   work.event("cancel", reason);
@@ -23,9 +23,9 @@ export function cancel(work: WorkingCopy, reason: string): void {
  * became of them, unless they say it themselves.
  */
 export function leaveInDoubt(work: WorkingCopy): void {
-  for (const effect of work.fold.course.open)
+  for (const effect of work.fold.inFlight.open)
     if (effect.phase === "begun" && acts(effect))
-      work.course({ effect: { id: effect.id, is: "doubt", inside: true } });
+      work.inFlight({ effect: { id: effect.id, is: "doubt", inside: true } });
   restate(work);
 }
 
@@ -37,7 +37,8 @@ interface Decided {
 
 export function settle(work: WorkingCopy, effect: Effect, as: Settlement, decided: Decided): void {
   if (effect.whole) return settleWhole(work, effect, as, decided);
-  if ("retry" in as) work.course({ effect: { id: effect.id, is: "retry", ...decidedIn(decided) } });
+  if ("retry" in as)
+    work.inFlight({ effect: { id: effect.id, is: "retry", ...decidedIn(decided) } });
   else finish(work, effect, as, "output" in as ? "ok" : "error", decided);
 }
 
@@ -63,7 +64,7 @@ export function finish(
 ): void {
   const body = encode("output" in as ? as.output : as.error, "output");
   const happened = "error" in as && as.happened && { happened: as.happened };
-  work.course({ effect: { id, is: "done", outcome, ...decidedIn(decided), ...happened } }, body);
+  work.inFlight({ effect: { id, is: "done", outcome, ...decidedIn(decided), ...happened } }, body);
 }
 
 /**
@@ -71,9 +72,9 @@ export function finish(
  * outranks waiting outranks in-progress.
  */
 export function restate(work: WorkingCopy): void {
-  const { status, reason, course, isCancelling } = work.fold;
+  const { status, reason, inFlight, isCancelling } = work.fold;
   if (isUnderWay(status)) {
-    const phases = new Set(course.open.map(({ phase }) => phase));
+    const phases = new Set(inFlight.open.map(({ phase }) => phase));
     const target = phases.has("doubt")
       ? "in-doubt"
       : phases.has("waiting")

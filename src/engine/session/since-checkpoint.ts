@@ -47,7 +47,7 @@ export class SinceCheckpoint implements Since {
   /** What happened last, as a run would tell it. */
   get events(): readonly StrategyEvent[] {
     const [last] = this.#fresh();
-    const isEnded = this.#work.fold.course.endedAfter(this.#from);
+    const isEnded = this.#work.fold.inFlight.endedAfter(this.#from);
     if (last === undefined) return isEnded ? ["tool"] : [];
     if (last.role === "assistant") return isEnded ? ["model", "tool"] : ["model"];
     // A checkpoint between the answers of one reply would be a place that no model can go on from.

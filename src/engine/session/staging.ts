@@ -6,8 +6,9 @@
  * the id that a resumed run will see. This is the hot path of every save: texts are put together
  * once, and nothing is made that most saves do not need.
  */
-import type { CourseRecord } from "../../core/effects/course.js";
-import type { Body as CourseBody } from "../../core/effects/effect.js";
+
+import type { Body as InFlightBody } from "../../core/effects/effect.js";
+import type { InFlightRecord } from "../../core/effects/in-flight.js";
 import { BLOB_FROM } from "../../core/journal/record.js";
 import type { Body, Row } from "../../core/journal/session-state.js";
 import { type Blob, blobsOf, type EncodedMessage } from "../../core/messages/message.js";
@@ -188,8 +189,12 @@ export class Staging {
     return this.#next;
   }
 
-  /** A record of the course, with what it has to carry. */
-  course(record: CourseRecord, body: Encoded | undefined, at: number): CourseBody | undefined {
+  /** A record of the in-flight work, with what it has to carry. */
+  inFlight(
+    record: InFlightRecord,
+    body: Encoded | undefined,
+    at: number,
+  ): InFlightBody | undefined {
     const text = JSON.stringify(record).slice(0, -1);
     if (body === undefined) {
       this.#push({ text, blobs: none, at });

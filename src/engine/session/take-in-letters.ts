@@ -43,7 +43,7 @@ function stage(
   { doc, appended }: Letter,
   { isAtWork, appends }: Takes,
 ): boolean {
-  const { course } = work.fold;
+  const { inFlight } = work.fold;
   switch (doc.kind) {
     case "turn":
     case "append-text":
@@ -52,26 +52,26 @@ function stage(
     case "append":
       return appends && appended !== undefined && stageAppended(work, appended.messages);
     case "cancel":
-      if (doc.turn !== undefined && (doc.turn !== course.turn?.id || !isOpen(work))) return true;
+      if (doc.turn !== undefined && (doc.turn !== inFlight.turn?.id || !isOpen(work))) return true;
       if (isUnderWay(work.fold.status)) cancel(work, doc.reason ?? "cancelled");
       return true;
     case "approve": {
-      const effect = course.get(doc.effectId);
+      const effect = inFlight.get(doc.effectId);
       if (effect?.phase !== "waiting" || effect.asked !== doc.asked) return true;
-      work.course(
+      work.inFlight(
         { effect: { id: effect.id, is: "approved", ...said(doc), asked: doc.asked } },
         doc.input === undefined ? undefined : encode(doc.input, "input"),
       );
       return true;
     }
     case "deny": {
-      const effect = course.get(doc.effectId);
+      const effect = inFlight.get(doc.effectId);
       if (effect?.phase === "waiting" && effect.asked === doc.asked)
         finish(work, effect, { error: doc.reason }, "denied", doc);
       return true;
     }
     case "settle": {
-      const effect = course.get(doc.effectId);
+      const effect = inFlight.get(doc.effectId);
       // That it happened stays true; that it did not, and may be made again, was said of one time.
       const counts = "output" in doc.as || effect?.asked === doc.asked;
       if (counts && (effect?.phase === "waiting" || effect?.phase === "doubt"))
@@ -79,7 +79,7 @@ function stage(
       return true;
     }
     case "late": {
-      const effect = course.get(doc.effectId);
+      const effect = inFlight.get(doc.effectId);
       if (effect?.phase !== "begun" && effect?.phase !== "doubt") return true;
       // What was done counts whenever it was. That nothing was done counts for the last attempt,
       // and only where none before it is open.
@@ -90,13 +90,13 @@ function stage(
       return true;
     }
     case "signal": {
-      const waiting = course.open.find(
+      const waiting = inFlight.open.find(
         ({ waits }) => waits?.for === "signal" && waits.name === doc.name,
       );
       const value = encode(doc.value, "signal");
-      if (waiting === undefined) work.course({ signal: doc.name }, value);
+      if (waiting === undefined) work.inFlight({ signal: doc.name }, value);
       else
-        work.course(
+        work.inFlight(
           { effect: { id: waiting.id, is: "signalled", name: doc.name, ...nthOf(waiting) } },
           value,
         );
@@ -106,16 +106,16 @@ function stage(
       // The call that runs the child is about to wait for it, perhaps: that would be slept over. It
       // stays until that is known. A call that nobody is at is run again from its beginning, and
       // looks at the child itself: a letter that stayed for it would stay for ever.
-      const runner = course.get(doc.child.slice(0, doc.child.indexOf("/")));
+      const runner = inFlight.get(doc.child.slice(0, doc.child.indexOf("/")));
       if (
         isAtWork &&
         runner !== undefined &&
         (runner.phase === "begun" || runner.phase === "ready")
       )
         return false;
-      for (const { id, waits } of course.open)
+      for (const { id, waits } of inFlight.open)
         if (waits?.for === "child" && waits.session === doc.child)
-          work.course({ effect: { id, is: "woken" } });
+          work.inFlight({ effect: { id, is: "woken" } });
       return true;
     }
   }
@@ -130,7 +130,7 @@ export const mayAppend = (work: WorkingCopy): boolean =>
 
 /** No agent is at the session's calls: whoever has asked for them is somewhere else. */
 const isAnswerable = (work: WorkingCopy): boolean =>
-  !isOpen(work) && work.fold.course.open.length + work.fold.course.doneCount === 0;
+  !isOpen(work) && work.fold.inFlight.open.length + work.fold.inFlight.doneCount === 0;
 
 /**
  * Whether messages may stand behind what is there. An agent at work would take calls that nobody

@@ -2,7 +2,7 @@
  * The state a holder works on: the fold, what is staged on top of it, and the head that goes with
  * it. All of it in memory; sealing turns what is staged into a save.
  */
-import type { CourseRecord, Turn } from "../../core/effects/course.js";
+import type { InFlightRecord, Turn } from "../../core/effects/in-flight.js";
 import type { Checkpoint, CheckpointOptions } from "../../core/journal/checkpoint.js";
 import { revive } from "../../core/journal/revive.js";
 import type { StateFold } from "../../core/journal/session-state.js";
@@ -309,7 +309,7 @@ export class WorkingCopy {
       if (this.head.title === undefined) this.#title(message);
     }
     // Nothing is left to be told of their calls.
-    for (const answered of replies) this.course({ answered });
+    for (const answered of replies) this.inFlight({ answered });
   }
 
   #title(message: MessageInput): void {
@@ -346,17 +346,17 @@ export class WorkingCopy {
     this.#head.status(status, reason);
   }
 
-  /** Stages what is to be known of the course of a run. */
-  course(given: CourseRecord, carries?: Encoded): void {
+  /** Stages what is to be known of the in-flight work of a run. */
+  inFlight(given: InFlightRecord, carries?: Encoded): void {
     const { redactor } = this.#ctx;
-    const { record, body } = redactor?.course(
+    const { record, body } = redactor?.inFlight(
       given,
       carries,
-      (id) => this.#fold.course.get(id)?.name,
+      (id) => this.#fold.inFlight.get(id)?.name,
     ) ?? { record: given, body: carries };
     this.#staging.reserve(1, body?.bytes ?? 0);
     const at = this.#ctx.wallMs();
-    this.#fold.course.apply(record, this.#staging.course(record, body, at), at);
+    this.#fold.inFlight.apply(record, this.#staging.inFlight(record, body, at), at);
   }
 
   /**
@@ -366,7 +366,7 @@ export class WorkingCopy {
   prefix(prefix: Encoded): void {
     this.#staging.reserve(1, prefix.bytes);
     const since = this.#nextSeq;
-    this.#fold.course.apply({ prefix: this.#staging.prefix(prefix, since), since }, undefined, 0);
+    this.#fold.inFlight.apply({ prefix: this.#staging.prefix(prefix, since), since }, undefined, 0);
   }
 
   /** The number that the next message will have. */
@@ -388,12 +388,12 @@ export class WorkingCopy {
     const { replies, tokens } = this.#fold;
     this.joins();
     this.event("work");
-    this.course({ turn: { ...turn, from: this.#nextSeq, steps: replies, tokens } });
+    this.inFlight({ turn: { ...turn, from: this.#nextSeq, steps: replies, tokens } });
   }
 
   /** Notes a session that a call of this one runs. */
   adopts(child: SessionId): void {
-    this.course({ child });
+    this.inFlight({ child });
     this.#head.hasChildren();
   }
 
@@ -407,16 +407,16 @@ export class WorkingCopy {
    * run by their parents.
    */
   redue(): void {
-    const { status, course, isCancelling } = this.#fold;
+    const { status, inFlight, isCancelling } = this.#fold;
     if (
       !isUnderWay(status) ||
       isCancelling ||
-      course.turn === undefined ||
+      inFlight.turn === undefined ||
       this.head.parent !== undefined
     )
       return this.due(undefined);
     const now = this.#ctx.wallMs();
-    const at = course.goesOnAt(now);
+    const at = inFlight.goesOnAt(now);
     // One that is due already keeps its place among those that wait for a worker.
     this.due(at === now ? Math.min(this.head.due ?? now, now) : at);
   }

@@ -149,7 +149,7 @@ function refuseBusy({ id, work }: HeldSession): void {
       `A turn is under way in session ${quote(id)}: its messages cannot be replaced before it is over. Let it finish, or cancel it.`,
       { sessionId: id },
     );
-  const [open] = work.fold.course.open;
+  const [open] = work.fold.inFlight.open;
   if (open === undefined) return;
   const end =
     open.phase === "waiting"

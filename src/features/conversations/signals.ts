@@ -127,7 +127,7 @@ export class Signals {
     await this.#takeIn(session, burst);
     const present = await this.#ctx.journal.present(session);
     if (present === undefined) return 1;
-    const { signals } = await this.#ctx.loader.courseAt(present);
+    const { signals } = await this.#ctx.loader.inFlightAt(present);
     const posted = (await readMail(this.#ctx, session)).filter(({ doc }) => doc.kind === "signal");
     const room = MAX_SIGNALS - signals.length - posted.length;
     if (room > 0) return room;
@@ -147,7 +147,7 @@ export class Signals {
     if (present === undefined || !WAITS.includes(present.head.status)) return false;
     const end = `${present.head.line} ${present.tail?.digest ?? ""}`;
     if (burst.end !== end) {
-      const { open } = await this.#ctx.loader.courseAt(present);
+      const { open } = await this.#ctx.loader.inFlightAt(present);
       burst.names = new Set(
         open.flatMap(({ waits }) => (waits?.for === "signal" ? [waits.name] : [])),
       );

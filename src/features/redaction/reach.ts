@@ -132,7 +132,7 @@ export class OpenCalls {
   async #add(ctx: StoreContext, session: SessionId): Promise<void> {
     const present = await ctx.journal.present(session);
     if (present === undefined) return;
-    const { open } = await ctx.loader.courseAt(present);
+    const { open } = await ctx.loader.inFlightAt(present);
     if (open.length === 0) return;
     const past = ctx.journal.pastOf(present);
     for (const { id, call } of open) {

@@ -62,7 +62,7 @@ export async function ask(
       show(() => ({ type: "delta", step, delta }));
     };
     try {
-      const { prefixSince } = fold.course;
+      const { prefixSince } = fold.inFlight;
       const request: ModelRequest = {
         system,
         get messages() {

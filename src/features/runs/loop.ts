@@ -60,7 +60,7 @@ export class Loop {
     try {
       for (;;) {
         if (stop.aborted) return { is: "stopped" };
-        if (this.#fold.course.standstill !== undefined) return { is: "waiting" };
+        if (this.#fold.inFlight.standstill !== undefined) return { is: "waiting" };
         const open = unanswered(this.#fold);
         const end =
           open === undefined
@@ -82,7 +82,7 @@ export class Loop {
    * Settles the calls of a reply that was there when this run began, or that has just been saved.
    */
   async #settle(reply: Message, calls: readonly ToolCallPart[]): Promise<LoopEnd | undefined> {
-    const known = this.#fold.course.ofReply(reply.seq);
+    const known = this.#fold.inFlight.ofReply(reply.seq);
     if (known.size === 0) {
       const round = this.#rounds.find(this.#fold, undefined);
       if (round !== undefined) return endTurn(this.#running, "halt", { reason: round });
@@ -127,7 +127,7 @@ export class Loop {
     // has told so, say.
     await held.inbox.takeMail({ ends: true });
     events.status();
-    return this.#fold.course.open.some(({ phase }) => phase === "ready")
+    return this.#fold.inFlight.open.some(({ phase }) => phase === "ready")
       ? undefined
       : { is: "waiting" };
   }
@@ -176,10 +176,10 @@ export class Loop {
 
   /** The limit of the turn that is reached, in words. */
   #pastLimit(): string | undefined {
-    const { replies, tokens, course } = this.#fold;
+    const { replies, tokens, inFlight } = this.#fold;
     const used = {
-      steps: replies - (course.turn?.steps ?? 0),
-      tokens: tokens - (course.turn?.tokens ?? 0),
+      steps: replies - (inFlight.turn?.steps ?? 0),
+      tokens: tokens - (inFlight.turn?.tokens ?? 0),
       ms: performance.now() - this.#began,
     };
     return pastLimit(used, this.#running.bounds);
@@ -196,7 +196,7 @@ export class Loop {
    * messages are never made.
    */
   #owns({ seq }: Message): void {
-    if (this.#fold.course.ownReply !== seq) this.#work.course({ ownReply: seq });
+    if (this.#fold.inFlight.ownReply !== seq) this.#work.inFlight({ ownReply: seq });
   }
 
   /** A reply that asks for nothing more, or that must not be acted on. */

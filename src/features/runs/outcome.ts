@@ -28,7 +28,7 @@ export async function resultOf(
   const message = lastReply(fold);
   const about = {
     sessionId: held.id,
-    turnId: fold.course.turn?.id ?? "",
+    turnId: fold.inFlight.turn?.id ?? "",
     usage: fold.usage,
     ...(message !== undefined && { message }),
   };
@@ -52,7 +52,9 @@ export async function resultOf(
     case "cancelled":
       return { ...about, status: "stopped", reason: "cancelled" };
     default: {
-      const open = fold.course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
+      const open = fold.inFlight.open.filter(
+        ({ phase }) => phase === "waiting" || phase === "doubt",
+      );
       const pending = await Promise.all(
         open.map((effect) => pendingOf(held.ctx, held.id, past, effect)),
       );

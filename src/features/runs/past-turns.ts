@@ -1,5 +1,5 @@
 /** Turns before the latest, found in the journal: which there were, and how they ended. */
-import type { Course, Turn } from "../../core/effects/course.js";
+import type { InFlight, Turn } from "../../core/effects/in-flight.js";
 import type { JournalRecord } from "../../core/journal/record.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type LineId, type SessionId } from "../../core/values/ids.js";
@@ -23,12 +23,17 @@ export async function earlierTurn(
   {
     session,
     line,
-    course,
-  }: { readonly session: SessionId; readonly line: LineId; readonly course: Course },
+    inFlight,
+  }: { readonly session: SessionId; readonly line: LineId; readonly inFlight: InFlight },
   asking: Asking | undefined,
 ): Promise<RunResult | undefined> {
   const { key } = asking ?? {};
-  if (asking === undefined || key === undefined || course.turn?.key === key || !course.hadTurn(key))
+  if (
+    asking === undefined ||
+    key === undefined ||
+    inFlight.turn?.key === key ||
+    !inFlight.hadTurn(key)
+  )
     return undefined;
   const past = await pastTurn(ctx, line, key);
   if (past === undefined) throw forgotten(session, key);

@@ -66,8 +66,8 @@ export class ToolCallPlanner {
     this.#repeats = new Repeats(running.held);
   }
 
-  get #course() {
-    return this.#running.held.work.fold.course;
+  get #inFlight() {
+    return this.#running.held.work.fold.inFlight;
   }
 
   /** Plans all calls of a reply. `reply` is undefined for one that has just come. */
@@ -75,8 +75,10 @@ export class ToolCallPlanner {
     calls: readonly ToolCallPart[],
     reply: Message | undefined,
   ): Promise<readonly PlannedCall[]> {
-    const known = reply === undefined ? new Map<number, Effect>() : this.#course.ofReply(reply.seq);
-    const withheld = reply && (reply.seq === this.#course.ownReply ? whyWithheld(reply) : NOT_NOW);
+    const known =
+      reply === undefined ? new Map<number, Effect>() : this.#inFlight.ofReply(reply.seq);
+    const withheld =
+      reply && (reply.seq === this.#inFlight.ownReply ? whyWithheld(reply) : NOT_NOW);
     const names: Names = new Map();
     const planned: PlannedCall[] = [];
     for (const [index, part] of calls.entries()) {
@@ -158,7 +160,7 @@ export class ToolCallPlanner {
   ): { readonly with: number | string; readonly inputDigest: string } | undefined {
     const first = names.get(nameOf(tool, named));
     if (first !== undefined) return { with: first.index, inputDigest: first.inputDigest };
-    const before = this.#course.named(tool, named);
+    const before = this.#inFlight.named(tool, named);
     return before === undefined || isFailed(before)
       ? undefined
       : { with: before.id, inputDigest: before.inputDigest };

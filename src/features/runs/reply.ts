@@ -91,7 +91,7 @@ export function unanswered(fold: StateFold): Unanswered | undefined {
       continue;
     }
     const calls = callsIn(message);
-    const isOwn = message.seq === fold.course.ownReply;
+    const isOwn = message.seq === fold.inFlight.ownReply;
     if (isOwn && reply === undefined)
       return calls.some(isOpen) ? { reply: message, calls } : undefined;
     if (isOwn || calls.length === 0) break;

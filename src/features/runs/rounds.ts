@@ -29,7 +29,7 @@ export class Rounds {
 
 /** What the replies of the present turn have asked for, oldest first. */
 function lastAsked(fold: StateFold, most: number): Asked[] {
-  const from = fold.course.turn?.from ?? 0;
+  const from = fold.inFlight.turn?.from ?? 0;
   const asked: Asked[] = [];
   for (const message of backwards(fold)) {
     if (message.seq < from || asked.length === most) break;

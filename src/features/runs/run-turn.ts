@@ -59,13 +59,13 @@ export class TurnRunner {
   async run(asking: Asking | undefined): Promise<RunResult> {
     const held = this.#held;
     const { fold } = held.work;
-    const { course } = fold;
+    const { inFlight } = fold;
     if (asking === undefined) {
-      if (course.turn === undefined) throw noTurn(held.id);
+      if (inFlight.turn === undefined) throw noTurn(held.id);
       if (fold.status === "completed") return this.#result({ is: "ended" }, true);
       return this.#goOn(await this.#start());
     }
-    if (isMeant(course.turn, asking, held.id)) {
+    if (isMeant(inFlight.turn, asking, held.id)) {
       if (fold.status === "completed") return this.#result({ is: "ended" }, true);
       if (fold.status === "cancelled") return this.#result({ is: "stopped" });
       if (fold.isCancelling) return this.#result({ is: "waiting" });
@@ -75,7 +75,7 @@ export class TurnRunner {
     const earlier = await earlierTurn(
       held.ctx,
       definition,
-      { session: held.id, line: held.line, course },
+      { session: held.id, line: held.line, inFlight },
       asking,
     );
     if (earlier !== undefined) return earlier;
@@ -113,10 +113,10 @@ export class TurnRunner {
     const { ctx, work } = held;
     // A person must decide first: what else waits in its inbox comes after that.
     const now = ctx.wallMs();
-    const { course, isCancelling } = work.fold;
+    const { inFlight, isCancelling } = work.fold;
     if (
       isCancelling ||
-      (isOpen(work) && (course.goesOnAt(now) ?? Number.POSITIVE_INFINITY) > now)
+      (isOpen(work) && (inFlight.goesOnAt(now) ?? Number.POSITIVE_INFINITY) > now)
     ) {
       // A holder that died may have noted what became of its calls, and not what follows from that.
       restate(work);
@@ -156,7 +156,7 @@ export class TurnRunner {
         held.ctx.redactor,
       );
       // Run by another caller under the same key since it was submitted.
-      if (doc.key !== undefined && held.work.fold.course.hadTurn(doc.key))
+      if (doc.key !== undefined && held.work.fold.inFlight.hadTurn(doc.key))
         await held.commit(undefined, [id]);
       else {
         if (!(await this.#leave(started))) return undefined;

@@ -119,7 +119,7 @@ export class Runs {
   /** Asks whoever holds the session to end the turn it is at. */
   async #interrupt(id: SessionId): Promise<void> {
     const present = await this.#ctx.journal.present(id);
-    const turn = present && (await this.#ctx.loader.courseAt(present)).turn;
+    const turn = present && (await this.#ctx.loader.inFlightAt(present)).turn;
     requireCapability(this.#ctx.store, "inbox", 'agent.run with ifBusy: "interrupt"');
     if (turn !== undefined)
       await this.#ctx.post(id, {
@@ -230,8 +230,8 @@ export class Runs {
   async #look(id: SessionId, definition: Definition, asking: Asking | undefined) {
     const present = await this.#ctx.journal.present(id);
     if (present === undefined) return { turn: undefined, isOther: false, earlier: undefined };
-    const course = await this.#ctx.loader.courseAt(present);
-    const { turn } = course;
+    const inFlight = await this.#ctx.loader.inFlightAt(present);
+    const { turn } = inFlight;
     const isOther =
       turn !== undefined &&
       asking !== undefined &&
@@ -240,7 +240,7 @@ export class Runs {
     const earlier = await earlierTurn(
       this.#ctx,
       definition,
-      { session: id, line: present.head.line, course },
+      { session: id, line: present.head.line, inFlight },
       asking,
     );
     return { turn, isOther, earlier };

@@ -22,7 +22,7 @@ export function shapeState(
   if (shape === undefined) return;
   const { fold } = work;
   const version = shape.version ?? 1;
-  const found = fold.course.shape;
+  const found = fold.inFlight.shape;
   if (found === version) return;
   if (found !== undefined && found > version) {
     throw new HoldfastError(
@@ -46,7 +46,7 @@ export function shapeState(
     checkState(shape, upgraded);
     work.save({ state: upgraded as Record<string, Json> });
   }
-  work.course({ shape: version });
+  work.inFlight({ shape: version });
 }
 
 function misfit(why: string): HoldfastError {

@@ -73,8 +73,8 @@ export class ToolCalls {
     return this.#running.held.work;
   }
 
-  get #course() {
-    return this.#work.fold.course;
+  get #inFlight() {
+    return this.#work.fold.inFlight;
   }
 
   /** Stages the intents of calls that have none yet. */
@@ -158,7 +158,7 @@ export class ToolCalls {
   async #tellOpen(calls: readonly StagedCall[]): Promise<void> {
     const { events, ctx } = this.#running;
     for (const call of calls) {
-      const effect = "id" in call ? this.#course.get(call.id) : undefined;
+      const effect = "id" in call ? this.#inFlight.get(call.id) : undefined;
       const effectId = effect?.id;
       if (effect?.phase === "doubt") events.call(call.part, { effectId, state: "in-doubt" });
       if (effect?.phase !== "waiting") continue;
@@ -172,7 +172,7 @@ export class ToolCalls {
    * others as far as that can be known.
    */
   leave(reply: Message, calls: readonly ToolCallPart[], says: string): Promise<Settled> {
-    const known = this.#course.ofReply(reply.seq);
+    const known = this.#inFlight.ofReply(reply.seq);
     const left = calls.map((part, index): StagedCall => {
       const effect = known.get(index);
       return effect === undefined
@@ -195,7 +195,7 @@ export class ToolCalls {
   async #makeOne(own: OwnCall): Promise<Ended> {
     const { part, id } = own;
     const { held, ctx, definition, events } = this.#running;
-    const effect = this.#course.get(id) as Effect;
+    const effect = this.#inFlight.get(id) as Effect;
     if (effect.phase === "done") return { is: "recorded", effect };
     if (own.do === "intend" && own.replays !== undefined) {
       const { id: from, outcome = "ok", happened } = own.replays;
@@ -233,17 +233,17 @@ export class ToolCalls {
       case "finished": {
         const sets = this.#sets.get(id)?.sets;
         this.#sets.delete(id);
-        return { is: "answer", effect: this.#course.get(id) ?? effect, made, sets };
+        return { is: "answer", effect: this.#inFlight.get(id) ?? effect, made, sets };
       }
       case "done":
         return { is: "recorded", effect: made.effect };
       case "waits":
-        held.work.course({ effect: { id, is: "waits", waits: made.waits } });
+        held.work.inFlight({ effect: { id, is: "waits", waits: made.waits } });
         return { is: "open" };
       case "waiting":
         return { is: "open" };
       case "doubt":
-        return this.#doubt(this.#course.get(id) ?? effect, made.why);
+        return this.#doubt(this.#inFlight.get(id) ?? effect, made.why);
       case "pause":
         return { is: "open", pauseUntil: made.until };
       case "stopped":
@@ -300,7 +300,7 @@ export class ToolCalls {
 
   #doubt({ id, phase }: Effect, why?: string): Ended {
     if (phase !== "doubt")
-      this.#work.course({ effect: { id, is: "doubt", ...(why !== undefined && { why }) } });
+      this.#work.inFlight({ effect: { id, is: "doubt", ...(why !== undefined && { why }) } });
     return { is: "open" };
   }
 
@@ -310,7 +310,7 @@ export class ToolCalls {
     const isOver =
       waits?.for === "child" ||
       (waits?.for === "signal" && waits.until !== undefined && waits.until <= ctx.wallMs());
-    if (isOver) this.#work.course({ effect: { id, is: "woken" } });
+    if (isOver) this.#work.inFlight({ effect: { id, is: "woken" } });
   }
 
   // ---- what came of them
@@ -324,7 +324,7 @@ export class ToolCalls {
       await this.#caller.late(effect, end.made);
       throw error;
     }
-    return { is: "recorded", effect: this.#course.get(effect.id) ?? effect };
+    return { is: "recorded", effect: this.#inFlight.get(effect.id) ?? effect };
   }
 
   /** How the call ended that another is the same as. */
@@ -333,7 +333,7 @@ export class ToolCalls {
     // If it was made just now, the journal does not have its outcome yet.
     const made = [...ends.values()].find((end) => end.is === "answer" && end.effect?.id === other);
     if (made !== undefined) return made;
-    const effect = this.#course.get(other);
+    const effect = this.#inFlight.get(other);
     return effect?.phase === "done" ? { is: "recorded", effect } : { is: "open" };
   }
 
@@ -376,7 +376,7 @@ export class ToolCalls {
       const end = ends.get(index) as Ended;
       if (end.is !== "answer" || end.effect === undefined || end.effect.mode === "repeatable")
         continue;
-      if (this.#course.get(end.effect.id)?.phase === "done") continue;
+      if (this.#inFlight.get(end.effect.id)?.phase === "done") continue;
       const message = work.fold.messageAt(before + index) as Message;
       stageOutcome(
         work,
@@ -387,7 +387,7 @@ export class ToolCalls {
     }
     for (const end of ends.values())
       if (end.is === "answer" && end.effect?.mode === "repeatable") stageSets(work, end.sets);
-    work.course({ answered: reply.seq });
+    work.inFlight({ answered: reply.seq });
     restate(work);
   }
 }

@@ -99,7 +99,7 @@ export class CallContext {
     const nth = count === 0 ? undefined : { nth: count };
     const isThis = (other: { readonly name: string; readonly nth?: number }) =>
       other.name === name && (other.nth ?? 0) === count;
-    let current = held.work.fold.course.get(this.#effect.id) ?? this.#effect;
+    let current = held.work.fold.inFlight.get(this.#effect.id) ?? this.#effect;
     const had = () => current.signals?.find(isThis);
     const before = current.waited?.flatMap((wait) =>
       wait.for === "signal" && isThis(wait) ? [wait.until] : [],
@@ -108,12 +108,12 @@ export class CallContext {
     if (had() === undefined && isOver(before)) return undefined;
     if (
       had() === undefined &&
-      held.work.fold.course.signals.some((signal) => signal.name === name)
+      held.work.fold.inFlight.signals.some((signal) => signal.name === name)
     ) {
       // One that came before anybody waited. It is this call's from here on, also after a crash.
-      held.work.course({ effect: { id: this.#effect.id, is: "signalled", name, ...nth } });
+      held.work.inFlight({ effect: { id: this.#effect.id, is: "signalled", name, ...nth } });
       await held.commit();
-      current = held.work.fold.course.get(this.#effect.id) as Effect;
+      current = held.work.fold.inFlight.get(this.#effect.id) as Effect;
     }
     const signal = had();
     if (signal !== undefined) {
@@ -159,7 +159,7 @@ export class CallContext {
         `it must be ${MAX_ID_BYTES - this.#effect.id.length - 1 - NAMED.length} bytes at most: it is part of a session's id`,
       );
     const { held, runChild } = this.#running;
-    if (!held.work.fold.course.children.includes(id)) {
+    if (!held.work.fold.inFlight.children.includes(id)) {
       held.work.adopts(id as SessionId);
       await held.commit();
     }

@@ -64,7 +64,7 @@ export function stageOutcome(
     ...(from !== undefined && { from }),
     ...(happened && { happened }),
   } as const;
-  work.course({ effect: event }, said === undefined ? body : undefined);
+  work.inFlight({ effect: event }, said === undefined ? body : undefined);
 }
 
 export function stageSets(work: WorkingCopy, sets: Sets | undefined): void {

@@ -3,7 +3,7 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type SessionId, sessionId } from "../../core/values/ids.js";
 import { pendingOf } from "../../engine/calls/pending.js";
 import type { Standpoint } from "../../engine/journal/journal.js";
-import { changesCourse, readMail } from "../../engine/journal/read-inbox.js";
+import { changesInFlight, readMail } from "../../engine/journal/read-inbox.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { BESIDE } from "../../engine/records/letters.js";
 import { headOf, leaseOf } from "../../engine/records/rows.js";
@@ -60,10 +60,10 @@ export async function lookAtTurn(
 ): Promise<RunResult | undefined> {
   const present = await ctx.journal.present(session);
   if (present === undefined) throw noSession(session);
-  const course = await ctx.loader.courseAt(present);
+  const inFlight = await ctx.loader.inFlightAt(present);
   const { status, reason } = headOf(present.row);
   const about = { sessionId: session, turnId, usage: {} };
-  if (course.turn?.id === turnId) {
+  if (inFlight.turn?.id === turnId) {
     if (status === "in-progress") return undefined;
     if (status !== "waiting" && status !== "in-doubt") {
       const ended = await ctx.loader.tail(present, { sized: false });
@@ -75,11 +75,11 @@ export async function lookAtTurn(
     // Cancelled just now: its call may say by itself what became of it.
     if (reason !== undefined && (await isStirring(ctx, present.row))) return undefined;
     // Something may be ready to go on: then somebody takes it up.
-    const open = course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
+    const open = inFlight.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
     if (
       reason === undefined &&
-      course.standstill === undefined &&
-      (open.length < course.open.length || open.length === 0)
+      inFlight.standstill === undefined &&
+      (open.length < inFlight.open.length || open.length === 0)
     )
       return undefined;
     const past = ctx.journal.pastOf(present);
@@ -95,7 +95,7 @@ export async function lookAtTurn(
     return endedAs(definition, about, past.end.status ?? "", past.end.reason, past.end.output);
   // Between two looks it may have been begun, or have ended.
   if (past?.isOver === false || (await hasMoved(ctx, session, present))) return undefined;
-  if (past === undefined && course.hadTurn(turnId)) throw forgotten(session, turnId);
+  if (past === undefined && inFlight.hadTurn(turnId)) throw forgotten(session, turnId);
   // Taken back before it could begin, or given up for another.
   return { ...about, status: "stopped", reason: "cancelled" };
 }
@@ -107,7 +107,7 @@ async function isStirring(ctx: StoreContext, row: SessionRow): Promise<boolean> 
     owner !== null &&
     (await ctx.now()) < until &&
     !ctx.machine.isDead(owner, ctx.store.traits.oneMachine);
-  return isHeld || (await readMail(ctx, row.id as SessionId)).some(changesCourse);
+  return isHeld || (await readMail(ctx, row.id as SessionId)).some(changesInFlight);
 }
 
 async function hasMoved(

@@ -64,7 +64,7 @@ export async function beginTurn(running: Running, turn: NewTurn): Promise<Prefix
   const version = definition.version === undefined ? undefined : { version: definition.version };
   work.turn({ id, ...(key !== undefined && { key }), inputDigest, ...version });
   // Next to the input, which is the first message under it.
-  if (work.fold.course.prefix !== digest) work.prefix(encoded);
+  if (work.fold.inFlight.prefix !== digest) work.prefix(encoded);
   work.append([message]);
   if (isOfBefore) doubtTurn(work, id);
   work.redue();
@@ -86,7 +86,7 @@ export async function resumeTurn({ held, definition, session, context }: Running
     { context, session },
     held.ctx.redactor,
   );
-  const pinned = fold.course.prefix;
+  const pinned = fold.inFlight.prefix;
   const prefix =
     pinned === undefined || pinned === digest ? current : await storedPrefix(held.ctx, pinned);
   if (!isUnderWay(fold.status) || fold.isCancelling) work.event("work");
@@ -95,7 +95,7 @@ export async function resumeTurn({ held, definition, session, context }: Running
   if (definition.marksAny && !isMarked)
     await held.checkpoint({ kind: "recovery", step: fold.replies });
   else await held.commit();
-  const turnId = fold.course.turn?.id ?? "";
+  const turnId = fold.inFlight.turn?.id ?? "";
   tellEvent(held.ctx.telemetry, () => ({
     type: "resume",
     sessionId: held.id,
@@ -118,10 +118,10 @@ export async function leaveTurn(held: HeldSession, calls: ToolCalls): Promise<Lo
   const open = unanswered(fold);
   if (open === undefined) return undefined;
   const children: string[] = [];
-  for (const { id, phase, waits } of fold.course.ofReply(open.reply.seq).values()) {
+  for (const { id, phase, waits } of fold.inFlight.ofReply(open.reply.seq).values()) {
     if (phase === "done" || phase === "doubt") continue;
     if (waits?.for === "child") children.push(waits.session);
-    work.course(
+    work.inFlight(
       { effect: { id, is: "done", outcome: "denied", by: "interrupt" } },
       encode(INTERRUPTED, "reason"),
     );
@@ -130,13 +130,13 @@ export async function leaveTurn(held: HeldSession, calls: ToolCalls): Promise<Lo
   if (fold.isCancelling || children.length > 0) await held.commit();
   // Nothing runs them any more: what they wait for is not to be asked about.
   for (const child of children) await cancelSession(held.ctx, child as SessionId, INTERRUPTED);
-  const isOwn = open.reply.seq === fold.course.ownReply;
+  const isOwn = open.reply.seq === fold.inFlight.ownReply;
   const settled = await calls.leave(open.reply, open.calls, isOwn ? INTERRUPTED : NOT_NOW);
   if (settled.all) return undefined;
   await held.commitSurely();
   if (settled.stopped) return { is: "stopped" };
   if (settled.pauseUntil !== undefined) return { is: "pause", until: settled.pauseUntil };
-  const effectId = fold.course.open.find(({ phase }) => phase === "doubt")?.id;
+  const effectId = fold.inFlight.open.find(({ phase }) => phase === "doubt")?.id;
   throw new HoldfastError(
     "TURN_OPEN",
     `Session ${quote(held.id)} has a call of which nobody knows what became. Settle ${effectId ?? "it"} first.`,
@@ -178,7 +178,7 @@ export async function failTurn(held: HeldSession, reason: string): Promise<void>
   const { work, ctx } = held;
   // As it is stored: what was staged for the next turn says that something is under way.
   const wasOpen =
-    work.fold.course.turn !== undefined &&
+    work.fold.inFlight.turn !== undefined &&
     isUnderWay((await ctx.journal.present(held.id))?.head.status);
   const next = wasOpen
     ? undefined

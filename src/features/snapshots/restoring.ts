@@ -183,7 +183,7 @@ export class Restore {
       await breathe();
       const present = await this.#ctx.journal.present(id as SessionId);
       const [open] =
-        present === undefined ? [] : unsettled((await this.#ctx.loader.courseAt(present)).open);
+        present === undefined ? [] : unsettled((await this.#ctx.loader.inFlightAt(present)).open);
       if (open === undefined) continue;
       throw new HoldfastError(
         "BAD_STATUS",

@@ -69,7 +69,7 @@ export async function momentAt(ctx: StoreContext, place: Place): Promise<Moment>
   };
   const goneOn = hasGoneOn(present, place);
   const letters = goneOn
-    ? await endedSince(ctx, row, place.seq, (await loader.course(found)).open)
+    ? await endedSince(ctx, row, place.seq, (await loader.inFlight(found)).open)
     : [];
   const session = {
     session: rest.id,

@@ -39,16 +39,16 @@ interface Invariant {
 const invariants: readonly Invariant[] = [
   {
     name: "E1: nothing is begun that the journal does not say so of",
-    holds({ course, left }, { started }) {
+    holds({ inFlight, left }, { started }) {
       if (started === undefined) return true;
-      const effect = course.get(started.id) ?? left.find(({ id }) => id === started.id);
+      const effect = inFlight.get(started.id) ?? left.find(({ id }) => id === started.id);
       return (effect?.attempt?.no ?? 0) >= started.no;
     },
   },
   {
     name: "E2: a call whose outcome is recorded is not begun again",
-    holds({ course, processes, lease }, { started, about, to }) {
-      if (about?.is === "begun") return course.get(about.id)?.phase !== "done";
+    holds({ inFlight, processes, lease }, { started, about, to }) {
+      if (about?.is === "begun") return inFlight.get(about.id)?.phase !== "done";
       // Who was superseded and does not know may start what it had saved before: that is what
       // deadlines and keys are for.
       const who =
@@ -59,25 +59,25 @@ const invariants: readonly Invariant[] = [
       return (
         started === undefined ||
         processes[who ?? 0]?.epoch !== lease.epoch ||
-        course.get(started.id)?.phase !== "done"
+        inFlight.get(started.id)?.phase !== "done"
       );
     },
   },
   {
     name: "E2: a recorded outcome never changes",
-    holds: ({ course, line }, { to }) =>
+    holds: ({ inFlight, line }, { to }) =>
       line !== to.line ||
-      course === to.course ||
-      effectsOf(course).every((before) => {
+      inFlight === to.inFlight ||
+      effectsOf(inFlight).every((before) => {
         if (before.phase !== "done") return true;
-        const after = to.course.get(before.id);
+        const after = to.inFlight.get(before.id);
         return after?.outcome === before.outcome && after?.by === before.by;
       }),
   },
   {
     name: "E2: what is recorded is what happened",
     holds: (_, { to }) =>
-      effectsOf(to.course).every((effect) => {
+      effectsOf(to.inFlight).every((effect) => {
         if (effect.phase !== "done" || !acts(effect) || effect.outcome === "denied") return true;
         return happened(to, effect.id) === (effect.outcome === "ok");
       }),
@@ -94,12 +94,12 @@ const invariants: readonly Invariant[] = [
   },
   {
     name: "E3: what is in doubt is not begun again without a word",
-    holds: ({ course }, { about }) =>
-      about?.is !== "begun" || about.asked === true || course.get(about.id)?.phase !== "doubt",
+    holds: ({ inFlight }, { about }) =>
+      about?.is !== "begun" || about.asked === true || inFlight.get(about.id)?.phase !== "doubt",
   },
   {
     name: "E4: nobody asks about, or begins, what another may be inside of in its time",
-    holds({ processes, lease, now, course }, { about }) {
+    holds({ processes, lease, now, inFlight }, { about }) {
       if (about === undefined || processes[about.by].epoch !== lease.epoch) return true;
       return processes.every(
         ({ running, making, view }, who) =>
@@ -109,7 +109,7 @@ const invariants: readonly Invariant[] = [
               (one) =>
                 one?.id !== about.id ||
                 one.at !== "starting" ||
-                now >= endOf((view ?? course).get(one.id) as Effect),
+                now >= endOf((view ?? inFlight).get(one.id) as Effect),
             )),
       );
     },
@@ -127,36 +127,37 @@ const invariants: readonly Invariant[] = [
   },
   {
     name: "E5: the key and the mode of a call never change",
-    holds: ({ course, line }, { to }) =>
+    holds: ({ inFlight, line }, { to }) =>
       line !== to.line ||
-      course === to.course ||
-      effectsOf(course).every(({ id, key, mode }) => {
-        const after = to.course.get(id);
+      inFlight === to.inFlight ||
+      effectsOf(inFlight).every(({ id, key, mode }) => {
+        const after = to.inFlight.get(id);
         return after?.key === key && after.mode === mode;
       }),
   },
   {
     name: "E5: a call is made under the key that the journal says",
-    holds({ course, left }, { started }) {
+    holds({ inFlight, left }, { started }) {
       const effect =
-        started && (course.get(started.id) ?? left.find(({ id }) => id === started.id));
+        started && (inFlight.get(started.id) ?? left.find(({ id }) => id === started.id));
       return effect === undefined || effect.key === started?.key;
     },
   },
   {
     name: "D5: what a superseded holder saves changes nothing",
-    holds: ({ lease, course, inbox }, { saved, to }) =>
+    holds: ({ lease, inFlight, inbox }, { saved, to }) =>
       saved === undefined ||
       saved.epoch === lease.epoch ||
-      (to.course === course && to.inbox.length >= inbox.length),
+      (to.inFlight === inFlight && to.inbox.length >= inbox.length),
   },
   {
     name: "a late result settles a call that is open",
-    holds({ course }, { took, to }) {
+    holds({ inFlight }, { took, to }) {
       const phase =
-        took?.kind === "late" && took.as === "ok" ? course.get(took.id)?.phase : undefined;
+        took?.kind === "late" && took.as === "ok" ? inFlight.get(took.id)?.phase : undefined;
       return (
-        (phase !== "begun" && phase !== "doubt") || to.course.get(took?.id ?? "")?.outcome === "ok"
+        (phase !== "begun" && phase !== "doubt") ||
+        to.inFlight.get(took?.id ?? "")?.outcome === "ok"
       );
     },
   },
@@ -175,7 +176,7 @@ const invariants: readonly Invariant[] = [
   {
     name: "no call is stuck in silence: whoever holds the session can go on with it, or it is in doubt",
     holds: (_, { to }, rules) =>
-      effectsOf(to.course).every((effect) => {
+      effectsOf(to.inFlight).every((effect) => {
         if (effect.phase !== "begun" && effect.phase !== "ready") return true;
         const holder =
           effect.holder !== undefined && !isAlive(to, effect.holder) ? "dead" : "unknown";

@@ -13,7 +13,7 @@
  * inside, or by a `check` that was told so. A request that is on the wire when its process dies has
  * happened by then, or never does.
  */
-import { Course, type CourseRecord } from "../../../src/core/effects/course.js";
+
 import {
   acts,
   type Effect,
@@ -26,6 +26,7 @@ import {
   type Situation,
   UNKNOWN,
 } from "../../../src/core/effects/effect.js";
+import { InFlight, type InFlightRecord } from "../../../src/core/effects/in-flight.js";
 import { freeLease, grantLease, type Lease, type Owner } from "../../../src/core/sessions/lease.js";
 
 const LEASE_MS = 1;
@@ -114,7 +115,7 @@ interface Process {
   /** Of the lease it believes to hold; 0: none. */
   readonly epoch: number;
   /** The journal as it knows it: only where another holds the session, and it does not know. */
-  readonly view: Course | null;
+  readonly view: InFlight | null;
   readonly making: readonly (Making | null)[];
   readonly running: readonly Running[];
 }
@@ -134,18 +135,18 @@ interface Act {
 }
 
 interface Fork {
-  readonly from: Course;
-  readonly course: Course;
+  readonly from: InFlight;
+  readonly inFlight: InFlight;
 }
 
 export interface World {
   readonly now: number;
   readonly lease: Lease;
   /** What the journal says on the session's line. */
-  readonly course: Course;
+  readonly inFlight: InFlight;
   readonly line: "a" | "b";
   /** What it said at the checkpoint one can go back to. */
-  readonly place: Course;
+  readonly place: InFlight;
   /** What was made on the line that was left. */
   readonly left: readonly Effect[];
   readonly processes: readonly [Process, Process];
@@ -336,10 +337,10 @@ export class Model {
   readonly #kinds: readonly Kind[];
   readonly #scope: Scope;
   readonly #rules: Rules;
-  readonly #courses = new Map<string, Course>();
+  readonly #courses = new Map<string, InFlight>();
   readonly #shorts = new Map<string, string>();
-  readonly #followers = new Map<Course, Map<string, Course>>();
-  readonly #keys = new Map<Course, string[]>();
+  readonly #followers = new Map<InFlight, Map<string, InFlight>>();
+  readonly #keys = new Map<InFlight, string[]>();
 
   constructor(kinds: readonly Kind[], scope: Scope, rules: Rules) {
     this.#kinds = kinds;
@@ -349,7 +350,7 @@ export class Model {
 
   /** A holds the session, and nothing was called yet. */
   start(): World {
-    const none = this.#intern(new Course());
+    const none = this.#intern(new InFlight());
     const grant = grantLease(freeLease, {
       owner: ownerOf(0, 1),
       now: 0,
@@ -367,7 +368,7 @@ export class Model {
     return {
       now: 0,
       lease: (grant as { granted: Lease }).granted,
-      course: none,
+      inFlight: none,
       line: "a",
       place: none,
       left: [],
@@ -408,13 +409,13 @@ export class Model {
   #crash(world: World, who: Who): Step {
     const { making, running, epoch } = at(world, who);
     const places = met(
-      epoch !== 0 && this.#missing(courseOf(world, who)).length > 0 && "crash before the intent",
+      epoch !== 0 && this.#missing(inFlightOf(world, who)).length > 0 && "crash before the intent",
       making.some((one) => one?.at === "starting") && "crash between the save and the start",
       running.some(({ acted }) => !acted) && "crash inside, before it acted",
       running.some(({ acted }) => acted) && "crash inside, after it acted",
       making.some((one) => one?.at === "answered") && "crash before the outcome is saved",
       epoch === world.lease.epoch &&
-        openIn(world.course).some(({ phase }) => phase === "doubt") &&
+        openIn(world.inFlight).some(({ phase }) => phase === "doubt") &&
         "crash in doubt",
     );
     const to = change(world, who, {
@@ -446,7 +447,9 @@ export class Model {
     if (!("granted" in grant)) return [];
     const other: Who = who === 0 ? 1 : 0;
     const them = at(world, other);
-    const open = openIn(world.course).filter((effect) => acts(effect) && effect.phase === "begun");
+    const open = openIn(world.inFlight).filter(
+      (effect) => acts(effect) && effect.phase === "begun",
+    );
     const theirs = them.running.filter(({ id }) => open.some((effect) => effect.id === id));
     const isDead = !isAlive(world, before);
     const places = met(
@@ -463,7 +466,7 @@ export class Model {
       me.running.length > 0 && "the same process again, with its own call still inside",
     );
     const superseded =
-      them.epoch === world.lease.epoch ? change(world, other, { view: world.course }) : world;
+      them.epoch === world.lease.epoch ? change(world, other, { view: world.inFlight }) : world;
     const to = change(
       superseded,
       who,
@@ -498,27 +501,27 @@ export class Model {
         saved: { epoch: me.epoch },
       };
     }
-    const course = this.#applied(world.course, events, ownerOf(who, me.life));
-    return { ...then({ ...world, course }), saved: { epoch: me.epoch } };
+    const inFlight = this.#applied(world.inFlight, events, ownerOf(who, me.life));
+    return { ...then({ ...world, inFlight }), saved: { epoch: me.epoch } };
   }
 
-  #applied(course: Course, events: readonly EffectEvent[], self: Owner | undefined): Course {
+  #applied(inFlight: InFlight, events: readonly EffectEvent[], self: Owner | undefined): InFlight {
     const text = `${self?.nonce}${JSON.stringify(events)}`;
-    let followers = this.#followers.get(course);
+    let followers = this.#followers.get(inFlight);
     if (followers === undefined) {
       followers = new Map();
-      this.#followers.set(course, followers);
+      this.#followers.set(inFlight, followers);
     }
     const known = followers.get(text);
     if (known !== undefined) return known;
-    const after = course.copy();
+    const after = inFlight.copy();
     const begins = events.some(
       (event) => event.is === "begun" || (event.is === "intent" && event.attempt !== undefined),
     );
     if (self !== undefined && begins && after.holder?.nonce !== self.nonce)
       after.apply({ held: self }, undefined, 0);
     for (const event of events) {
-      const record: CourseRecord = { effect: event };
+      const record: InFlightRecord = { effect: event };
       after.apply(record, event.is === "done" ? { value: event.outcome } : undefined, 0);
     }
     const one = this.#intern(after);
@@ -537,7 +540,7 @@ export class Model {
         acts(this.#kinds[one.call] as Kind) ? [{ ...one, over: true }] : [],
       ),
     });
-    const view = courseOf(world, who);
+    const view = inFlightOf(world, who);
     let posted = false;
     for (const one of making) {
       const effect = one === null ? undefined : view.get(one.id);
@@ -579,9 +582,9 @@ export class Model {
 
   #holding(world: World, who: Who): Step[] {
     const found: Step[] = [];
-    const course = courseOf(world, who);
+    const inFlight = inFlightOf(world, who);
     const { making, epoch } = at(world, who);
-    const missing = this.#missing(course);
+    const missing = this.#missing(inFlight);
     if (missing.length > 0 && making.every((one) => one === null))
       found.push(this.#intend(world, who, missing));
     for (const [call, one] of making.entries()) found.push(...this.#make(world, who, call, one));
@@ -598,7 +601,9 @@ export class Model {
 
   /** A cancel that is taken in ends the holder. What it has begun is in doubt from then on. */
   #cancel(world: World, who: Who): Step[] {
-    const begun = openIn(world.course).filter((effect) => acts(effect) && effect.phase === "begun");
+    const begun = openIn(world.inFlight).filter(
+      (effect) => acts(effect) && effect.phase === "begun",
+    );
     if (begun.length === 0) return [];
     const doubts = begun.map(({ id }): EffectEvent => ({ id, is: "doubt", inside: true }));
     return [
@@ -614,14 +619,16 @@ export class Model {
   }
 
   /** The calls of the reply that the journal says nothing of. */
-  #missing(course: Course): readonly number[] {
-    return this.#kinds.flatMap((_, call) => (this.#find(course, call) === undefined ? [call] : []));
+  #missing(inFlight: InFlight): readonly number[] {
+    return this.#kinds.flatMap((_, call) =>
+      this.#find(inFlight, call) === undefined ? [call] : [],
+    );
   }
 
-  #find(course: Course, call: number): Effect | undefined {
+  #find(inFlight: InFlight, call: number): Effect | undefined {
     const { named } = this.#kinds[call] as Kind;
-    const shared = named === undefined ? undefined : course.named(TOOL, named);
-    return course.ofReply(REPLY).get(call) ?? shared;
+    const shared = named === undefined ? undefined : inFlight.named(TOOL, named);
+    return inFlight.ofReply(REPLY).get(call) ?? shared;
   }
 
   #intentOf(
@@ -675,7 +682,7 @@ export class Model {
           ? one
           : { ...fresh(intent.id), at: "starting" as const, tries: 1 };
       });
-      const first = begun.map(({ id }) => saved.course.get(id) as Effect).find(acts);
+      const first = begun.map(({ id }) => saved.inFlight.get(id) as Effect).find(acts);
       const waits = intents.flatMap((intent) => (intent.waits === undefined ? [] : [intent]));
       return {
         name: "intend",
@@ -723,9 +730,9 @@ export class Model {
   }
 
   #make(world: World, who: Who, call: number, one: Making | null): Step[] {
-    const course = courseOf(world, who);
+    const inFlight = inFlightOf(world, who);
     if (one === null) {
-      const effect = course.ofReply(REPLY).get(call);
+      const effect = inFlight.ofReply(REPLY).get(call);
       if (effect === undefined || effect.phase === "done" || effect.phase === "waiting") return [];
       return this.#decide(world, who, call, fresh(effect.id));
     }
@@ -743,7 +750,7 @@ export class Model {
   }
 
   #record(world: World, who: Who, call: number, { id, at: stage, by }: Making): Step {
-    const wasDone = world.course.get(id)?.phase === "done";
+    const wasDone = world.inFlight.get(id)?.phase === "done";
     return this.#save(
       world,
       who,
@@ -757,7 +764,7 @@ export class Model {
   }
 
   #decide(world: World, who: Who, call: number, one: Making): Step[] {
-    const effect = courseOf(world, who).get(one.id);
+    const effect = inFlightOf(world, who).get(one.id);
     if (effect === undefined)
       return [{ name: "stop", to: making(world, who, call, null), met: [] }];
     const { check } = this.#kinds[call] as Kind;
@@ -878,13 +885,13 @@ export class Model {
           is: "begun",
           asked: one.mustRun || effect.phase === "ready",
         },
-        begins: { effect: saved.course.get(effect.id) as Effect, left: world.left },
+        begins: { effect: saved.inFlight.get(effect.id) as Effect, left: world.left },
       })),
     ];
   }
 
   #start(world: World, who: Who, call: number, one: Making): Step {
-    const effect = courseOf(world, who).get(one.id) as Effect;
+    const effect = inFlightOf(world, who).get(one.id) as Effect;
     if (this.#rules.looksAgain && effect.phase === "done")
       return { name: "do not start", to: making(world, who, call, null), met: [] };
     const started: Running = {
@@ -1022,7 +1029,7 @@ export class Model {
   /** What people say of calls that wait for their word, as long as there is room for it. */
   #people(world: World): Step[] {
     if (world.inbox.length >= this.#scope.maxLetters) return [];
-    return openIn(world.course).flatMap(({ id, phase, waits, attempt }) => {
+    return openIn(world.inFlight).flatMap(({ id, phase, waits, attempt }) => {
       const say = (kind: Letter["kind"], as: Letter["as"]): Step => ({
         name: `${kind} ${as}`,
         to: this.#post(world, { kind, id, no: attempt?.no ?? 0, as }),
@@ -1037,7 +1044,7 @@ export class Model {
   }
 
   #take(world: World, who: Who, letter: Letter): Step {
-    const effect = world.course.get(letter.id);
+    const effect = world.inFlight.get(letter.id);
     const events = effect === undefined ? [] : this.#says(effect, letter);
     const inbox = world.inbox.toSpliced(world.inbox.indexOf(letter), 1);
     const is = (phase: Effect["phase"]) => effect?.phase === phase;
@@ -1087,15 +1094,15 @@ export class Model {
   #lines(world: World, who: Who): Step[] {
     if (!this.#scope.goesBack || world.line !== "a") return [];
     const found: Step[] = [];
-    if (world.place.toBase() === undefined && world.course !== world.place)
-      found.push({ name: "checkpoint", to: { ...world, place: world.course }, met: [] });
-    const isOpen = openIn(world.course).some(
+    if (world.place.toBase() === undefined && world.inFlight !== world.place)
+      found.push({ name: "checkpoint", to: { ...world, place: world.inFlight }, met: [] });
+    const isOpen = openIn(world.inFlight).some(
       (effect) => acts(effect) && effect.first !== undefined,
     );
     if (
       isOpen ||
       at(world, who).making.some((one) => one !== null) ||
-      effectsOf(world.course).length === 0
+      effectsOf(world.inFlight).length === 0
     )
       return found;
     const places = met(
@@ -1108,17 +1115,17 @@ export class Model {
     const to: World = {
       ...world,
       line: "b",
-      course: this.#begunAt(world.place),
-      left: leftBehind(world.course, world.place),
+      inFlight: this.#begunAt(world.place),
+      left: leftBehind(world.inFlight, world.place),
     };
     found.push({ name: "go back", to, met: places });
     return found;
   }
 
-  #begunAt(place: Course): Course {
-    const course = place.copy();
-    course.leaveLine();
-    return this.#intern(course);
+  #begunAt(place: InFlight): InFlight {
+    const inFlight = place.copy();
+    inFlight.leaveLine();
+    return this.#intern(inFlight);
   }
 
   /**
@@ -1132,17 +1139,17 @@ export class Model {
       return [
         {
           name: "fork",
-          to: { ...world, fork: { from: world.place, course: this.#begunAt(world.place) } },
+          to: { ...world, fork: { from: world.place, inFlight: this.#begunAt(world.place) } },
           met: [],
         },
       ];
-    const left = [...world.left, ...leftBehind(world.course, fork.from)];
-    const effect = this.#find(fork.course, 0);
+    const left = [...world.left, ...leftBehind(world.inFlight, fork.from)];
+    const effect = this.#find(fork.inFlight, 0);
     const goOn = (events: readonly EffectEvent[]): World => ({
       ...world,
-      fork: { ...fork, course: this.#applied(fork.course, events, undefined) },
+      fork: { ...fork, inFlight: this.#applied(fork.inFlight, events, undefined) },
     });
-    const begun = (to: World) => ({ effect: to.fork?.course.get("f-0") as Effect, left });
+    const begun = (to: World) => ({ effect: to.fork?.inFlight.get("f-0") as Effect, left });
     if (effect === undefined) {
       const intent = this.#intentOf("f", 0, world.now, left);
       const to = goOn([intent]);
@@ -1172,11 +1179,11 @@ export class Model {
    * Courses that say the same are one object, so that what was found out about one need not be
    * found out again.
    */
-  #intern(course: Course): Course {
-    const text = JSON.stringify(course.toBase() ?? null);
+  #intern(inFlight: InFlight): InFlight {
+    const text = JSON.stringify(inFlight.toBase() ?? null);
     const known = this.#courses.get(text);
-    if (known === undefined) this.#courses.set(text, course);
-    return known ?? course;
+    if (known === undefined) this.#courses.set(text, inFlight);
+    return known ?? inFlight;
   }
 
   /**
@@ -1184,16 +1191,16 @@ export class Model {
    * only as far as somebody asks: so there are finitely many worlds, and no last moment.
    */
   keyOf(world: World): string {
-    const { now, lease, course, line, place, left, processes, inbox, ledger, fork } = world;
+    const { now, lease, inFlight, line, place, left, processes, inbox, ledger, fork } = world;
     const owner = processes.findIndex(
       ({ up, life }, who) => up && ownerOf(who as Who, life) === lease.owner,
     );
-    let key = `${line}${lease.epoch}${owner === -1 ? "-" : `${owner}${lease.until > now ? 1 : 0}`}${this.#keyOfCourse(course, now)}`;
+    let key = `${line}${lease.epoch}${owner === -1 ? "-" : `${owner}${lease.until > now ? 1 : 0}`}${this.#keyOfInFlight(inFlight, now)}`;
     if (this.#scope.goesBack || this.#scope.forks)
       key += `@${line === "a" || fork === null ? this.#short(keyOfPlace(place)) : ""}`;
     for (const effect of left) key += `<${effect.id}${effect.attempt?.no}`;
     for (const { up, life, epoch, view, making: made, running } of processes) {
-      key += `|${up ? 1 : 0}${life}${epoch}${view === null ? "-" : this.#keyOfCourse(view, now)}`;
+      key += `|${up ? 1 : 0}${life}${epoch}${view === null ? "-" : this.#keyOfInFlight(view, now)}`;
       for (const one of made) key += one === null ? "-" : this.#short(keyOfMaking(one));
       for (const { id, no, key: under, end, acted, over, blurred } of running)
         key += this.#short(
@@ -1210,16 +1217,16 @@ export class Model {
       );
     return fork === null
       ? key
-      : `${key}|${this.#short(`${keyOfPlace(fork.from)}|${keyOfPlace(fork.course)}`)}`;
+      : `${key}|${this.#short(`${keyOfPlace(fork.from)}|${keyOfPlace(fork.inFlight)}`)}`;
   }
 
-  #keyOfCourse(course: Course, now: number): string {
-    let keys = this.#keys.get(course);
+  #keyOfInFlight(inFlight: InFlight, now: number): string {
+    let keys = this.#keys.get(inFlight);
     if (keys === undefined) {
       keys = [];
-      this.#keys.set(course, keys);
+      this.#keys.set(inFlight, keys);
     }
-    keys[now] ??= this.#short(keyOfCourse(course, now));
+    keys[now] ??= this.#short(keyOfInFlight(inFlight, now));
     return keys[now];
   }
 
@@ -1236,7 +1243,7 @@ export class Model {
 }
 
 const mayAct = (world: World, id: string): boolean =>
-  (world.course.get(id)?.phase ?? "done") !== "done" || isInside(world, id);
+  (world.inFlight.get(id)?.phase ?? "done") !== "done" || isInside(world, id);
 
 /** What a holder still asks of where it is. */
 function keyOfMaking({ id, at: stage, no, tries, asked, mustRun, blurred, by }: Making): string {
@@ -1258,17 +1265,17 @@ function keyOfMaking({ id, at: stage, no, tries, asked, mustRun, blurred, by }: 
  * Of a place to go back to only that is asked what is over there, and what it is for that something
  * waits.
  */
-function keyOfPlace(course: Course): string {
+function keyOfPlace(inFlight: InFlight): string {
   let key = "";
-  for (const { id, phase, outcome, by, waited } of effectsOf(course))
+  for (const { id, phase, outcome, by, waited } of effectsOf(inFlight))
     key += `;${id}${phase}${outcome}${by}${waited?.[0]?.for}`;
   return key;
 }
 
 /** Of a call that is done nobody asks when, and of one that is not begun nobody asks who. */
-function keyOfCourse(course: Course, now: number): string {
+function keyOfInFlight(inFlight: InFlight, now: number): string {
   let key = "";
-  for (const effect of effectsOf(course)) {
+  for (const effect of effectsOf(inFlight)) {
     const {
       id,
       key: under,
@@ -1314,27 +1321,28 @@ const at = (world: World, who: Who): Process => world.processes[who];
 const letterCode = ({ kind, id, no, as }: Letter): string => `${kind[0]}${id}${no}${as[0]};`;
 
 /** The journal as a process knows it. */
-const courseOf = (world: World, who: Who): Course => at(world, who).view ?? world.course;
+const inFlightOf = (world: World, who: Who): InFlight => at(world, who).view ?? world.inFlight;
 
-const effects = new WeakMap<Course, readonly Effect[]>();
+const effects = new WeakMap<InFlight, readonly Effect[]>();
 
 /**
- * All calls that a course knows. Courses are not changed any more once they are part of a world.
+ * All calls that in-flight work knows. Courses are not changed any more once they are part of a
+ * world.
  */
-export function effectsOf(course: Course): readonly Effect[] {
-  const known = effects.get(course);
+export function effectsOf(inFlight: InFlight): readonly Effect[] {
+  const known = effects.get(inFlight);
   if (known !== undefined) return known;
-  const found = course.toBase()?.effects ?? [];
-  effects.set(course, found);
+  const found = inFlight.toBase()?.effects ?? [];
+  effects.set(inFlight, found);
   return found;
 }
 
-const openIn = (course: Course): readonly Effect[] =>
-  effectsOf(course).filter(({ phase }) => phase !== "done");
+const openIn = (inFlight: InFlight): readonly Effect[] =>
+  effectsOf(inFlight).filter(({ phase }) => phase !== "done");
 
 /** What was made behind a place: also what was open there. */
-const leftBehind = (course: Course, place: Course): readonly Effect[] =>
-  effectsOf(course).filter(
+const leftBehind = (inFlight: InFlight, place: InFlight): readonly Effect[] =>
+  effectsOf(inFlight).filter(
     ({ id, first }) => first !== undefined && place.get(id)?.phase !== "done",
   );
 

@@ -49,8 +49,8 @@ export function stripped(store) {
     if (effect?.is === "intent" && isKeyed(effect)) keyed.add(effect.id);
     if (effect?.is === "done" && effect.by === undefined && keyed.has(effect.id))
       return { unset: "nothing" };
-    if (base?.course?.effects === undefined) return record;
-    const effects = base.course.effects.map(({ phase, ...call }) => {
+    if (base?.inFlight?.effects === undefined) return record;
+    const effects = base.inFlight.effects.map(({ phase, ...call }) => {
       if (isKeyed(call)) keyed.add(call.id);
       return {
         ...call,
@@ -58,7 +58,7 @@ export function stripped(store) {
           phase === "done" && isKeyed(call) && call.call && call.by === undefined ? "begun" : phase,
       };
     });
-    return { ...record, base: { ...base, course: { ...base.course, effects } } };
+    return { ...record, base: { ...base, inFlight: { ...base.inFlight, effects } } };
   };
   const strip = (save) => {
     const { digest: was, items, state } = open(save, { items: true, state: true });

@@ -70,7 +70,7 @@ describe("negative controls", () => {
     },
     {
       broken: "strips-outcomes",
-      script: turn(call("0.0", "charge"), call("0.1", "charge", { course: ["hang"] })),
+      script: turn(call("0.0", "charge"), call("0.1", "charge", { inFlight: ["hang"] })),
       at: ["after-outcome"],
       says: /again after its outcome was recorded/,
     },
@@ -82,7 +82,7 @@ describe("negative controls", () => {
     },
     {
       broken: "errors-as-outcomes",
-      script: turn(call("0.0", "post", { course: ["drop"] })),
+      script: turn(call("0.0", "post", { inFlight: ["drop"] })),
       at: [],
       says: /happened, and the model is told/,
     },

@@ -35,7 +35,7 @@ const COURSES = {
   silent: { weight: 5, of: ["drop", "drop", "drop", "drop"] },
   dropped_then_refused: { weight: 8, of: ["drop", "refuse", "refuse"] },
 };
-const COURSE_WEIGHTS = Object.fromEntries(
+const IN_FLIGHT_WEIGHTS = Object.fromEntries(
   Object.entries(COURSES).map(([name, { weight }]) => [name, weight]),
 );
 
@@ -50,7 +50,7 @@ export function scriptOf(seed, session) {
   // breath.
   const orders = Array.from({ length: 3 }, (_, i) => ({
     order: `${session}-${i}`,
-    ...courseOf(rng),
+    ...inFlightOf(rng),
   }));
   let replies = 0;
   const turns = Array.from({ length: rng.whole(1, 2) }, (_turn, t) => ({
@@ -79,13 +79,13 @@ function callOf(rng, id, orders) {
   return {
     callId: id,
     name,
-    input: { id, ...courseOf(rng), ...(rng.next() < 0.06 && { pad: BIG }) },
+    input: { id, ...inFlightOf(rng), ...(rng.next() < 0.06 && { pad: BIG }) },
   };
 }
 
-function courseOf(rng) {
-  const { of } = COURSES[rng.weighted(COURSE_WEIGHTS)];
-  return of === undefined ? {} : { course: of };
+function inFlightOf(rng) {
+  const { of } = COURSES[rng.weighted(IN_FLIGHT_WEIGHTS)];
+  return of === undefined ? {} : { inFlight: of };
 }
 
 /**

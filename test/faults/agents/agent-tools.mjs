@@ -41,7 +41,7 @@ export class Tools {
     await this.aMoment();
     this.#points.at(`${where}-before-act`);
     const before = this.#ledger.under(key);
-    const how = input.course?.[before.length] ?? "act";
+    const how = input.inFlight?.[before.length] ?? "act";
     const line = {
       name,
       key,

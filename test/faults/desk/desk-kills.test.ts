@@ -107,7 +107,7 @@ describe("negative controls", () => {
     },
     {
       broken: "lists-no-doubt",
-      script: one([wire("approve", { course: ["drop"] })]),
+      script: one([wire("approve", { inFlight: ["drop"] })]),
       at: [],
       says: /is open \(\w+\), and nobody is told/,
     },

@@ -47,7 +47,7 @@ export function deskScript(
       signals.push({ name: signal, value });
       return value;
     });
-    const course = rng.weighted(COURSES);
+    const inFlight = rng.weighted(COURSES);
     return {
       callId: id,
       name,
@@ -56,7 +56,7 @@ export function deskScript(
         ...(approval && { amount: rng.whole(1, 900), decision: rng.weighted(DECISIONS) }),
         ...(hears.length > 0 && { hears }),
         ...(runs && { errand: errandOf(`${id}.`) }),
-        ...(course !== "plain" && { course: [course] }),
+        ...(inFlight !== "plain" && { inFlight: [inFlight] }),
         ...more,
       },
     };
@@ -86,7 +86,7 @@ export function deskScript(
     // Of the first three sessions one is approved, one changed and one denied something, and of one
     // call nobody knows what became.
     const first = [
-      { decision: "approve", course: ["drop"] },
+      { decision: "approve", inFlight: ["drop"] },
       { decision: "change" },
       { decision: "deny" },
     ][Number(session.slice(1))];

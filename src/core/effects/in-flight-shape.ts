@@ -1,6 +1,6 @@
 /**
- * Whether what a journal says of a course is what it must be. For journals that come from stores
- * nobody knows.
+ * Whether what a journal says of in-flight work is what it must be. For journals that come from
+ * stores nobody knows.
  */
 import type { Owner } from "../sessions/lease.js";
 import { isDigest } from "../values/digest.js";
@@ -16,8 +16,8 @@ import {
   type Shape,
   isString as text,
 } from "../values/shapes.js";
-import type { CourseBase, CourseRecord, Turn } from "./course.js";
 import { type Attempt, type Effect, type EffectEvent, MODES, type WaitsFor } from "./effect.js";
+import type { InFlightBase, InFlightRecord, Turn } from "./in-flight.js";
 
 const owner = fields<Owner>({ boot: text, space: text, pid: number, started: text, nonce: text });
 const attempt = fields<Attempt>({ no: isCount, at: number, wall: number, forMs: number });
@@ -119,7 +119,7 @@ const effect = fields<Effect>({
   happened: maybe(oneOf(true)),
 });
 
-const record: Shape<CourseRecord> = {
+const record: Shape<InFlightRecord> = {
   effect: maybe(event),
   answered: maybe(isCount),
   ownReply: maybe(isCount),
@@ -132,11 +132,11 @@ const record: Shape<CourseRecord> = {
   child: maybe(text),
 };
 
-/** Whether a field of a record is one of the course, and what it must be. */
-export const isCourseField = (name: string, value: unknown): boolean =>
-  Object.hasOwn(record, name) && record[name as keyof CourseRecord](value);
+/** Whether a field of a record is one of the in-flight work, and what it must be. */
+export const isInFlightField = (name: string, value: unknown): boolean =>
+  Object.hasOwn(record, name) && record[name as keyof InFlightRecord](value);
 
-export const isCourseBase = fields<CourseBase>({
+export const isInFlightBase = fields<InFlightBase>({
   effects: maybe(listOf(effect)),
   ownReply: maybe(isCount),
   turn: maybe(turn),

@@ -1,6 +1,6 @@
 /**
- * The course of a run: what a session has begun and not finished. Part of the fold, and small: of
- * calls that are over only those are kept that may be asked for again.
+ * In-flight work of a run: what a session has begun and not finished. Part of the fold, and small:
+ * of calls that are over only those are kept that may be asked for again.
  */
 import type { Owner } from "../sessions/lease.js";
 import { type Digest, digest } from "../values/digest.js";
@@ -29,8 +29,8 @@ interface Signal {
   readonly body: Body;
 }
 
-/** What a record says of the course. */
-export interface CourseRecord {
+/** What a record says of the in-flight work. */
+export interface InFlightRecord {
   readonly effect?: EffectEvent;
   /** All calls of the reply with this number have their tool messages. */
   readonly answered?: number;
@@ -52,7 +52,7 @@ export interface CourseRecord {
   readonly child?: string;
 }
 
-export interface CourseBase {
+export interface InFlightBase {
   readonly effects?: readonly Effect[];
   readonly ownReply?: number;
   readonly turn?: Turn;
@@ -66,7 +66,7 @@ export interface CourseBase {
   readonly turns?: readonly string[];
 }
 
-export class Course {
+export class InFlight {
   turn: Turn | undefined;
   holder: Owner | undefined;
   prefix: Digest | undefined;
@@ -103,8 +103,8 @@ export class Course {
    */
   weight = 0;
 
-  copy(): Course {
-    const twin = new Course();
+  copy(): InFlight {
+    const twin = new InFlight();
     Object.assign(twin, this);
     twin.#calls = new Map(this.#calls);
     twin.#named = new Map(this.#named);
@@ -216,7 +216,7 @@ export class Course {
 
   // ---- records
 
-  apply(record: CourseRecord, body: Body | undefined, at: number): void {
+  apply(record: InFlightRecord, body: Body | undefined, at: number): void {
     const {
       effect,
       answered,
@@ -364,13 +364,13 @@ export class Course {
 
   // ---- bases
 
-  toBase(): CourseBase | undefined {
+  toBase(): InFlightBase | undefined {
     // Those that are not over come first, in their order: the first that waits for a signal is the
     // one that is given it.
     const effects = new Map(
       [...this.#calls.values(), ...this.#kept()].map((effect) => [effect.id, effect]),
     );
-    const base: CourseBase = {
+    const base: InFlightBase = {
       ...(effects.size > 0 && { effects: [...effects.values()] }),
       ...(this.ownReply !== undefined && { ownReply: this.ownReply }),
       ...(this.turn && { turn: this.turn }),
@@ -385,7 +385,7 @@ export class Course {
     return Object.keys(base).length === 0 ? undefined : base;
   }
 
-  applyBase(base: CourseBase): void {
+  applyBase(base: InFlightBase): void {
     const {
       effects = [],
       ownReply,
@@ -444,13 +444,13 @@ const MAX_PASSING_WEIGHT = 8 * 1024 * 1024;
 const nameKey = ({ name, named, model }: Pick<Effect, "name" | "named" | "model">): string =>
   `${model ? "" : name}\n${named ?? ""}`;
 
-/** The blobs that a base's course refers to. */
-export function courseRefs(base: CourseBase): readonly Digest[] {
-  const refs = courseBodies(base).flatMap((body) => ("blob" in body ? [body.blob] : []));
+/** The blobs that a base's in-flight work refers to. */
+export function inFlightRefs(base: InFlightBase): readonly Digest[] {
+  const refs = inFlightBodies(base).flatMap((body) => ("blob" in body ? [body.blob] : []));
   return base.prefix === undefined ? refs : [...refs, base.prefix];
 }
 
-export const courseBodies = ({ effects = [], signals = [] }: CourseBase): readonly Body[] =>
+export const inFlightBodies = ({ effects = [], signals = [] }: InFlightBase): readonly Body[] =>
   [
     ...effects.flatMap(({ input, output, signals: given = [] }) => [
       input,
