@@ -18,7 +18,7 @@ import {
   pathOf,
   scopeOf,
   wholeNumber,
-} from "./engine/util/options.js";
+} from "./engine/util/validate.js";
 import { type Extras, Holdfast } from "./holdfast.js";
 import type { WholeStore } from "./store/capabilities.js";
 import { checkStore } from "./store/check-store.js";

@@ -18,8 +18,8 @@ import { checkpointFromOutside, type OutsideOptions } from "../engine/lifecycle/
 import { isThere, unlessDamaged } from "../engine/records/damage.js";
 import { headOf } from "../engine/records/rows.js";
 import { notFound } from "../engine/util/not-found.js";
-import type { KeyOptions } from "../engine/util/options.js";
-import { options, type Page } from "../engine/util/options.js";
+import type { KeyOptions } from "../engine/util/validate.js";
+import { options, type Page } from "../engine/util/validate.js";
 import { surveyLine } from "../features/retention/line-survey.js";
 import { removeMarks } from "../features/retention/prune.js";
 import {

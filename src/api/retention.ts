@@ -5,8 +5,8 @@ import { checkName } from "../core/values/ids.js";
 import type { StoreContext } from "../engine/journal/store-context.js";
 import { checkPolicy } from "../engine/records/check-policy.js";
 import { policyFor, storedPolicy, storePolicy } from "../engine/records/stored-policy.js";
-import { concernsOne } from "../engine/util/concerns-one.js";
-import type { IntervalTask } from "../engine/util/every.js";
+import type { IntervalTask } from "../engine/util/interval-task.js";
+import { isSessionError } from "../engine/util/is-session-error.js";
 import {
   callback,
   flag,
@@ -15,7 +15,7 @@ import {
   options,
   scopeOf,
   signalOf,
-} from "../engine/util/options.js";
+} from "../engine/util/validate.js";
 import { gc } from "../features/retention/gc.js";
 import { pruneBy } from "../features/retention/pruning.js";
 import { type SweepOptions, sweepEvery } from "../features/retention/sweep.js";
@@ -203,7 +203,7 @@ export class Retention {
       if (!(error instanceof HoldfastError)) throw error;
       // It was deleted in between.
       if (error.code === "NOT_FOUND") return;
-      if (!concernsOne(error)) throw error;
+      if (!isSessionError(error)) throw error;
       tally.failed(id, error);
     }
   }

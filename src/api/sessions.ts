@@ -25,7 +25,7 @@ import { isThere } from "../engine/records/damage.js";
 import type { SessionUpdate } from "../engine/records/rows.js";
 import type { GivenMessages } from "../engine/session/given-messages.js";
 import { noSession, notFound } from "../engine/util/not-found.js";
-import { type KeyOptions, limitOf, options, type PageOptions } from "../engine/util/options.js";
+import { type KeyOptions, limitOf, options, type PageOptions } from "../engine/util/validate.js";
 import {
   type AppendOptions,
   type AppendReport,

@@ -1,7 +1,7 @@
 /** Tools for agents: what is kept of each. */
 import { type AgentInput, noAgent } from "../engine/records/agent-record.js";
 import { unlessDamaged, unlessGone } from "../engine/records/damage.js";
-import { invalid } from "../engine/util/options.js";
+import { invalid } from "../engine/util/validate.js";
 import { type Hold, keyOf, spec } from "./definition.js";
 import { fitting, type Piece, pageOf, piece } from "./pages.js";
 import { flag, id, json, list, object, optional, orNull, text, whole } from "./schema.js";

@@ -9,7 +9,7 @@ import type { JsonObject } from "../core/values/json.js";
 import { idOrDrawn } from "../engine/lifecycle/session-ids.js";
 import type { SessionSummary } from "../engine/lifecycle/session-summary.js";
 import type { SessionUpdate } from "../engine/records/rows.js";
-import { invalid } from "../engine/util/options.js";
+import { invalid } from "../engine/util/validate.js";
 import { fromPlain, type PlainMessage } from "../formats/plain.js";
 import { libraryCursor, withOwnCursor } from "./cursors.js";
 import { type Call, type Hold, keyOf, spec, waiting } from "./definition.js";

@@ -4,7 +4,7 @@
  * session at which the next page begins. If it is deleted meanwhile, the list is begun anew.
  */
 import { quote } from "../core/values/errors.js";
-import { invalid } from "../engine/util/options.js";
+import { invalid } from "../engine/util/validate.js";
 import type { Call, Hold } from "./definition.js";
 
 /** A page whose cursor tells nothing of others. */

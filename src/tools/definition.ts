@@ -2,7 +2,7 @@
 import type { Agents } from "../api/agents.js";
 import type { Checkpoints } from "../api/checkpoints.js";
 import type { Sessions } from "../api/sessions.js";
-import type { KeyOptions } from "../engine/util/options.js";
+import type { KeyOptions } from "../engine/util/validate.js";
 import { always, type Field, type ObjectOf, object, optional, type Shape, text } from "./schema.js";
 
 interface Stats {

@@ -4,7 +4,7 @@
  */
 import { digest } from "../core/values/digest.js";
 import { quote } from "../core/values/errors.js";
-import { invalid } from "../engine/util/options.js";
+import { invalid } from "../engine/util/validate.js";
 import { object, text, whole } from "./schema.js";
 
 /**

@@ -7,7 +7,7 @@ import { noAgent } from "../engine/records/agent-record.js";
 import { unlessDamaged } from "../engine/records/damage.js";
 import { noSnapshot, type Snapshot } from "../engine/records/snapshot-record.js";
 import { noSession, notFound } from "../engine/util/not-found.js";
-import { invalid } from "../engine/util/options.js";
+import { invalid } from "../engine/util/validate.js";
 import type { Call, Hold } from "./definition.js";
 
 /**

@@ -13,7 +13,7 @@ import {
   options,
   scopeOf,
   signalOf,
-} from "../engine/util/options.js";
+} from "../engine/util/validate.js";
 import type { ToolContext } from "../features/runs/define/definition.js";
 import { agentDelete, agentList, agentLoad, agentSave } from "./agents.js";
 import { callTool, checked, surely } from "./calling.js";

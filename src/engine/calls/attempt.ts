@@ -4,7 +4,7 @@
  */
 import { NotDone, type WaitsFor } from "../../core/effects/effect.js";
 import type { StoreContext } from "../journal/store-context.js";
-import { onAbort } from "../util/aborting.js";
+import { onAbort } from "../util/abort-signals.js";
 import { answerOf, readable, UnreadableAnswer } from "../util/thrown.js";
 
 export type Attempted =

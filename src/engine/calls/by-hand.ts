@@ -25,7 +25,7 @@ import { checkName } from "../../core/values/ids.js";
 import { encode, type Json } from "../../core/values/json.js";
 import type { HeldSession } from "../session/held-session.js";
 import { restate } from "../session/settle-calls.js";
-import { callback, invalid, options } from "../util/options.js";
+import { callback, invalid, options } from "../util/validate.js";
 import { attempt } from "./attempt.js";
 import { outputOf } from "./bodies.js";
 import { type Call, Caller, type Finished, finished, type Made } from "./caller.js";

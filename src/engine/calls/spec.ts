@@ -1,6 +1,6 @@
 /** What a caller says of a call, checked. The same for tools of an agent and for calls by hand. */
 import { MODES, type Mode } from "../../core/effects/effect.js";
-import { invalid, oneOf, options, wholeNumber } from "../util/options.js";
+import { invalid, oneOf, options, wholeNumber } from "../util/validate.js";
 
 export interface Retry {
   /** How often it is tried in all. */

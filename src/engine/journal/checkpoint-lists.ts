@@ -22,7 +22,7 @@ import {
   oneOf,
   options,
   type Page,
-} from "../util/options.js";
+} from "../util/validate.js";
 import { Heirs } from "./heirs.js";
 import type { OwnedOptions } from "./journal.js";
 import type { StoreContext } from "./store-context.js";

@@ -3,7 +3,7 @@ import { type LineNode, reach } from "../../core/retention/retention.js";
 import type { LineId } from "../../core/values/ids.js";
 import { oneLine } from "../../store/port/queries.js";
 import type { LineRow } from "../../store/port/rows.js";
-import { fixed, IN_BULK, Pace } from "../util/pace.js";
+import { fixed, IN_BULK, TimeSlice } from "../util/time-slice.js";
 import { descendants } from "./family.js";
 import type { StoreContext } from "./store-context.js";
 
@@ -31,7 +31,7 @@ export async function cutLines(
   if (reclaim === undefined) return;
   const needed = reach(family);
   const sizes = store.traits.inBulk ? fixed(IN_BULK.saves) : { least: 32, most: 2_000, first: 64 };
-  const pace = new Pace(store, { ...sizes, rests: !dryRun, signal, idle });
+  const timeSlice = new TimeSlice(store, { ...sizes, rests: !dryRun, signal, idle });
   for (const { id } of lines) {
     const after = needed.get(id) ?? -1;
     const cut = async (limit: number): Promise<boolean> => {
@@ -47,7 +47,7 @@ export async function cutLines(
         !dryRun && (freed.count === limit || (store.traits.inBulk === true && freed.count > 0))
       );
     };
-    while (await pace.step(cut));
+    while (await timeSlice.step(cut));
   }
 }
 

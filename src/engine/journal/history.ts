@@ -5,7 +5,7 @@
 import { reviveRecord } from "../../core/journal/revive.js";
 import { firstSeq } from "../../core/journal/save.js";
 import type { Message } from "../../core/messages/message.js";
-import type { Page } from "../util/options.js";
+import type { Page } from "../util/validate.js";
 import type { Past } from "./past.js";
 import type { StoreContext } from "./store-context.js";
 import { growingRows } from "./walk.js";

@@ -14,7 +14,7 @@ import { HoldfastError } from "../../core/values/errors.js";
 import { type LineId, type Place, placeId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import type { Store } from "../../store/port.js";
-import { Gate } from "../util/gate.js";
+import { Semaphore } from "../util/semaphore.js";
 import type { Journal, Read, Standpoint } from "./journal.js";
 import type { Past, Segment } from "./past.js";
 import { hole } from "./walk.js";
@@ -40,11 +40,11 @@ const AT_ONCE = { here: 2, away: 16 };
 
 export class Loader {
   readonly #journal: Journal;
-  readonly #gate: Gate;
+  readonly #semaphore: Semaphore;
 
   constructor(store: Store, journal: Journal) {
     this.#journal = journal;
-    this.#gate = new Gate(store.traits.oneMachine ? AT_ONCE.here : AT_ONCE.away);
+    this.#semaphore = new Semaphore(store.traits.oneMachine ? AT_ONCE.here : AT_ONCE.away);
   }
 
   /** The state at the end of a line. Its past is looked up where the caller has not done so. */
@@ -78,7 +78,7 @@ export class Loader {
 
   /** The state at a save. Its past is looked up where the caller has not done so. */
   at(end: Read, options: LoadOptions, past?: Past): Promise<Loaded> {
-    return this.#gate.pass(() => this.#at(end, options, past));
+    return this.#semaphore.pass(() => this.#at(end, options, past));
   }
 
   async #at(

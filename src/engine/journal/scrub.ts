@@ -9,7 +9,7 @@ import type { StoreReclaim } from "../../store/port/reclaim.js";
 import { unlessDamaged } from "../records/damage.js";
 import { documents } from "../records/documents.js";
 import { contentsOf } from "../records/snapshot-record.js";
-import { breathe } from "../util/breathe.js";
+import { yieldToEventLoop } from "../util/yield-to-event-loop.js";
 import { descendants } from "./family.js";
 import type { StoreContext } from "./store-context.js";
 
@@ -61,7 +61,7 @@ const named = (ids: ReadonlySet<string>): string =>
 async function forksOfDeleted(ctx: StoreContext): Promise<ReadonlySet<string>> {
   const forks = new Set<string>();
   for (let before = Number.MAX_SAFE_INTEGER; ; ) {
-    await breathe();
+    await yieldToEventLoop();
     const rows = await ctx.store.branches({ kind: "all", before, limit: LINES });
     for (const { session } of await descendants(
       ctx,
@@ -77,7 +77,7 @@ async function snapshotsOfDeleted(ctx: StoreContext): Promise<ReadonlySet<string
   const { store } = ctx;
   const snapshots = new Set<string>();
   for await (const { id } of documents(store, { kind: SNAPSHOT })) {
-    await breathe();
+    await yieldToEventLoop();
     const row = await documentsOf(store).get(SNAPSHOT, id);
     const contents = row && (await unlessDamaged(() => contentsOf(row)));
     for (const { id: session } of contents?.sessions ?? [])

@@ -4,7 +4,7 @@ import { HoldfastError } from "../../core/values/errors.js";
 import { drawnSessionId, type LineId, lineId, type SessionId } from "../../core/values/ids.js";
 import type { Store } from "../../store/port.js";
 import type { MailDoc } from "../records/rows.js";
-import { onAbort } from "../util/aborting.js";
+import { onAbort } from "../util/abort-signals.js";
 import { Salts } from "../util/salts.js";
 import { SharedReads } from "../util/shared-reads.js";
 import { Journal } from "./journal.js";

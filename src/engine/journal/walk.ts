@@ -21,8 +21,8 @@ import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import type { Witnesses } from "../../store/port/copies.js";
 import type { SaveQuery } from "../../store/port/queries.js";
 import type { Store } from "../../store/port.js";
-import { breathe } from "../util/breathe.js";
 import type { SharedReads } from "../util/shared-reads.js";
+import { yieldToEventLoop } from "../util/yield-to-event-loop.js";
 
 /** Records of one line. With `to` at MAX_SEQ the stretch goes to the end of the line. */
 export interface Stretch {
@@ -201,7 +201,7 @@ export class SaveReader {
     if (isAway && !newestFirst) return yield* this.#ahead(line, { from, to, items, state });
     for (let [low, high] = [from, to]; low <= high; ) {
       // Those who share reads must ask in the same moment.
-      if (o.shared === undefined) await breathe();
+      if (o.shared === undefined) await yieldToEventLoop();
       const limit = typeof rows === "number" ? rows : rows();
       const order = newestFirst ? { newestFirst } : undefined;
       const read = () =>
@@ -236,7 +236,7 @@ export class SaveReader {
         page.catch(() => {});
         coming.push(page);
       }
-      await breathe();
+      await yieldToEventLoop();
       const saves = (await coming.shift()) ?? [];
       // A save that reaches over the end of its page comes with the next page too.
       const fresh = saves.filter(({ seq }) => seq > seen);

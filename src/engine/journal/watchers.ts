@@ -6,7 +6,7 @@
  * hint.
  */
 import type { Store } from "../../store/port.js";
-import { onAbort } from "../util/aborting.js";
+import { onAbort } from "../util/abort-signals.js";
 
 /** How long another process's change may take to be seen where the store gives no hint of it. */
 const POLL_MS = 1_000;

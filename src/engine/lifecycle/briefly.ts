@@ -4,8 +4,8 @@
  */
 import type { StoreContext } from "../journal/store-context.js";
 import type { HeldSession } from "../session/held-session.js";
-import type { KeyOptions } from "../util/options.js";
-import { signalOf } from "../util/options.js";
+import type { KeyOptions } from "../util/validate.js";
+import { signalOf } from "../util/validate.js";
 import { openHeld } from "./open-session.js";
 import { checkWaitMs } from "./session-options.js";
 

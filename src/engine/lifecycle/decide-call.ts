@@ -19,7 +19,7 @@ import {
 } from "../calls/decisions.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { mailOf, type Settlement } from "../records/rows.js";
-import { invalid, options } from "../util/options.js";
+import { invalid, options } from "../util/validate.js";
 import { type DecidableCall, findCall, requireCall } from "./find-call.js";
 import { cancelSession, takeIn } from "./outside.js";
 

@@ -21,7 +21,7 @@ import { newLine } from "../records/rows.js";
 import type { HeldSession } from "../session/held-session.js";
 import type { Standing } from "../session/working-copy.js";
 import { notFound } from "../util/not-found.js";
-import { oneOf } from "../util/options.js";
+import { oneOf } from "../util/validate.js";
 
 export interface RewindOptions {
   /** What becomes of a call that was made since: it waits for somebody's word (`ask`), or not. */

@@ -12,7 +12,7 @@ import {
   oneOf,
   options,
   type Page,
-} from "../util/options.js";
+} from "../util/validate.js";
 import { findCall } from "./find-call.js";
 import { orDamaged } from "./or-damaged.js";
 

@@ -9,8 +9,8 @@ import type { StoreContext } from "../journal/store-context.js";
 import { labelOf, leaseRow } from "../records/rows.js";
 import { HeldSession, type Opening } from "../session/held-session.js";
 import type { Standing } from "../session/working-copy.js";
-import { breatheNowAndThen } from "../util/breathe.js";
 import { noSession } from "../util/not-found.js";
+import { yieldNowAndThen } from "../util/yield-to-event-loop.js";
 import { take } from "./acquire-lease.js";
 import { madeLease } from "./create-session.js";
 import { makeFork } from "./fork-session.js";
@@ -45,7 +45,7 @@ export async function openHeld(
   const deadline = performance.now() + want.waitMs;
   for (;;) {
     signal?.throwIfAborted();
-    await breatheNowAndThen();
+    await yieldNowAndThen();
     const row = (await ctx.store.session(want.id)).row;
     if (row === undefined && !makes) throw noSession(want.id);
     const lease =

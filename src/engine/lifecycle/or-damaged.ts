@@ -1,7 +1,7 @@
 /** Name a session of a list that cannot be shown, instead of failing the list. */
 import { HoldfastError } from "../../core/values/errors.js";
 import type { StoreContext } from "../journal/store-context.js";
-import type { Damaged } from "../util/options.js";
+import type { Damaged } from "../util/validate.js";
 
 /** What is answered about a session. If it is damaged, undefined, and `damaged` names it. */
 export async function orDamaged<T>(

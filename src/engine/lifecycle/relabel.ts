@@ -1,7 +1,7 @@
 /** A change of what stands beside a session's journal: title, tags, archived, metadata. */
 import type { StoreContext } from "../journal/store-context.js";
 import type { LabelDoc, Relabel, SessionUpdate } from "../records/rows.js";
-import { flag, options } from "../util/options.js";
+import { flag, options } from "../util/validate.js";
 import { checkLabel } from "./session-options.js";
 
 /** Checks an update. `call` names the call in errors. */

@@ -13,7 +13,7 @@ import {
 } from "../../core/values/ids.js";
 import { isList } from "../../core/values/json.js";
 import type { StoreContext } from "../journal/store-context.js";
-import { entriesIn, invalid } from "../util/options.js";
+import { entriesIn, invalid } from "../util/validate.js";
 
 /** Draw an id. Under a key it is the same each time; `call` tells keys of different calls apart. */
 export const drawId = (ctx: StoreContext, call: string, key?: unknown): SessionId =>

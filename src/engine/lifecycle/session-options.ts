@@ -6,7 +6,7 @@ import { checkName, type SessionId, sessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import type { StoreContext } from "../journal/store-context.js";
 import type { LabelDoc } from "../records/rows.js";
-import { listOf, options, wholeNumber } from "../util/options.js";
+import { listOf, options, wholeNumber } from "../util/validate.js";
 
 /** How a session is opened, and what it is given if it is new. */
 export interface SessionOptions {

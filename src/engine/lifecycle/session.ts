@@ -33,7 +33,7 @@ import {
   type Page,
   type PageOptions,
   wholeNumber,
-} from "../util/options.js";
+} from "../util/validate.js";
 import {
   checkPolicy,
   type RewindOptions,

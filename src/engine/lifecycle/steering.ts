@@ -14,7 +14,7 @@ import type { JsonObject } from "../../core/values/json.js";
 import { once } from "../journal/receipts.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { notFound } from "../util/not-found.js";
-import { options } from "../util/options.js";
+import { options } from "../util/validate.js";
 import { briefly, type OutsideOptions, waitOf } from "./briefly.js";
 import {
   checkPolicy,

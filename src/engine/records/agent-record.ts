@@ -8,7 +8,7 @@ import { isoTime } from "../../core/values/time.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, type DocChange, type DocRow } from "../../store/port/documents.js";
 import type { Store } from "../../store/port.js";
-import { invalid, listOf, options, wholeNumber } from "../util/options.js";
+import { invalid, listOf, options, wholeNumber } from "../util/validate.js";
 import { sealed, unsealedOr } from "./rows.js";
 
 /** What `agents.save` takes: fields that are not given stay, and null takes one away. */

@@ -2,7 +2,7 @@
 import type { CheckpointKind } from "../../core/journal/checkpoint.js";
 import { KINDS } from "../../core/journal/checkpoint.js";
 import type { RetentionPolicy, RetentionRules } from "../../core/retention/policy.js";
-import { flag, invalid, listOf, oneOf, options, wholeNumber } from "../util/options.js";
+import { flag, invalid, listOf, oneOf, options, wholeNumber } from "../util/validate.js";
 
 export const RULES = [
   "keep",

@@ -6,7 +6,7 @@ import { HoldfastError } from "../../core/values/errors.js";
 import { documentsOf } from "../../store/capabilities.js";
 import type { DocRow } from "../../store/port/documents.js";
 import type { Store } from "../../store/port.js";
-import { cursorAt, type Damaged, limitOf, numberOf, type Page } from "../util/options.js";
+import { cursorAt, type Damaged, limitOf, numberOf, type Page } from "../util/validate.js";
 
 interface Asked {
   readonly kind: string;

@@ -12,7 +12,7 @@ import { isoTime } from "../../core/values/time.js";
 import { type DocChange, type DocRow, SNAPSHOT } from "../../store/port/documents.js";
 import type { Present } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
-import type { KeyOptions } from "../util/options.js";
+import type { KeyOptions } from "../util/validate.js";
 import type { AgentDoc } from "./agent-record.js";
 import { documents } from "./documents.js";
 import type { Relabel, SessionUpdate } from "./rows.js";

@@ -10,7 +10,7 @@ import { superseded } from "../journal/lease-keeper.js";
 import { changesInFlight, type Letter, mailFor } from "../journal/read-inbox.js";
 import type { StoreContext } from "../journal/store-context.js";
 import type { MailDoc } from "../records/rows.js";
-import { lately } from "../util/breathe.js";
+import { lately } from "../util/yield-to-event-loop.js";
 import { isOpen } from "./settle-calls.js";
 import { mayAppend, takeIn } from "./take-in-letters.js";
 import type { WorkingCopy } from "./working-copy.js";

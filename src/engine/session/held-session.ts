@@ -15,7 +15,7 @@ import type { Letter } from "../journal/read-inbox.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { tellEvent } from "../journal/telemetry.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow, type MailDoc } from "../records/rows.js";
-import { abortController } from "../util/aborting.js";
+import { abortController } from "../util/abort-signals.js";
 import { HeldInbox } from "./held-inbox.js";
 import { letGo } from "./let-go.js";
 import { bringFiles, tryMessages } from "./named-files.js";

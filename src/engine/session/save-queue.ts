@@ -14,7 +14,7 @@ import type { DocChange } from "../../store/port/documents.js";
 import { outdone, superseded } from "../journal/lease-keeper.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { type HeadDoc, headRow } from "../records/rows.js";
-import { breatheNowAndThen } from "../util/breathe.js";
+import { yieldNowAndThen } from "../util/yield-to-event-loop.js";
 
 /** A save on its way: sealed, and kept until the store has said that it is there. */
 export interface Sealed {
@@ -69,7 +69,7 @@ export class SaveQueue {
   async send(sealed: Sealed): Promise<void> {
     this.#pending.push(sealed);
     while (this.#pending.includes(sealed)) await (this.#sending ?? this.#sendAll());
-    const breath = breatheNowAndThen();
+    const breath = yieldNowAndThen();
     if (breath) await breath;
   }
 

@@ -22,7 +22,7 @@ import { type Encoded, encode, freeze, itemsOf, type Json } from "../../core/val
 import type { Past } from "../journal/past.js";
 import type { StoreContext } from "../journal/store-context.js";
 import type { HeadDoc } from "../records/rows.js";
-import { options, wholeNumber } from "../util/options.js";
+import { options, wholeNumber } from "../util/validate.js";
 import { answeredReplies } from "./answered-replies.js";
 import { MessageIds } from "./message-ids.js";
 import { filesNotBrought, isNamedIn, notStored } from "./named-files.js";

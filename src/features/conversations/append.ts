@@ -45,7 +45,7 @@ import {
 import { tryMessages } from "../../engine/session/named-files.js";
 import { WorkingCopy } from "../../engine/session/working-copy.js";
 import { noSession } from "../../engine/util/not-found.js";
-import { flag, invalid, options } from "../../engine/util/options.js";
+import { flag, invalid, options } from "../../engine/util/validate.js";
 import { type PlainMessage, toPlain, withBytes } from "../../formats/plain.js";
 import { inboxOf, requireCapability } from "../../store/capabilities.js";
 

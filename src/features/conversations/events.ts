@@ -30,9 +30,9 @@ import { growingRows, type Walked } from "../../engine/journal/walk.js";
 import type { Watcher } from "../../engine/journal/watchers.js";
 import { requireSession } from "../../engine/lifecycle/require-session.js";
 import { headOf } from "../../engine/records/rows.js";
-import { linked } from "../../engine/util/aborting.js";
-import { breathe } from "../../engine/util/breathe.js";
-import { flag, invalid, options, signalOf } from "../../engine/util/options.js";
+import { linked } from "../../engine/util/abort-signals.js";
+import { flag, invalid, options, signalOf } from "../../engine/util/validate.js";
+import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import { oneLine } from "../../store/port/queries.js";
 import { CallTeller, type SessionToolEvent } from "./tell-call.js";
 
@@ -196,7 +196,7 @@ async function* live(
     let any = false;
     try {
       for await (const event of last > seen ? news(ctx, session, past, seen, calls) : []) {
-        await breathe();
+        await yieldToEventLoop();
         any = true;
         seen = (parsePlace(event.cursor) as Place).seq;
         if (from.until !== undefined && seen > from.until) return;

@@ -18,7 +18,7 @@ import {
   oneOf,
   options,
   type Page,
-} from "../../engine/util/options.js";
+} from "../../engine/util/validate.js";
 
 /** Which sessions a list shows. */
 export interface SessionFilter {

@@ -28,7 +28,7 @@ import { briefly, type OutsideOptions, waitOf } from "../../engine/lifecycle/bri
 import { type GivenMessages, readMessages } from "../../engine/session/given-messages.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
 import { isOpen } from "../../engine/session/settle-calls.js";
-import { invalid, options, scopeOf, wholeNumber } from "../../engine/util/options.js";
+import { invalid, options, scopeOf, wholeNumber } from "../../engine/util/validate.js";
 
 export interface ReplaceOptions extends OutsideOptions {
   /** The transcript that the caller has seen: `transcriptVersion(messages)`. */

@@ -18,9 +18,9 @@ import { childrenOf } from "../../engine/lifecycle/outside.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { headOf } from "../../engine/records/rows.js";
 import { contentsOf, snapshotsOf } from "../../engine/records/snapshot-record.js";
-import { breatheNowAndThen } from "../../engine/util/breathe.js";
-import type { KeyOptions } from "../../engine/util/options.js";
-import { flag, options, scopeOf } from "../../engine/util/options.js";
+import type { KeyOptions } from "../../engine/util/validate.js";
+import { flag, options, scopeOf } from "../../engine/util/validate.js";
+import { yieldNowAndThen } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
@@ -181,7 +181,7 @@ async function withCheckpoints(ctx: StoreContext, id: SessionId, answer: Answer)
         from: undefined,
         atOnce: AT_ONCE,
       })) {
-        await breatheNowAndThen();
+        await yieldNowAndThen();
         const place = parsePlace(checkpoint.id) as Place;
         if ((await heirs.of(place.line, place.seq)) === undefined) checkpoints += 1;
         // On its oldest line, and on the past that this goes back to, all that is older stays as

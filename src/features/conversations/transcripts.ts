@@ -5,7 +5,7 @@ import { sessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { look } from "../../engine/lifecycle/look.js";
-import { invalid, oneOf, options } from "../../engine/util/options.js";
+import { invalid, oneOf, options } from "../../engine/util/validate.js";
 import { withBytes } from "../../formats/plain.js";
 import { FORMATS, type Format, type Transcript, toFormat } from "../../formats/transcript.js";
 

@@ -16,7 +16,7 @@ import {
   type SessionUpdate,
 } from "../../engine/records/rows.js";
 import { noSession } from "../../engine/util/not-found.js";
-import { flag, invalid, type KeyOptions, options } from "../../engine/util/options.js";
+import { flag, invalid, type KeyOptions, options } from "../../engine/util/validate.js";
 import type { Change } from "../../store/port/changes.js";
 import type { SessionRow } from "../../store/port/rows.js";
 

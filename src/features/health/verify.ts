@@ -21,8 +21,8 @@ import { labelOf, leaseOf, lineOf, rootDigest } from "../../engine/records/rows.
 import { sessionRows } from "../../engine/records/session-rows.js";
 import { contentsOf } from "../../engine/records/snapshot-record.js";
 import { policyOf, RETENTION, STORE_RETENTION } from "../../engine/records/stored-policy.js";
-import { breathe } from "../../engine/util/breathe.js";
-import { callback, options } from "../../engine/util/options.js";
+import { callback, options } from "../../engine/util/validate.js";
+import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { noWitnesses, type Witnesses } from "../../store/port/copies.js";
 import { AGENT, type DocRow, RECEIPT, REDACTED, SNAPSHOT } from "../../store/port/documents.js";
@@ -246,7 +246,7 @@ class Verification {
 
   async #snapshot(row: DocRow & { readonly body: string | null }): Promise<void> {
     for (const { id, place, digest } of contentsOf(row).sessions) {
-      await breathe();
+      await yieldToEventLoop();
       await this.#guard({ sessionId: id }, async () => {
         if (place === null || (await this.#ctx.journal.saveAt(place))?.digest === digest) return;
         this.#find({

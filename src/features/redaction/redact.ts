@@ -30,7 +30,7 @@ import {
   options,
   signalOf,
   wholeNumber,
-} from "../../engine/util/options.js";
+} from "../../engine/util/validate.js";
 import { requireCapability } from "../../store/capabilities.js";
 import type { Change } from "../../store/port/changes.js";
 import type { StoreReclaim } from "../../store/port/reclaim.js";

@@ -5,7 +5,7 @@ import {
   type Redactions,
   redactionNames,
 } from "../../core/redaction/redactions.js";
-import { flag, invalid, options } from "../../engine/util/options.js";
+import { flag, invalid, options } from "../../engine/util/validate.js";
 
 /** Which redactions are made, and the words that stand in the place of a text. */
 export interface RedactionOptions extends RedactionChoices {

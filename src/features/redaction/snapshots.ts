@@ -9,7 +9,7 @@ import { unlessDamaged } from "../../engine/records/damage.js";
 import { documents } from "../../engine/records/documents.js";
 import { unsealedOr } from "../../engine/records/rows.js";
 import { contentsOf, type Entry, withContents } from "../../engine/records/snapshot-record.js";
-import { breathe } from "../../engine/util/breathe.js";
+import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, SNAPSHOT } from "../../store/port/documents.js";
 
@@ -45,7 +45,7 @@ export async function editSnapshots(
   const record = await documentsOf(ctx.store).get(AGENT, agent);
   const isInRecord = record !== undefined && holds(valueIn(record.text));
   for await (const { id } of documents(ctx.store, { kind: SNAPSHOT, of: agent })) {
-    await breathe();
+    await yieldToEventLoop();
     for (;;) {
       const found = await change(ctx, id, edit, dryRun);
       if (found === "damaged") damaged.push(id);

@@ -6,7 +6,7 @@ import { isInstance, readFields } from "../../core/values/given.js";
 import { checkName, typeName } from "../../core/values/ids.js";
 import { isList } from "../../core/values/json.js";
 import { callRedact } from "../../engine/journal/redactor.js";
-import { invalid, listOf } from "../../engine/util/options.js";
+import { invalid, listOf } from "../../engine/util/validate.js";
 import { TimeUp, within } from "../../engine/util/within.js";
 
 /**

@@ -10,8 +10,8 @@ import { cutLines } from "../../engine/journal/cut-lines.js";
 import { forgetReceipts } from "../../engine/journal/receipts.js";
 import { keptOfDeleted, scrub } from "../../engine/journal/scrub.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { callback, flag, options, signalOf } from "../../engine/util/options.js";
-import { fixed, IN_BULK, Pace, type PaceOptions } from "../../engine/util/pace.js";
+import { fixed, IN_BULK, TimeSlice, type TimeSliceOptions } from "../../engine/util/time-slice.js";
+import { callback, flag, options, signalOf } from "../../engine/util/validate.js";
 import { requireCapability } from "../../store/capabilities.js";
 import type { StoreReclaim } from "../../store/port/reclaim.js";
 
@@ -108,9 +108,9 @@ class Collection {
     this.#how.onProgress?.(this.#report);
   }
 
-  #pace(sizes: Omit<PaceOptions, "signal" | "idle">, inBulk: number): Pace {
+  #timeSlice(sizes: Omit<TimeSliceOptions, "signal" | "idle">, inBulk: number): TimeSlice {
     const { store } = this.#ctx;
-    return new Pace(store, {
+    return new TimeSlice(store, {
       ...sizes,
       ...(store.traits.inBulk ? fixed(inBulk) : undefined),
       signal: this.#how.signal,
@@ -137,7 +137,10 @@ class Collection {
    */
   async #nodes(): Promise<readonly LineNode[]> {
     const { store } = this.#ctx;
-    const pace = this.#pace({ least: 50, most: 5_000, first: 200, rests: false }, IN_BULK.lines);
+    const timeSlice = this.#timeSlice(
+      { least: 50, most: 5_000, first: 200, rests: false },
+      IN_BULK.lines,
+    );
     const nodes: LineNode[] = [];
     let before = Number.MAX_SAFE_INTEGER;
     const look = async (limit: number): Promise<boolean> => {
@@ -147,14 +150,17 @@ class Collection {
       before = rows.at(-1)?.no ?? 0;
       return rows.length === limit;
     };
-    while (await pace.step(look));
+    while (await timeSlice.step(look));
     return nodes;
   }
 
   async #blobs(): Promise<void> {
-    const pace = this.#pace({ least: 32, most: 5_000, first: 64, rests: true }, IN_BULK.blobs);
+    const timeSlice = this.#timeSlice(
+      { least: 32, most: 5_000, first: 64, rests: true },
+      IN_BULK.blobs,
+    );
     for (let after: Digest | undefined; ; ) {
-      const { count, bytes, next } = await pace.step((limit) =>
+      const { count, bytes, next } = await timeSlice.step((limit) =>
         this.#reclaim.sweep(limit, this.#how.dryRun, after),
       );
       if (count > 0) this.#tell({ blobs: count, freedBytes: bytes });
@@ -164,12 +170,15 @@ class Collection {
   }
 
   async #room(): Promise<void> {
-    const pace = this.#pace({ least: 16, most: 1_000, first: 32, rests: true }, IN_BULK.blobs);
+    const timeSlice = this.#timeSlice(
+      { least: 16, most: 1_000, first: 32, rests: true },
+      IN_BULK.blobs,
+    );
     const giveBack = async (limit: number): Promise<boolean> => {
       const { count, bytes } = await this.#reclaim.compact(limit);
       if (bytes > 0) this.#tell({ returnedBytes: bytes });
       return count === limit;
     };
-    while (await pace.step(giveBack));
+    while (await timeSlice.step(giveBack));
   }
 }

@@ -10,7 +10,7 @@ import { highest } from "../../core/values/highest.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import type { Past, Segment } from "../../engine/journal/past.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { Pace } from "../../engine/util/pace.js";
+import { TimeSlice } from "../../engine/util/time-slice.js";
 import { documentsOf } from "../../store/capabilities.js";
 import type { KnownNeeds } from "../../store/port/reclaim.js";
 import type { LineRow } from "../../store/port/rows.js";
@@ -68,7 +68,13 @@ export async function surveyLine(
   const past = journal.past(line);
   const own = (await past.downTo(MAX_SEQ))[0] as Segment;
   const { from } = own;
-  const pace = new Pace(store, { least: 20, most: 1_000, first: 100, rests: false, signal });
+  const timeSlice = new TimeSlice(store, {
+    least: 20,
+    most: 1_000,
+    first: 100,
+    rests: false,
+    signal,
+  });
   const marks: MarkAt[] = [];
   const pinned: PlaceAt[] = [];
   let end: Save | undefined;
@@ -87,7 +93,7 @@ export async function surveyLine(
     }
     return page.length > 0;
   };
-  while (await pace.step(look));
+  while (await timeSlice.step(look));
   return {
     line,
     past,

@@ -24,7 +24,7 @@ import { type LineId, MAX_SEQ, placeId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { hole } from "../../engine/journal/walk.js";
-import { Pace } from "../../engine/util/pace.js";
+import { TimeSlice } from "../../engine/util/time-slice.js";
 import { documentsOf, requireCapability } from "../../store/capabilities.js";
 import type { KnownNeeds, Replacement, StoreReclaim } from "../../store/port/reclaim.js";
 import type { LineSurvey, MarkAt } from "./line-survey.js";
@@ -169,7 +169,7 @@ class Rewriting {
     const { store } = this.#ctx;
     const { from } = this.#survey;
     const { signal, idle, onRemoved } = this.#options;
-    const pace = new Pace(store, {
+    const timeSlice = new TimeSlice(store, {
       ...(store.traits.inBulk ? IN_BULK : AT_ONCE),
       rests: true,
       signal,
@@ -177,7 +177,7 @@ class Rewriting {
     });
     let removed = 0;
     for (let at = newest; at >= from; ) {
-      const step = await pace.step((size) => this.#step(at, size));
+      const step = await timeSlice.step((size) => this.#step(at, size));
       if (step === undefined) {
         if (!(await this.#knowsAll())) return { removed, done: false };
         continue;

@@ -15,7 +15,7 @@ import { checkRules, RULES } from "../../engine/records/check-policy.js";
 import { headOf } from "../../engine/records/rows.js";
 import { policyFor } from "../../engine/records/stored-policy.js";
 import { noSession } from "../../engine/util/not-found.js";
-import { callback, flag, oneOf, options, signalOf } from "../../engine/util/options.js";
+import { callback, flag, oneOf, options, signalOf } from "../../engine/util/validate.js";
 import { requireCapability } from "../../store/capabilities.js";
 import { type LineSurvey, type MarkAt, surveyLine } from "./line-survey.js";
 import { removeMarks } from "./prune.js";

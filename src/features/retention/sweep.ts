@@ -1,9 +1,13 @@
 /** The automatic sweep. */
-import { type EveryOptions, every, type IntervalTask } from "../../engine/util/every.js";
-import { callback, invalid, options } from "../../engine/util/options.js";
+import {
+  type IntervalOptions,
+  type IntervalTask,
+  intervalTask,
+} from "../../engine/util/interval-task.js";
+import { callback, invalid, options } from "../../engine/util/validate.js";
 import type { RetentionReport } from "./tally.js";
 
-export interface SweepOptions extends EveryOptions {
+export interface SweepOptions extends IntervalOptions {
   /** Told what every sweep has removed from which sessions, also where that is nothing. */
   readonly onSwept: (report: RetentionReport) => void;
 }
@@ -18,7 +22,7 @@ export function sweepEvery(given: SweepOptions, { run, stopped }: Work): Interva
   const onSwept = callback(o.onSwept, "onSwept");
   if (onSwept === undefined)
     throw invalid("onSwept", "it must be given: nothing is removed without a word");
-  return every(o, {
+  return intervalTask(o, {
     run: async (signal) => onSwept(await run(signal)),
     stopped,
     failed: "A sweep by the retention policies failed",

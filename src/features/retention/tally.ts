@@ -1,6 +1,6 @@
 /** Counting what retention has removed, and from where. */
 import type { ErrorCode, HoldfastError } from "../../core/values/errors.js";
-import type { ToldOfSnapshots } from "../../engine/util/concerns-one.js";
+import type { ToldOfSnapshots } from "../../engine/util/is-session-error.js";
 
 export interface RetentionProgress {
   /** How many were looked at. */

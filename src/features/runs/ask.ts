@@ -6,9 +6,9 @@ import { type EncodedMessage, encodeMessage, type Message } from "../../core/mes
 import type { Delta, ModelRequest } from "../../core/messages/model.js";
 import { backoff } from "../../engine/calls/spec.js";
 import { observed } from "../../engine/journal/telemetry.js";
-import { onAbort } from "../../engine/util/aborting.js";
-import { invalid } from "../../engine/util/options.js";
+import { onAbort } from "../../engine/util/abort-signals.js";
 import { readable } from "../../engine/util/thrown.js";
+import { invalid } from "../../engine/util/validate.js";
 import type { Prefix } from "./prefix.js";
 import { backwards, messageOf } from "./reply.js";
 import type { Running } from "./running.js";

@@ -9,7 +9,7 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName, type SessionId, sessionId } from "../../core/values/ids.js";
 import { invalidValue, isList, type Json } from "../../core/values/json.js";
 import type { Redactor } from "../../engine/journal/redactor.js";
-import { oneOf, options, signalOf } from "../../engine/util/options.js";
+import { oneOf, options, signalOf } from "../../engine/util/validate.js";
 import { withBytes } from "../../formats/plain.js";
 import { boundsOf, type Definition, definitionOf } from "./define/define.js";
 import type { Input, RunOptions } from "./define/definition.js";

@@ -5,7 +5,7 @@ import { turnMailId } from "../../engine/calls/restored.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { ensureSession } from "../../engine/lifecycle/create-session.js";
 import { drawId, idAndInput } from "../../engine/lifecycle/session-ids.js";
-import { options, signalOf, wholeNumber } from "../../engine/util/options.js";
+import { options, signalOf, wholeNumber } from "../../engine/util/validate.js";
 import { requireCapability } from "../../store/capabilities.js";
 import { askingOf, requestOf, turnLetter } from "./asking.js";
 import { type Definition, definitionOf } from "./define/define.js";

@@ -10,7 +10,7 @@ import { HoldfastError } from "../../core/values/errors.js";
 import { type Encoded, encode } from "../../core/values/json.js";
 import type { Redactor } from "../../engine/journal/redactor.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { invalid } from "../../engine/util/options.js";
+import { invalid } from "../../engine/util/validate.js";
 import type { Definition } from "./define/define.js";
 
 export interface Prefix {

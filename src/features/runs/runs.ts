@@ -17,7 +17,7 @@ import { cancelSession } from "../../engine/lifecycle/outside.js";
 import type { SessionOptions } from "../../engine/lifecycle/session-options.js";
 import { headOf } from "../../engine/records/rows.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
-import { linked } from "../../engine/util/aborting.js";
+import { linked } from "../../engine/util/abort-signals.js";
 import { requireCapability } from "../../store/capabilities.js";
 import {
   type Asking,

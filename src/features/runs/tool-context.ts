@@ -6,7 +6,7 @@ import { checkName, MAX_ID_BYTES, type SessionId } from "../../core/values/ids.j
 import { encode, type Json } from "../../core/values/json.js";
 import type { Handle } from "../../engine/calls/attempt.js";
 import { valueOf } from "../../engine/calls/bodies.js";
-import { invalid, options, wholeNumber } from "../../engine/util/options.js";
+import { invalid, options, wholeNumber } from "../../engine/util/validate.js";
 import type { Input, ToolContext } from "./define/definition.js";
 import { standardOf, validate } from "./define/schema.js";
 import type { Running } from "./running.js";

@@ -8,7 +8,7 @@ import type { LineId, Place } from "../../core/values/ids.js";
 import type { Journal } from "../../engine/journal/journal.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { hole } from "../../engine/journal/walk.js";
-import type { Damaged } from "../../engine/util/options.js";
+import type { Damaged } from "../../engine/util/validate.js";
 import type { LineRow } from "../../store/port/rows.js";
 import type { DamagedPlace } from "../../store/search-port.js";
 import type { Owners } from "./owners.js";

@@ -8,8 +8,8 @@
  */
 import type { Save } from "../../core/journal/save.js";
 import type { Journal } from "../../engine/journal/journal.js";
-import { breathe } from "../../engine/util/breathe.js";
-import { Gate } from "../../engine/util/gate.js";
+import { Semaphore } from "../../engine/util/semaphore.js";
+import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import type { Document, Fresh, SearchIndex } from "../../store/search-port.js";
 import { isCutShort } from "./damaged.js";
 import { readable } from "./scan.js";
@@ -32,7 +32,7 @@ export class Filler {
   readonly #index: SearchIndex;
   readonly #journal: Journal;
   readonly #lookMs: number;
-  readonly #gate = new Gate(1);
+  readonly #semaphore = new Semaphore(1);
   #timer: NodeJS.Timeout | undefined;
   #watching: Promise<void> | undefined;
   #wake: () => void = () => {};
@@ -66,7 +66,7 @@ export class Filler {
     if (behind === 0 || !isQuiet) return;
     // Whatever was found missing, nothing came since: as long as less and less is, nobody saves.
     for (let left = behind; left > 0 && !this.#stopped; ) {
-      const isLast = await this.#gate.pass(() => this.#step(IDLE));
+      const isLast = await this.#semaphore.pass(() => this.#step(IDLE));
       const now = isLast ? 0 : await this.#index.behind();
       if (now >= left && !isLast) return;
       left = now;
@@ -98,7 +98,7 @@ export class Filler {
     clearTimeout(this.#timer);
     this.#wake();
     await this.#watching;
-    await this.#gate.pass(async () => {});
+    await this.#semaphore.pass(async () => {});
   }
 
   // ---- when somebody waits for it
@@ -106,7 +106,7 @@ export class Filler {
   /** Goes on until nothing is missing, or time is up. Answers about how much is. */
   async catchUp(mostMs: number): Promise<number> {
     const deadline = performance.now() + mostMs;
-    while (!(await this.#gate.pass(() => this.#step(SHORT)))) {
+    while (!(await this.#semaphore.pass(() => this.#step(SHORT)))) {
       if (performance.now() > deadline || this.#stopped)
         return Math.max(1, await this.#index.missing());
     }
@@ -121,7 +121,7 @@ export class Filler {
     let taken = 0;
     for (let isLast = false; !isLast && !this.#stopped; ) {
       signal?.throwIfAborted();
-      isLast = await this.#gate.pass(() =>
+      isLast = await this.#semaphore.pass(() =>
         this.#step(BULK, (count) => {
           taken += count;
         }),
@@ -144,7 +144,7 @@ export class Filler {
       if (!(await this.#index.put(fresh, documents, false))) return false;
       documents = [];
       held = 0;
-      await breathe();
+      await yieldToEventLoop();
     }
     if (!(await this.#index.put(fresh, documents, true))) return false;
     took?.(fresh.saves.length);
@@ -155,7 +155,7 @@ export class Filler {
     for (const row of sessions) yield* await readable(async () => [...titlesIn(row)]);
     const ends = new Map<number, Save>();
     for (const { line, before, save } of saves) {
-      await breathe();
+      await yieldToEventLoop();
       ends.set(line, save);
       yield* await documentsOf(this.#journal, line, before, save);
     }

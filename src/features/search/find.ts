@@ -17,7 +17,6 @@ import { isoTime } from "../../core/values/time.js";
 import { pastOfSession } from "../../engine/journal/family.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
-import { breathe } from "../../engine/util/breathe.js";
 import {
   type Damaged,
   invalid,
@@ -26,7 +25,8 @@ import {
   oneOf,
   options,
   type Page,
-} from "../../engine/util/options.js";
+} from "../../engine/util/validate.js";
+import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import {
   type FindOptions,
   type Found,
@@ -120,7 +120,7 @@ export async function pageOf(ctx: StoreContext, found: Found, asked: Asked): Pro
     atOnce = AT_ONCE
   ) {
     for (const hit of await found.read(offset, Math.min(atOnce, last - offset))) {
-      await breathe();
+      await yieldToEventLoop();
       offset += 1;
       const item = hit && (await show(shows, hit));
       if (item !== undefined && items.push(item) === asked.limit) break;

@@ -8,7 +8,7 @@ import type { Query } from "../../core/search/query.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import type { Journal } from "../../engine/journal/journal.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
-import { breathe } from "../../engine/util/breathe.js";
+import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import { oneLine } from "../../store/port/queries.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
@@ -157,7 +157,7 @@ export class Scan {
       ...(tag !== undefined && { tag }),
     };
     for (let before: number | undefined; ; ) {
-      await breathe();
+      await yieldToEventLoop();
       const rows = await this.#store.sessions({
         ...query,
         ...(before !== undefined && { before }),

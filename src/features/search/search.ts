@@ -4,7 +4,7 @@
  */
 import { HoldfastError } from "../../core/values/errors.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { callback, flag, options, signalOf } from "../../engine/util/options.js";
+import { callback, flag, options, signalOf } from "../../engine/util/validate.js";
 import { type Found, MOST_GONE_OVER, type SearchIndex } from "../../store/search-port.js";
 import { Filler } from "./filler.js";
 import { type Asked, askedOf, pageOf, type SearchFilter, type SearchPage } from "./find.js";

@@ -2,12 +2,16 @@
 import { checkName } from "../../core/values/ids.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { type Snapshot, snapshotOf, snapshotsOf } from "../../engine/records/snapshot-record.js";
-import { type EveryOptions, every, type IntervalTask } from "../../engine/util/every.js";
-import { callback, options, wholeNumber } from "../../engine/util/options.js";
+import {
+  type IntervalOptions,
+  type IntervalTask,
+  intervalTask,
+} from "../../engine/util/interval-task.js";
+import { callback, options, wholeNumber } from "../../engine/util/validate.js";
 import { type DocRow, SNAPSHOT } from "../../store/port/documents.js";
 import { snapshotNow } from "./take-snapshot.js";
 
-export interface AutoSnapshotOptions extends EveryOptions {
+export interface AutoSnapshotOptions extends IntervalOptions {
   /** How many automatic ones are kept; those of other kinds are never touched. */
   readonly keep: number;
   readonly onSnapshot?: (snapshot: Snapshot) => void;
@@ -30,7 +34,7 @@ export function autoSnapshot(
     await removeOlder(ctx, agent, keep);
     onSnapshot?.(snapshot);
   };
-  return every(o, { run, stopped, failed: "An automatic snapshot could not be taken" });
+  return intervalTask(o, { run, stopped, failed: "An automatic snapshot could not be taken" });
 }
 
 /** Undefined where nothing has changed since the last. */

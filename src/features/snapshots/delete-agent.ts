@@ -13,7 +13,7 @@ import { unlessDamaged } from "../../engine/records/damage.js";
 import { sessionRows } from "../../engine/records/session-rows.js";
 import { snapshotsOf } from "../../engine/records/snapshot-record.js";
 import { RETENTION } from "../../engine/records/stored-policy.js";
-import { type KeyOptions, options } from "../../engine/util/options.js";
+import { type KeyOptions, options } from "../../engine/util/validate.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, SNAPSHOT } from "../../store/port/documents.js";
 import type { LineRow } from "../../store/port/rows.js";

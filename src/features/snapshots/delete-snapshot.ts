@@ -3,7 +3,7 @@ import { checkName } from "../../core/values/ids.js";
 import { onceRemoved } from "../../engine/journal/receipts.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { noSnapshot } from "../../engine/records/snapshot-record.js";
-import { type KeyOptions, options } from "../../engine/util/options.js";
+import { type KeyOptions, options } from "../../engine/util/validate.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 
 export async function deleteSnapshot(

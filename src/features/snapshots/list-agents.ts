@@ -9,7 +9,7 @@ import {
   recordOf,
 } from "../../engine/records/agent-record.js";
 import { listDocuments } from "../../engine/records/list-documents.js";
-import { type Damaged, options, type Page } from "../../engine/util/options.js";
+import { type Damaged, options, type Page } from "../../engine/util/validate.js";
 import { AGENT } from "../../store/port/documents.js";
 
 /** An agent, and those of its sessions that are under way: the newest first, 1,000 at most. */

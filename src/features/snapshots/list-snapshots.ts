@@ -10,7 +10,7 @@ import {
   options,
   type Page,
   type PageOptions,
-} from "../../engine/util/options.js";
+} from "../../engine/util/validate.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 

@@ -20,9 +20,9 @@ import {
   RETENTION,
   storedPolicy,
 } from "../../engine/records/stored-policy.js";
-import { breathe } from "../../engine/util/breathe.js";
-import { concernsOne, type ToldOfSnapshots } from "../../engine/util/concerns-one.js";
-import { flag, options, signalOf } from "../../engine/util/options.js";
+import { isSessionError, type ToldOfSnapshots } from "../../engine/util/is-session-error.js";
+import { flag, options, signalOf } from "../../engine/util/validate.js";
+import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { type DocRow, SNAPSHOT } from "../../store/port/documents.js";
 import type { Store } from "../../store/port.js";
@@ -82,7 +82,7 @@ async function pruneBy(
 ): Promise<PruneSnapshotsReport> {
   const gone: string[] = [];
   for (const { id } of expired(newestFirst, rules, ctx.wallMs())) {
-    await breathe();
+    await yieldToEventLoop();
     run.signal?.throwIfAborted();
     const removal = { kind: SNAPSHOT, id, when: {}, remove: true } as const;
     if (run.dryRun || (await ctx.store.apply([], [removal])).ok) gone.push(id);
@@ -176,7 +176,7 @@ async function unlessFailed<R>(
   try {
     return await act();
   } catch (error) {
-    if (!(error instanceof HoldfastError) || !concernsOne(error)) throw error;
+    if (!(error instanceof HoldfastError) || !isSessionError(error)) throw error;
     told.failed(agent, error);
     return undefined;
   }

@@ -2,7 +2,7 @@
 import type { JsonObject } from "../../core/values/json.js";
 import type { AgentRecord } from "../../engine/records/agent-record.js";
 import type { Snapshot } from "../../engine/records/snapshot-record.js";
-import type { KeyOptions } from "../../engine/util/options.js";
+import type { KeyOptions } from "../../engine/util/validate.js";
 
 export interface RestoreOptions extends KeyOptions {
   /** Takes sessions from those who hold them, instead of refusing with LEASE_HELD. */

@@ -7,7 +7,7 @@ import { once } from "../../engine/journal/receipts.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { findAgent, recordOf } from "../../engine/records/agent-record.js";
 import { noSnapshot, type Snapshot } from "../../engine/records/snapshot-record.js";
-import { callback, flag, options, signalOf } from "../../engine/util/options.js";
+import { callback, flag, options, signalOf } from "../../engine/util/validate.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 import { getSnapshot } from "./list-snapshots.js";

@@ -26,7 +26,7 @@ import {
   type Snapshot,
   snapshotOf,
 } from "../../engine/records/snapshot-record.js";
-import { breathe } from "../../engine/util/breathe.js";
+import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
 import type { Change } from "../../store/port/changes.js";
 import {
@@ -112,7 +112,7 @@ export class Restore {
     const { sessions } = this.#contents;
     for (const entry of sessions) {
       this.#o.signal?.throwIfAborted();
-      await breathe();
+      await yieldToEventLoop();
       const { place, digest } = entry;
       if (place === null)
         verified.set(entry.id, { entry, status: "in-progress", reason: undefined });
@@ -180,7 +180,7 @@ export class Restore {
   /** A line that is left must not take calls with it of which nobody knows what becomes. */
   async #refuseOpenCalls(seized: ReadonlyMap<string, Lease>): Promise<void> {
     for (const id of seized.keys()) {
-      await breathe();
+      await yieldToEventLoop();
       const present = await this.#ctx.journal.present(id as SessionId);
       const [open] =
         present === undefined ? [] : unsettled((await this.#ctx.loader.inFlightAt(present)).open);

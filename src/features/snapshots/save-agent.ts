@@ -18,7 +18,7 @@ import {
   requireAgent,
   soundAgent,
 } from "../../engine/records/agent-record.js";
-import { type KeyOptions, options } from "../../engine/util/options.js";
+import { type KeyOptions, options } from "../../engine/util/validate.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { AGENT } from "../../store/port/documents.js";
 

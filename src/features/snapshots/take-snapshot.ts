@@ -18,7 +18,7 @@ import {
   type SnapshotOptions,
   withLabel,
 } from "../../engine/records/snapshot-record.js";
-import { entriesIn, oneOf, options } from "../../engine/util/options.js";
+import { entriesIn, oneOf, options } from "../../engine/util/validate.js";
 import { AGENT } from "../../store/port/documents.js";
 import { capture } from "./capture.js";
 import { getSnapshot } from "./list-snapshots.js";

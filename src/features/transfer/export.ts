@@ -39,9 +39,9 @@ import { agentOf } from "../../engine/records/agent-record.js";
 import { documents } from "../../engine/records/documents.js";
 import { headOf, headRow, labelOf, lineOf, rootDigest } from "../../engine/records/rows.js";
 import { sessionRows } from "../../engine/records/session-rows.js";
-import { breathe, breatheNowAndThen } from "../../engine/util/breathe.js";
 import { noSession, notFound } from "../../engine/util/not-found.js";
-import { callback, invalid, options, scopeOf, signalOf } from "../../engine/util/options.js";
+import { callback, invalid, options, scopeOf, signalOf } from "../../engine/util/validate.js";
+import { yieldNowAndThen, yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, type DocRow, REDACTED } from "../../store/port/documents.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
@@ -160,7 +160,7 @@ async function idsOf(
   const ids: SessionId[] = [];
   for await (const { id } of sessionRows(store, { agent })) {
     ids.push(id as SessionId);
-    await breatheNowAndThen();
+    await yieldNowAndThen();
   }
   return ids.reverse();
 }
@@ -326,7 +326,7 @@ class Export {
           lines,
         };
       }
-      await breathe();
+      await yieldToEventLoop();
       this.#hearers.signal?.throwIfAborted();
     }
   }

@@ -29,8 +29,8 @@ import { freeLines } from "../../engine/journal/cut-lines.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { agentFrom } from "../../engine/records/agent-record.js";
 import { headOf } from "../../engine/records/rows.js";
-import { breatheNowAndThen } from "../../engine/util/breathe.js";
-import { callback, flag, invalid, options, signalOf } from "../../engine/util/options.js";
+import { callback, flag, invalid, options, signalOf } from "../../engine/util/validate.js";
+import { yieldNowAndThen } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { Again, BringIn, type Brought, type Outcome, Refused, type Target } from "./bring-in.js";
 import { RowCheck } from "./check-rows.js";
@@ -251,7 +251,7 @@ class Import {
 
   async #row(text: string): Promise<void> {
     this.#signal?.throwIfAborted();
-    await breatheNowAndThen();
+    await yieldNowAndThen();
     const row = this.#reader.read(text);
     let brought: Brought | undefined;
     try {

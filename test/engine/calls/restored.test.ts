@@ -130,13 +130,13 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     for (const [i, how] of ["output", "error", "cancel"].entries()) {
       const id = `s${i}`;
       const { agentOf, made } = world();
-      const gate = door();
+      const semaphore = door();
       const original = on.start();
       void original.hold
-        .agent({ name: "support", model: () => (gate.open(), new Promise<never>(() => {})) })
+        .agent({ name: "support", model: () => (semaphore.open(), new Promise<never>(() => {})) })
         .run(id, "go")
         .catch(() => {});
-      await gate.opened;
+      await semaphore.opened;
       original.lose();
       const { hold } = on.start();
       await hold.markRestored();

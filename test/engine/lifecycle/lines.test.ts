@@ -126,17 +126,17 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     const session = await hold.session("a");
     const before = await session.checkpoint();
     const inside = door();
-    const gate = door<string>();
+    const semaphore = door<string>();
     const call = session.effect(
       "pay",
       {},
       { mode: "once", key: "k" },
-      () => (inside.open(), gate.opened),
+      () => (inside.open(), semaphore.opened),
     );
     await inside.opened;
     await expect(session.rewind(before.id)).rejects.toMatchObject({ code: "BAD_STATUS" });
     await expect(session.switchBranch(before.id)).rejects.toMatchObject({ code: "BAD_STATUS" });
-    gate.open("paid");
+    semaphore.open("paid");
     await call;
     await errorOf(() =>
       session.effect("mail", {}, { mode: "once", key: "m" }, () =>
@@ -242,7 +242,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
   test("a fork at a place where a call was open does not own it: it is not made twice unasked", async () => {
     const first = on.start();
     const inside = door();
-    const gate = door<string>();
+    const semaphore = door<string>();
     const made: unknown[] = [];
     const agentOf = (hold: Holdfast) =>
       hold.agent({
@@ -250,7 +250,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
         checkpoint: "after-model",
         model: script(asks(["pay", { n: 1 }])),
         tools: {
-          pay: { mode: "once", run: ({ n }) => (made.push(n), inside.open(), gate.opened) },
+          pay: { mode: "once", run: ({ n }) => (made.push(n), inside.open(), semaphore.opened) },
         },
       });
     const run = agentOf(first.hold).run("a", "go");
@@ -262,7 +262,7 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
       status: "waiting",
       pending: [{ input: { n: 1 }, waitsFor: { for: "repeat" } }],
     });
-    gate.open("paid");
+    semaphore.open("paid");
     expect(await run).toMatchObject({ status: "completed" });
     expect(made).toEqual([1]);
   });

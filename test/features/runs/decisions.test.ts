@@ -186,13 +186,13 @@ describe("decisions, one after the other", () => {
 
   test("while another process holds the session, the first letter stands before it is taken in", async () => {
     const first = on.start();
-    const gate = door<string>();
+    const semaphore = door<string>();
     const bot = first.hold.agent({
       name: "bot",
       model: script(asks(["pay", {}], ["slow", {}])),
       tools: {
         pay: { mode: "once", approval: true, run: () => "paid" },
-        slow: { mode: "once", run: () => gate.opened },
+        slow: { mode: "once", run: () => semaphore.opened },
       },
     });
     const run = bot.run("a", "go");
@@ -210,7 +210,7 @@ describe("decisions, one after the other", () => {
       ...coded("CONFLICT"),
       message: `The call "${id}" of "pay" was already denied by "ana": "too much". This decision does not count.`,
     });
-    gate.open("done");
+    semaphore.open("done");
     const result = await run;
     expect(result.status === "completed" ? result : await bot.run("a", "go")).toMatchObject({
       status: "completed",

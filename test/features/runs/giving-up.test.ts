@@ -51,17 +51,17 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
   /** Is inside its one call until the gate is opened, and does not listen. */
   const stuck = (hold: Holdfast, answer: () => string = () => "acted") => {
     const inside = door();
-    const gate = door();
+    const semaphore = door();
     const model = script(asks(["act", {}]), "went on");
     const run = async () => {
       inside.open();
-      await gate.opened;
+      await semaphore.opened;
       return answer();
     };
     return {
       bot: hold.agent({ name: "bot", model, tools: { act: { mode: "once", run } } }),
       inside,
-      gate,
+      semaphore,
       model,
     };
   };
@@ -99,7 +99,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
 
   test("an input that interrupts and is itself stopped does not set the interrupted turn going again", async () => {
     const { hold } = on.start();
-    const { bot, inside, gate, model } = stuck(hold);
+    const { bot, inside, semaphore, model } = stuck(hold);
     const first = bot.run("a", "go");
     await inside.opened;
     const abort = new AbortController();
@@ -108,7 +108,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     await pause(100);
     abort.abort();
     expect(await second).toMatchObject({ status: "stopped" });
-    gate.open();
+    semaphore.open();
     await expect.poll(async () => (await hold.sessions.get("a"))?.status).toBe("cancelled");
     await hold.worker({ agents: [bot], onSigterm: false }).drain();
     expect(model.requests).toHaveLength(1);
@@ -283,7 +283,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
   test("whoever waits for a turn hears that it was cancelled where its call says soon what became of it", async () => {
     const { hold } = on.start();
     for (const ms of [0, 10, 50]) {
-      const { bot, inside, gate } = stuck(hold);
+      const { bot, inside, semaphore } = stuck(hold);
       const worker = hold.worker({ agents: [bot], onSigterm: false });
       const turn = await bot.submit(`s${ms}`, "go");
       await worker.start();
@@ -293,7 +293,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
       await expect
         .poll(async () => (await hold.sessions.get(`s${ms}`))?.reason, { interval: 5 })
         .toBe("enough");
-      setTimeout(gate.open, ms);
+      setTimeout(semaphore.open, ms);
       expect(await result).toMatchObject({ status: "stopped", reason: "cancelled" });
       await worker.stop();
     }
@@ -303,11 +303,11 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     "a run that queues behind a turn that is %s takes the session now and then",
     async (how) => {
       const { hold } = on.start();
-      const gate = door();
+      const semaphore = door();
       const bot = hold.agent({
         name: "bot",
         model: script(
-          async () => (await gate.opened, asks([how === "waiting" ? "pay" : "act", {}])),
+          async () => (await semaphore.opened, asks([how === "waiting" ? "pay" : "act", {}])),
           "two",
         ),
         tools: {
@@ -319,7 +319,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
       const abort = new AbortController();
       const second = bot.run("a", "next", { ifBusy: "queue", signal: abort.signal });
       await pause(100);
-      gate.open();
+      semaphore.open();
       await first;
       if (how === "in doubt") await hold.sessions.cancel("a", "enough");
       expect(await grants(hold)).toBeLessThan(30);
@@ -330,7 +330,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
 
   test("what a call says after everybody has let go of its session is taken in: also that nothing happened", async () => {
     const { hold } = on.start();
-    const { bot, inside, gate } = stuck(hold, () => {
+    const { bot, inside, semaphore } = stuck(hold, () => {
       throw new NotDone("no such order");
     });
     const run = bot.run("a", "go");
@@ -338,7 +338,7 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     await hold.sessions.cancel("a", "enough");
     expect(await run).toMatchObject({ status: "stopped", reason: "cancelled" });
     expect(await hold.sessions.get("a")).toMatchObject({ status: "in-doubt" });
-    gate.open();
+    semaphore.open();
     await expect
       .poll(() => hold.sessions.get("a"))
       .toMatchObject({ status: "cancelled", reason: "enough" });

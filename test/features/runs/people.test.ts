@@ -308,13 +308,13 @@ describe.each(stores)("people on $name", ({ address }) => {
 
   test("a decision reaches a holder that is at work: the run goes on by itself", async () => {
     const first = on.start({ leaseMs: 600 });
-    const gate = door<string>();
+    const semaphore = door<string>();
     const bot = first.hold.agent({
       name: "bot",
       model: script(asks(["pay", {}], ["slow", {}])),
       tools: {
         pay: { mode: "once", approval: true, run: () => "paid" },
-        slow: { mode: "once", run: () => gate.opened },
+        slow: { mode: "once", run: () => semaphore.opened },
       },
     });
     const run = bot.run("a", "go");
@@ -329,7 +329,7 @@ describe.each(stores)("people on $name", ({ address }) => {
       })
       .not.toBe("");
     await hold.effects.approve(id, { by: "ana" });
-    gate.open("done");
+    semaphore.open("done");
     const result = await run;
     expect(result.status === "completed" ? result : await bot.run("a", "go")).toMatchObject({
       status: "completed",

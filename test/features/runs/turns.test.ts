@@ -44,7 +44,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
   /** An agent whose first reply asks for a call that waits at a door. */
   const stuck = (hold: Holdfast, mode: "repeatable" | "keyed" | "once" = "once") => {
     const inside = door();
-    const gate = door<string>();
+    const semaphore = door<string>();
     let made = 0;
     const bot = hold.agent({
       name: "bot",
@@ -55,16 +55,16 @@ describe.each(stores)("turns on $name", ({ address }) => {
           run: () => {
             made += 1;
             inside.open();
-            return gate.opened;
+            return semaphore.opened;
           },
         },
       },
     });
-    return { bot, inside, gate, made: () => made };
+    return { bot, inside, semaphore, made: () => made };
   };
 
   test("two runs of one turn in a process are one run, and both are told of it", async () => {
-    const { bot, inside, gate, made } = stuck(on.start().hold);
+    const { bot, inside, semaphore, made } = stuck(on.start().hold);
     const first = bot.run("a", "go");
     await inside.opened;
     const second = bot.run("a", "go");
@@ -74,7 +74,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
       for await (const event of stream) events.push(event.type);
     })();
     const resumed = bot.resume("a");
-    gate.open("acted");
+    semaphore.open("acted");
     const ended = await Promise.all([first, second, stream.result(), resumed]);
     await read;
     expect(ended.map(({ status, turnId }) => [status, turnId])).toEqual(
@@ -85,12 +85,12 @@ describe.each(stores)("turns on $name", ({ address }) => {
   });
 
   test("a run of the same turn in another process waits for the one that has it, and answers from its record", async () => {
-    const { bot, inside, gate, made } = stuck(on.start().hold);
+    const { bot, inside, semaphore, made } = stuck(on.start().hold);
     const other = stuck(on.start().hold);
     const first = bot.run("a", "go");
     await inside.opened;
     const second = other.bot.run("a", "go");
-    gate.open("acted");
+    semaphore.open("acted");
     expect(await first).toMatchObject({ status: "completed", replayed: false });
     expect(await second).toMatchObject({ status: "completed", replayed: true });
     expect([made(), other.made()]).toEqual([1, 0]);
@@ -111,14 +111,14 @@ describe.each(stores)("turns on $name", ({ address }) => {
   });
 
   test("one key with two inputs is a CONFLICT, when it is over and while it runs", async () => {
-    const { bot, inside, gate } = stuck(on.start().hold);
+    const { bot, inside, semaphore } = stuck(on.start().hold);
     const first = bot.run("a", "go", { key: "m1" });
     await inside.opened;
     await expect(bot.run("a", "stop", { key: "m1" })).rejects.toMatchObject(coded("CONFLICT"));
     await expect(stuck(on.start().hold).bot.run("a", "stop", { key: "m1" })).rejects.toMatchObject(
       coded("CONFLICT"),
     );
-    gate.open("acted");
+    semaphore.open("acted");
     await first;
     await expect(bot.run("a", "stop", { key: "m1" })).rejects.toMatchObject(coded("CONFLICT"));
   });
@@ -127,7 +127,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
     "another input while a turn is open %s is refused, unless it says otherwise",
     async (where) => {
       const { hold } = on.start();
-      const { bot, inside, gate } = stuck(hold);
+      const { bot, inside, semaphore } = stuck(hold);
       const first = bot.run("a", "go");
       await inside.opened;
       const other = where === "here" ? bot : stuck(on.start().hold).bot;
@@ -135,7 +135,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
       await expect(other.run("a", "more", { ifBusy: "reject" })).rejects.toMatchObject(
         coded("TURN_OPEN"),
       );
-      gate.open("acted");
+      semaphore.open("acted");
       expect(await first).toMatchObject({ status: "completed" });
       expect(await other.run("a", "more")).toMatchObject({ status: "completed", output: "two" });
     },
@@ -149,13 +149,13 @@ describe.each(stores)("turns on $name", ({ address }) => {
   ] as const)(
     "ifBusy %s, %s: the next turn comes behind the one that is open",
     async (ifBusy, where) => {
-      const { bot, inside, gate } = stuck(on.start().hold);
+      const { bot, inside, semaphore } = stuck(on.start().hold);
       const first = bot.run("a", "go");
       await inside.opened;
       const other = where === "here" ? bot : stuck(on.start().hold).bot;
       const second = other.run("a", "more", { ifBusy });
       await new Promise((resolve) => setTimeout(resolve, 30));
-      gate.open("acted");
+      semaphore.open("acted");
       expect(await first).toMatchObject({ status: "completed", output: "one" });
       expect(await second).toMatchObject({ status: "completed", output: "two" });
       expect(roles(await messagesOf("a"))).toEqual([
@@ -170,7 +170,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
   );
 
   test("several that queue are run in the order of their coming", async () => {
-    const { bot, inside, gate } = stuck(on.start().hold);
+    const { bot, inside, semaphore } = stuck(on.start().hold);
     const first = bot.run("a", "go");
     await inside.opened;
     const queued: Promise<unknown>[] = [];
@@ -178,7 +178,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
       queued.push(bot.run("a", input, { ifBusy: "queue", key: input }));
       await new Promise((resolve) => setTimeout(resolve, 150));
     }
-    gate.open("acted");
+    semaphore.open("acted");
     await first;
     expect(await Promise.all(queued)).toMatchObject([
       { status: "completed", turnId: "b", output: "two" },
@@ -189,13 +189,13 @@ describe.each(stores)("turns on $name", ({ address }) => {
   test("a turn before the latest that is asked for again under its key is answered from the record, also while another is under way", async () => {
     const { hold } = on.start();
     let asked = 0;
-    const { inside, gate } = { inside: door(), gate: door() };
+    const { inside, semaphore } = { inside: door(), semaphore: door() };
     const bot = hold.agent({
       name: "bot",
       model: async () => {
         asked += 1;
         if (asked === 2) throw new Error("away");
-        if (asked === 4) await (inside.open(), gate.opened);
+        if (asked === 4) await (inside.open(), semaphore.opened);
         return { content: `answer ${asked}` };
       },
       modelRetry: { attempts: 1 },
@@ -230,7 +230,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
       expect(await other.run("a", "one", { key: "m1", ifBusy: "interrupt" })).toMatchObject(
         replayed,
       );
-    gate.open();
+    semaphore.open();
     expect(await fourth).toMatchObject({ status: "completed", output: "answer 4" });
     expect(asked).toBe(4);
     expect(
@@ -262,7 +262,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
     "ifBusy interrupt, %s: the open turn ends, and the transcript stays one that providers take",
     async (where) => {
       // Whoever is inside a call learns of it by its heartbeat.
-      const { bot, inside, gate } = stuck(on.start({ leaseMs: 600 }).hold);
+      const { bot, inside, semaphore } = stuck(on.start({ leaseMs: 600 }).hold);
       const first = bot.run("a", "go");
       await inside.opened;
       const other = where === "here" ? bot : stuck(on.start().hold).bot;
@@ -270,7 +270,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
       await expect
         .poll(async () => (await on.start().hold.sessions.get("a"))?.status)
         .toBe("in-doubt");
-      gate.open("acted");
+      semaphore.open("acted");
       expect(await first).toMatchObject({ status: "stopped", reason: "cancelled" });
       expect(await second).toMatchObject({ status: "completed" });
       const messages = await messagesOf("a");
@@ -284,13 +284,13 @@ describe.each(stores)("turns on $name", ({ address }) => {
   );
 
   test("ifBusy interrupt waits for a call that does not listen, and has its outcome", async () => {
-    const { bot, inside, gate, made } = stuck(on.start({ leaseMs: 600 }).hold);
+    const { bot, inside, semaphore, made } = stuck(on.start({ leaseMs: 600 }).hold);
     const first = bot.run("a", "go");
     await inside.opened;
     const second = bot.run("a", "stop that", { ifBusy: "interrupt" });
     // Longer than a call that was told to stop is waited for.
     expect(await first).toMatchObject({ status: "stopped", reason: "cancelled" });
-    setTimeout(() => gate.open("acted after all"), 300);
+    setTimeout(() => semaphore.open("acted after all"), 300);
     expect(await second).toMatchObject({ status: "completed" });
     expect(results(await messagesOf("a"))).toMatchObject([
       { outcome: "ok", output: "acted after all" },
@@ -457,7 +457,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
 
   test("a tool that ignores the abort is left behind; its late outcome settles the call", async () => {
     const { hold } = on.start();
-    const { bot, inside, gate, made } = stuck(hold);
+    const { bot, inside, semaphore, made } = stuck(hold);
     const abort = new AbortController();
     const run = bot.run("a", "go", { signal: abort.signal });
     await inside.opened;
@@ -465,7 +465,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
     expect(await run).toMatchObject({ status: "stopped", reason: "aborted" });
     const resumed = bot.resume("a");
     await new Promise((resolve) => setTimeout(resolve, 50));
-    gate.open("acted after all");
+    semaphore.open("acted after all");
     expect(await resumed).toMatchObject({ status: "completed", output: "one" });
     expect(made()).toBe(1);
     expect(results(await messagesOf("a"))).toMatchObject([
@@ -499,11 +499,11 @@ describe.each(stores)("turns on $name", ({ address }) => {
 
   test("a cancelled turn stays cancelled when it is run again; resuming goes on with it", async () => {
     const { hold } = on.start();
-    const { bot, inside, gate, made } = stuck(hold, "keyed");
+    const { bot, inside, semaphore, made } = stuck(hold, "keyed");
     const run = bot.run("a", "go");
     await inside.opened;
     await hold.sessions.cancel("a", "stopped by the user");
-    gate.open("acted");
+    semaphore.open("acted");
     expect(await run).toMatchObject({ status: "stopped", reason: "cancelled" });
     expect(await hold.sessions.get("a")).toMatchObject({
       status: "cancelled",
@@ -515,7 +515,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
   });
 
   test("another process can cancel a run, and a stream of it ends", async () => {
-    const { bot, inside, gate } = stuck(on.start({ leaseMs: 600 }).hold);
+    const { bot, inside, semaphore } = stuck(on.start({ leaseMs: 600 }).hold);
     const stream = bot.stream("a", "go");
     await inside.opened;
     const { hold } = on.start();
@@ -524,7 +524,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
     await expect
       .poll(() => hold.sessions.get("a"))
       .toMatchObject({ status: "in-doubt", reason: "from afar" });
-    gate.open("acted");
+    semaphore.open("acted");
     for await (const _event of stream);
     expect(await stream.result()).toMatchObject({ status: "stopped", reason: "cancelled" });
     await expect
@@ -648,11 +648,11 @@ describe.each(stores)("turns on $name", ({ address }) => {
 
   test("deleting a session under a run stops it, and brings nothing back", async () => {
     const { hold } = on.start();
-    const { bot, inside, gate } = stuck(hold);
+    const { bot, inside, semaphore } = stuck(hold);
     const run = bot.run("a", "go");
     await inside.opened;
     await on.start().hold.sessions.delete("a");
-    gate.open("acted");
+    semaphore.open("acted");
     expect(await run).toMatchObject({ status: "stopped", reason: "superseded" });
     expect(await hold.sessions.get("a")).toBeUndefined();
   });

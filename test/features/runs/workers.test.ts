@@ -329,11 +329,14 @@ describe.each(stores)("workers on $name", ({ address }) => {
     await first.stop();
     expect(await turn.result(soon)).toMatchObject({ status: "completed" });
     expect([begun, first.stats().ran, first.stats().running]).toEqual([1, 1, 0]);
-    const gate = door();
-    const stuck = hold.agent({ name: "stuck", model: () => (gate.open(), new Promise(() => {})) });
+    const semaphore = door();
+    const stuck = hold.agent({
+      name: "stuck",
+      model: () => (semaphore.open(), new Promise(() => {})),
+    });
     const later = await stuck.submit("b", "go");
     const second = await start(hold, { agents: [stuck] });
-    await gate.opened;
+    await semaphore.opened;
     await second.stop({ graceMs: 0 });
     expect(second.stats()).toMatchObject({ running: 0, handedBack: 1 });
     const other = on.start().hold;
@@ -550,11 +553,11 @@ describe.each(stores)("workers on $name", ({ address }) => {
   test("a session that is run by hand is left alone by workers, and what was submitted comes behind it", async () => {
     const { hold } = on.start();
     const inside = door();
-    const gate = door<string>();
+    const semaphore = door<string>();
     const bot = hold.agent({
       name: "bot",
       model: script(asks(["stick", {}]), "one", "two"),
-      tools: { stick: { mode: "once", run: () => (inside.open(), gate.opened) } },
+      tools: { stick: { mode: "once", run: () => (inside.open(), semaphore.opened) } },
     });
     const run = bot.run("a", "go");
     await inside.opened;
@@ -565,7 +568,7 @@ describe.each(stores)("workers on $name", ({ address }) => {
     });
     await pause(100);
     expect(worker.stats().ran).toBe(0);
-    gate.open("done");
+    semaphore.open("done");
     expect(await run).toMatchObject({ status: "completed", output: "one" });
     expect(await turn.result(soon)).toMatchObject({ status: "completed", output: "two" });
   });

@@ -11,7 +11,7 @@ import { format, type Schema } from "@cfworker/json-schema";
 import { pathTo, quote } from "../../../core/values/errors.js";
 import { type Json, type JsonObject, MAX_DEPTH } from "../../../core/values/json.js";
 import { words } from "../../../engine/calls/caller.js";
-import { invalid } from "../../../engine/util/options.js";
+import { invalid } from "../../../engine/util/validate.js";
 
 /** Where the validator finds what a `$ref` names. */
 export type Lookup = Readonly<Record<string, Schema | boolean>>;

@@ -16,7 +16,7 @@ import {
   oneOf,
   options,
   wholeNumber,
-} from "../../../engine/util/options.js";
+} from "../../../engine/util/validate.js";
 import type {
   Agent,
   AgentDef,

@@ -10,7 +10,7 @@ import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/sp
 import { HoldfastError } from "../../../core/values/errors.js";
 import { encode, type Json, type JsonObject, jsonBytes } from "../../../core/values/json.js";
 import { words } from "../../../engine/calls/caller.js";
-import { invalid } from "../../../engine/util/options.js";
+import { invalid } from "../../../engine/util/validate.js";
 import { TimeUp, within } from "../../../engine/util/within.js";
 import { checkSchema } from "./check-schema.js";
 

@@ -4,7 +4,7 @@ import type { ErrorCode, HoldfastError } from "../../core/values/errors.js";
 const OF_ONE: readonly ErrorCode[] = ["CORRUPT", "BUSY", "CONFLICT", "LEASE_HELD"];
 
 /** Whether an error concerns one session, or one agent, alone: the others can be pruned. */
-export const concernsOne = ({ code }: HoldfastError): boolean => OF_ONE.includes(code);
+export const isSessionError = ({ code }: HoldfastError): boolean => OF_ONE.includes(code);
 
 /** Told of each agent whose snapshots were looked at. */
 export interface ToldOfSnapshots {

@@ -1,5 +1,5 @@
 /** Lets so many in at once; the others wait in their order. */
-export class Gate {
+export class Semaphore {
   #free: number;
   readonly #waiting: (() => void)[] = [];
 

@@ -13,7 +13,7 @@ let askedAt = 0;
 let unasked = 0;
 
 /** Undefined while the present turn is young: then there is nothing to wait for. */
-export function breathe(): Promise<void> | undefined {
+export function yieldToEventLoop(): Promise<void> | undefined {
   askedAt = performance.now();
   unasked = 0;
   if (turnSince === undefined) {
@@ -32,9 +32,9 @@ export function breathe(): Promise<void> | undefined {
  * The same for what happens often and is soon done: looking at the clock costs as much as a digest,
  * so it is done every fourth time.
  */
-export function breatheNowAndThen(): Promise<void> | undefined {
+export function yieldNowAndThen(): Promise<void> | undefined {
   unasked += 1;
-  return turnSince === undefined || unasked >= 4 ? breathe() : undefined;
+  return turnSince === undefined || unasked >= 4 ? yieldToEventLoop() : undefined;
 }
 
 /** The time as it was when the clock was last looked at: in this turn, and not long ago. */

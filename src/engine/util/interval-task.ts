@@ -1,12 +1,12 @@
 /** Work that is done now and from time to time, until it is stopped. */
 import { HoldfastError } from "../../core/values/errors.js";
-import { callback, wholeNumber } from "./options.js";
+import { callback, wholeNumber } from "./validate.js";
 
 /**
  * How often, and who is told of what went wrong: by default it is a warning of the process. It is
  * tried again at the next time.
  */
-export interface EveryOptions {
+export interface IntervalOptions {
   readonly everyMs: number;
   readonly onError?: (error: unknown) => void;
 }
@@ -27,7 +27,10 @@ interface Work {
 /** Longer than that, timers of the system run out at once. */
 const MAX_EVERY_MS = 2 ** 31 - 1;
 
-export function every(given: Partial<EveryOptions>, { run, stopped, failed }: Work): IntervalTask {
+export function intervalTask(
+  given: Partial<IntervalOptions>,
+  { run, stopped, failed }: Work,
+): IntervalTask {
   const everyMs = wholeNumber(given.everyMs, "everyMs", 10, MAX_EVERY_MS);
   const warn = (error: unknown): void => {
     const said = error instanceof HoldfastError ? `${error.code}: ${error.message}` : String(error);

@@ -1,5 +1,5 @@
 /**
- * The pace of work that goes on beside that of others: steps of so many milliseconds, not of so
+ * Time slices for work that goes on beside that of others: steps of so many milliseconds, not of so
  * many rows, and a rest after each. A writer in this process waits for one step at most; one in
  * another process finds the store busy for the length of a step, looks again a millisecond later,
  * and then it is free.
@@ -7,7 +7,7 @@
 import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promises";
 import type { Store } from "../../store/port.js";
 
-export interface PaceOptions {
+export interface TimeSliceOptions {
   /** What a step looks at, at least and at most, and at first. */
   readonly least: number;
   readonly most: number;
@@ -27,14 +27,17 @@ const STEP_MS = { here: 1, away: 40 };
 /** A rest, by how long the step took. */
 const REST = { times: 2, least: 2, most: 40 };
 
-export class Pace {
-  readonly #options: PaceOptions;
+export class TimeSlice {
+  readonly #options: TimeSliceOptions;
   readonly #stepMs: number;
   readonly #sleeps: boolean;
   #size: number;
   #rest: number | undefined;
 
-  constructor({ traits: { oneMachine, shared } }: Pick<Store, "traits">, options: PaceOptions) {
+  constructor(
+    { traits: { oneMachine, shared } }: Pick<Store, "traits">,
+    options: TimeSliceOptions,
+  ) {
     this.#options = options;
     this.#stepMs = oneMachine ? STEP_MS.here : STEP_MS.away;
     this.#sleeps = oneMachine && shared && options.rests;
