@@ -1,7 +1,6 @@
 /** What tools answered, and the data of files, as the AI SDK has them. */
 import { isObject } from "../core/messages/message.js";
 import type { Json, JsonObject } from "../core/values/json.js";
-import { given, isText, kept, opaque, others } from "./foreign.js";
 import {
   isBase64,
   type PlainData,
@@ -9,6 +8,7 @@ import {
   type PlainResult,
   partsOfOutput,
 } from "./plain.js";
+import { given, isText, kept, opaque, others } from "./provider-fields.js";
 
 const ME = "ai-sdk";
 const PART = `${ME}/part`;

@@ -2,8 +2,15 @@
 import { isObject } from "../core/messages/message.js";
 import { checkName } from "../core/values/ids.js";
 import type { Json, JsonObject } from "../core/values/json.js";
-import { arranged, type Piece, type Result, type Verbatim } from "./arranged.js";
 import { type Codec, type Written, whole } from "./codec.js";
+import { arranged, type Piece, type Result, type Verbatim } from "./normalize-order.js";
+import {
+  type PlainFile,
+  type PlainMessage,
+  type PlainPart,
+  type PlainResult,
+  partsOfOutput,
+} from "./plain.js";
 import {
   dataOfUrl,
   dataUrl,
@@ -14,14 +21,7 @@ import {
   kept,
   opaque,
   others,
-} from "./foreign.js";
-import {
-  type PlainFile,
-  type PlainMessage,
-  type PlainPart,
-  type PlainResult,
-  partsOfOutput,
-} from "./plain.js";
+} from "./provider-fields.js";
 
 const ME = "ai-sdk-ui";
 const PART = `${ME}/part`;

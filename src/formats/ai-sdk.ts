@@ -5,10 +5,10 @@
 import { isObject, type Role } from "../core/messages/message.js";
 import type { Json, JsonObject } from "../core/values/json.js";
 import { readOutput, readShown, writeOutput } from "./ai-sdk-output.js";
-import { arranged, type Piece, type Result, type Verbatim } from "./arranged.js";
 import { type Codec, type Written, whole } from "./codec.js";
-import { given, isText, kept, opaque, others } from "./foreign.js";
+import { arranged, type Piece, type Result, type Verbatim } from "./normalize-order.js";
 import type { PlainFile, PlainMessage, PlainPart } from "./plain.js";
+import { given, isText, kept, opaque, others } from "./provider-fields.js";
 
 const ME = "ai-sdk";
 const PART = `${ME}/part`;

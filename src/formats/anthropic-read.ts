@@ -1,8 +1,8 @@
 /** Blocks of Anthropic's as parts. */
 import { isObject } from "../core/messages/message.js";
 import type { Json, JsonObject } from "../core/values/json.js";
-import { isText, kept, opaque, others, outputOf, SPELLED } from "./foreign.js";
 import { isBase64, type PlainFile, type PlainPart } from "./plain.js";
+import { isText, kept, opaque, others, outputOf, SPELLED } from "./provider-fields.js";
 
 const ME = "anthropic";
 

@@ -5,8 +5,8 @@
 import { isObject, type Role } from "../core/messages/message.js";
 import { digest } from "../core/values/digest.js";
 import type { JsonObject } from "../core/values/json.js";
-import { given, isText } from "./foreign.js";
 import type { PlainFile, PlainMessage, PlainPart } from "./plain.js";
+import { given, isText } from "./provider-fields.js";
 
 const ME = "anthropic";
 const IMAGES: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);

@@ -3,10 +3,25 @@ import { isObject } from "../core/messages/message.js";
 import type { Json, JsonObject } from "../core/values/json.js";
 import { readBlock } from "./anthropic-read.js";
 import { callIdOf, writeBlocks } from "./anthropic-write.js";
-import { type Arranged, arranged, type Piece, type Result, type Verbatim } from "./arranged.js";
 import { type Codec, type Written, whole } from "./codec.js";
-import { fieldsBack, given, isText, kept, opaque, others, outputText, SPELLED } from "./foreign.js";
+import {
+  type Arranged,
+  arranged,
+  type Piece,
+  type Result,
+  type Verbatim,
+} from "./normalize-order.js";
 import { type PlainMessage, type PlainPart, partsOfOutput } from "./plain.js";
+import {
+  fieldsBack,
+  given,
+  isText,
+  kept,
+  opaque,
+  others,
+  outputText,
+  SPELLED,
+} from "./provider-fields.js";
 
 const ME = "anthropic";
 

@@ -1,9 +1,9 @@
 /** What each format is made of. */
 import type { Role } from "../core/messages/message.js";
 import type { JsonObject } from "../core/values/json.js";
-import { wholeIn } from "./arranged.js";
-import { opaque } from "./foreign.js";
+import { wholeIn } from "./normalize-order.js";
 import type { PlainMessage } from "./plain.js";
+import { opaque } from "./provider-fields.js";
 
 /** A message of the format, and which of ours it says something of. */
 export interface Written {

@@ -1,8 +1,15 @@
 /** Items of OpenAI's Responses: messages, calls, their outputs and reasoning, each on its own. */
 import { isObject, type Role } from "../core/messages/message.js";
 import type { Json, JsonObject } from "../core/values/json.js";
-import { arranged, type Piece, type Result, type Verbatim } from "./arranged.js";
 import { type Codec, type Written, whole } from "./codec.js";
+import { arranged, type Piece, type Result, type Verbatim } from "./normalize-order.js";
+import {
+  type PlainFile,
+  type PlainMessage,
+  type PlainPart,
+  type PlainResult,
+  partsOfOutput,
+} from "./plain.js";
 import {
   dataOfUrl,
   dataUrl,
@@ -16,14 +23,7 @@ import {
   others,
   outputOf,
   outputText,
-} from "./foreign.js";
-import {
-  type PlainFile,
-  type PlainMessage,
-  type PlainPart,
-  type PlainResult,
-  partsOfOutput,
-} from "./plain.js";
+} from "./provider-fields.js";
 
 const ME = "openai-responses";
 const PART = `${ME}/part`;

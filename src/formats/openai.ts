@@ -1,8 +1,16 @@
 /** Messages of OpenAI's chat completions. Many other providers take the same. */
 import { isObject, type Role } from "../core/messages/message.js";
 import type { Json, JsonObject } from "../core/values/json.js";
-import { arranged, type Piece, type Result, type Verbatim } from "./arranged.js";
 import { type Codec, type Written, whole } from "./codec.js";
+import { arranged, type Piece, type Result, type Verbatim } from "./normalize-order.js";
+import {
+  isBase64,
+  type PlainFile,
+  type PlainMessage,
+  type PlainPart,
+  type PlainResult,
+  partsOfOutput,
+} from "./plain.js";
 import {
   dataOfUrl,
   dataUrl,
@@ -18,15 +26,7 @@ import {
   outputOf,
   outputText,
   SPELLED,
-} from "./foreign.js";
-import {
-  isBase64,
-  type PlainFile,
-  type PlainMessage,
-  type PlainPart,
-  type PlainResult,
-  partsOfOutput,
-} from "./plain.js";
+} from "./provider-fields.js";
 
 const ME = "openai";
 const PART = `${ME}/part`;

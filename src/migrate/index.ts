@@ -1,8 +1,8 @@
 /** Brings in what other systems wrote: `migrate("ares", "path/to/checkpoints", "agent.db")`. */
 import { readdirSync, statSync } from "node:fs";
 import { parseAddress } from "../core/values/address.js";
+import { callback, options as checked, flag, signalOf } from "../core/values/check-options.js";
 import { HoldfastError, quote } from "../core/values/errors.js";
-import { callback, options as checked, flag, signalOf } from "../core/values/given.js";
 import { checkName } from "../core/values/ids.js";
 import { type Holdfast, type JsonObject, open } from "../index.js";
 import { readAethershell } from "./aethershell/aethershell.js";

@@ -1,5 +1,5 @@
 /** Check a store that a program brings: that each call which it must have is there. */
-import { invalid } from "../core/values/given.js";
+import { invalid } from "../core/values/check-options.js";
 import { CAPABILITIES, type Capability } from "./capabilities.js";
 import type { Capabilities, Store } from "./port.js";
 

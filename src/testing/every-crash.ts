@@ -5,7 +5,7 @@
  * run comes through without meeting its point.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { callback, invalid, listOf, options, wholeNumber } from "../core/values/given.js";
+import { callback, invalid, listOf, options, wholeNumber } from "../core/values/check-options.js";
 import { Holdfast } from "../holdfast.js";
 import { intercepted } from "../store/capabilities.js";
 import { thisMachine } from "../store/machine.js";

@@ -1,5 +1,5 @@
 /** A clock that stands still until it is told to move. */
-import { invalid } from "../core/values/given.js";
+import { invalid } from "../core/values/check-options.js";
 import type { Clock } from "../engine/journal/store-context.js";
 
 /** A clock that stands still until it is told to move. */

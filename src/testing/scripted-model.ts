@@ -1,6 +1,6 @@
 /** A model that says what it is told to: for tests and demos without a key. */
 import type { ModelReply, ModelRequest } from "../core/messages/model.js";
-import { listOf } from "../core/values/given.js";
+import { listOf } from "../core/values/check-options.js";
 
 /** A reply of a script: a text, a reply, or a function that makes one. */
 export type ScriptedReply =

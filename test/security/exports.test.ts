@@ -6,7 +6,11 @@ import fc from "fast-check";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Save } from "../../src/core/journal/save.js";
 import { baseTuning } from "../../src/core/journal/session-state.js";
-import type { LetterText, SessionText, TransferRow } from "../../src/core/transfer/transfer.js";
+import type {
+  LetterText,
+  SessionText,
+  TransferRow,
+} from "../../src/core/transfer/export-format.js";
 import { digest } from "../../src/core/values/digest.js";
 import { Holdfast as Runtime } from "../../src/holdfast.js";
 import { type Holdfast, HoldfastError, open } from "../../src/index.js";

@@ -2,7 +2,7 @@
  * What an attacker can do to an export: change anything in it, and seal it again. All checks and
  * digests of the result are right.
  */
-import { refsIn } from "../../src/core/journal/refs.js";
+import { refsIn } from "../../src/core/journal/blob-refs.js";
 import type { Save } from "../../src/core/journal/save.js";
 import { recordTexts } from "../../src/core/journal/save-section.js";
 import { freeLease } from "../../src/core/sessions/lease.js";
@@ -12,7 +12,7 @@ import {
   RowWriter,
   type SessionText,
   type TransferRow,
-} from "../../src/core/transfer/transfer.js";
+} from "../../src/core/transfer/export-format.js";
 import { digest } from "../../src/core/values/digest.js";
 import { leaseRow } from "../../src/engine/records/rows.js";
 import { headFrom, labelFrom } from "../../src/features/transfer/foreign-rows.js";

@@ -2,7 +2,7 @@
  * A store with a bit of everything, and all that a caller can see of one: what is moved must look
  * the same.
  */
-import { RowReader, RowWriter, type TransferRow } from "../../src/core/transfer/transfer.js";
+import { RowReader, RowWriter, type TransferRow } from "../../src/core/transfer/export-format.js";
 import type { Checkpoint, Holdfast, SessionSummary } from "../../src/index.js";
 
 export async function rich(hold: Holdfast): Promise<void> {

@@ -1,8 +1,8 @@
 /** A checkpoint: the record, as it is written and as callers see it. */
 import { isStatus, type SessionStatus } from "../sessions/status.js";
+import { readFields } from "../values/check-options.js";
 import type { Digest } from "../values/digest.js";
 import { HoldfastError, pathTo } from "../values/errors.js";
-import { readFields } from "../values/given.js";
 import {
   type CheckpointId,
   type LineId,

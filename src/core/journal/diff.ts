@@ -1,6 +1,6 @@
 /** What differs between two checkpoints, as data and in words. */
 import { type Message, type MessageInput, textOf } from "../messages/message.js";
-import { clip } from "../messages/title.js";
+import { clip } from "../messages/truncate.js";
 import { equal, type Json, type JsonObject, put } from "../values/json.js";
 import type { Checkpoint } from "./checkpoint.js";
 

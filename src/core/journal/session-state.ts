@@ -23,6 +23,7 @@ import {
   type SessionStatus,
   type StatusEvent,
 } from "../sessions/status.js";
+import { ChunkedList } from "../values/chunked-list.js";
 import { type Digest, digest } from "../values/digest.js";
 import { HoldfastError, quote } from "../values/errors.js";
 import {
@@ -33,10 +34,9 @@ import {
   put,
   textBytes,
 } from "../values/json.js";
-import { List } from "../values/list.js";
 import { jsonIn, listIn } from "./blob-body.js";
+import { viewOfRecord } from "./message-view.js";
 import { type Base, bodyBytes, type JournalRecord } from "./record.js";
-import { reviveRecord } from "./revive.js";
 import { firstSeq, type Save } from "./save.js";
 import { recordBytes } from "./save-section.js";
 
@@ -60,7 +60,7 @@ interface Entry {
 }
 
 interface Kept {
-  readonly value: Json | List<Json>;
+  readonly value: Json | ChunkedList<Json>;
   readonly bytes: number;
   readonly blob: Digest | undefined;
   /** A digest of its text, once one was asked for. */
@@ -110,7 +110,7 @@ export class StateFold {
   readBytes = 0;
   /** Of these, what stood there right after the newest base. */
   #readAtBase = 0;
-  #messages = new List<Entry>();
+  #messages = new ChunkedList<Entry>();
   #born = 0;
   #kept = new Map<string, Kept>();
   #inline = 0;
@@ -137,7 +137,7 @@ export class StateFold {
     twin.#kept = new Map(
       [...this.#kept].map(([key, kept]) => [
         key,
-        kept.value instanceof List ? { ...kept, value: kept.value.copy() } : kept,
+        kept.value instanceof ChunkedList ? { ...kept, value: kept.value.copy() } : kept,
       ]),
     );
     twin.#inline = this.#inline;
@@ -184,7 +184,11 @@ export class StateFold {
     if (this.#stateView === undefined) {
       const view: Record<string, Json> = {};
       for (const [key, { value }] of this.#kept)
-        put(view, key, value instanceof List ? Object.freeze(value.toArray().slice()) : value);
+        put(
+          view,
+          key,
+          value instanceof ChunkedList ? Object.freeze(value.toArray().slice()) : value,
+        );
       this.#stateView = Object.freeze(view);
     }
     return this.#stateView;
@@ -305,7 +309,7 @@ export class StateFold {
   /** The length of the list under a key, or undefined where there is none. */
   listLength(key: string): number | undefined {
     const value = this.#kept.get(key)?.value;
-    return value instanceof List || Array.isArray(value) ? value.length : undefined;
+    return value instanceof ChunkedList || Array.isArray(value) ? value.length : undefined;
   }
 
   spliceList(key: string, start: number, remove: number, items: readonly Json[]): void {
@@ -325,7 +329,10 @@ export class StateFold {
         `The journal changes a list under ${quote(key)}, and there is none.`,
       );
     }
-    const list = kept.value instanceof List ? kept.value : new List(kept.value as readonly Json[]);
+    const list =
+      kept.value instanceof ChunkedList
+        ? kept.value
+        : new ChunkedList(kept.value as readonly Json[]);
     const before = list.length;
     let bytes = kept.bytes - commas(before);
     for (const item of items) bytes += jsonBytes(item);
@@ -407,10 +414,10 @@ export class StateFold {
   #revived(record: JournalRecord, bytes: number, seq: number, save: Save, row: Row): Entry {
     const body = { bytes: this.#sized ? bodyBytes(record, bytes) : 0, blob: record.blob };
     if (record.blob === undefined) {
-      const message = reviveRecord(record, undefined, seq, save);
+      const message = viewOfRecord(record, undefined, seq, save);
       return this.#entry(message, body, row, costOf(message), undefined);
     }
-    const later = (text: string) => reviveRecord(record, text, seq, save);
+    const later = (text: string) => viewOfRecord(record, text, seq, save);
     const { cost } = record;
     return this.#entry({ seq } as Message, body, row, cost, later);
   }
@@ -537,7 +544,7 @@ export class StateFold {
       ...(lines === undefined ? {} : { lines }),
       state: [...this.#kept].map(([key, { value, bytes, blob }]) =>
         blob === undefined
-          ? [key, value instanceof List ? value.toArray() : value]
+          ? [key, value instanceof ChunkedList ? value.toArray() : value]
           : [key, null, blob, bytes],
       ),
     };
@@ -593,7 +600,8 @@ export interface Bodies {
 /** A big value is kept under the digest of its text already. */
 function digestOf(kept: Kept): Digest {
   const { value, blob } = kept;
-  kept.digest ??= blob ?? digest(JSON.stringify(value instanceof List ? value.toArray() : value));
+  kept.digest ??=
+    blob ?? digest(JSON.stringify(value instanceof ChunkedList ? value.toArray() : value));
   return kept.digest;
 }
 

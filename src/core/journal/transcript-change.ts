@@ -7,8 +7,8 @@
  *               it before.
  */
 import { type Message, type MessageInput, partsOf } from "../messages/message.js";
+import { entriesIn, listOf } from "../values/check-options.js";
 import { type Digest, digest } from "../values/digest.js";
-import { entriesIn, listOf } from "../values/given.js";
 import { equal, type JsonObject } from "../values/json.js";
 import { content } from "./diff.js";
 

@@ -138,7 +138,7 @@ export interface Blob {
   readonly bytes: Uint8Array;
 }
 
-/** Its value is nobody else's: `revive` makes the message of it. What it holds is frozen. */
+/** Its value is nobody else's: `messageView` makes the message of it. What it holds is frozen. */
 export interface EncodedMessage extends Encoded<MessageInput> {
   readonly blobs: readonly Blob[];
 }

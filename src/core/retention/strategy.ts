@@ -2,8 +2,9 @@
  * Where a run places checkpoints. What is committed is there with or without them: they are places
  * to come back to.
  */
+
+import { readFields } from "../values/check-options.js";
 import { HoldfastError } from "../values/errors.js";
-import { readFields } from "../values/given.js";
 
 export type StrategyEvent = "tool" | "model" | "step";
 

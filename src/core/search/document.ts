@@ -10,7 +10,7 @@
  * than that.
  */
 import { type FileData, type MessageInput, type Part, partsOf } from "../messages/message.js";
-import { clip } from "../messages/title.js";
+import { clip } from "../messages/truncate.js";
 import { type Digest, isDigest } from "../values/digest.js";
 import type { Json } from "../values/json.js";
 import { Splitter, type Words } from "./words.js";

@@ -12,7 +12,7 @@
  * W4  of a word that is longer than `MAX_WORD` only its beginning counts.
  * W5  a word holds letters, numbers and marks alone: no syntax of any engine can be made of it.
  */
-import { clip } from "../messages/title.js";
+import { clip } from "../messages/truncate.js";
 
 /** Raised when the same text would be split in another way: indexes are then made anew. */
 export const WORDS_VERSION = 1;

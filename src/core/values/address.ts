@@ -6,8 +6,9 @@
  * ADDRESS-2  a text that looks like an address of a server is never taken for a path. It would make
  *            a file of that name, and the password would be in the name.
  */
+
+import { invalid } from "./check-options.js";
 import { HoldfastError, quote } from "./errors.js";
-import { invalid } from "./given.js";
 import { typeName } from "./ids.js";
 
 export type Address =

@@ -1,8 +1,8 @@
 /** Inputs and outputs of calls, wherever they are kept. */
 import { type Body, type Effect, lineOfEffect } from "../../core/effects/effect.js";
 import { jsonIn } from "../../core/journal/blob-body.js";
+import { viewOfRecord } from "../../core/journal/message-view.js";
 import { open } from "../../core/journal/open-save.js";
-import { reviveRecord } from "../../core/journal/revive.js";
 import { firstSeq } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import { type Message, partsOf, type ToolCallPart } from "../../core/messages/message.js";
@@ -94,7 +94,7 @@ async function messageAt(
     record.blob === undefined
       ? undefined
       : Buffer.from(await ctx.journal.blob(record.blob)).toString("utf8");
-  return reviveRecord(record, body, seq, save);
+  return viewOfRecord(record, body, seq, save);
 }
 
 /** The calls that a message asks for, without those that its provider makes itself. */

@@ -2,7 +2,7 @@
  * Every message of a past up to a record that is there, newest first, whether it is still in the
  * transcript or not.
  */
-import { reviveRecord } from "../../core/journal/revive.js";
+import { viewOfRecord } from "../../core/journal/message-view.js";
 import { firstSeq } from "../../core/journal/save.js";
 import type { Message } from "../../core/messages/message.js";
 import type { Page } from "../util/validate.js";
@@ -37,7 +37,7 @@ export async function historyOf(
           record.blob === undefined
             ? undefined
             : Buffer.from(await journal.blob(record.blob)).toString("utf8");
-        found.push(reviveRecord(record, body, seq, save));
+        found.push(viewOfRecord(record, body, seq, save));
       }
     }
   }

@@ -11,7 +11,7 @@
  *             made again, and has ids of its own.
  */
 import { randomUUID } from "node:crypto";
-import { isRedactions, type Redactions } from "../../core/transfer/transfer.js";
+import { isRedactions, type Redactions } from "../../core/transfer/export-format.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId } from "../../core/values/ids.js";
 import { documentsOf } from "../../store/capabilities.js";

@@ -2,6 +2,8 @@
  * Turn what is staged into a save, with a base where one pays, and a checkpoint at its end where
  * one is wanted.
  */
+
+import { baseRefs } from "../../core/journal/blob-refs.js";
 import {
   type Checkpoint,
   type CheckpointOptions,
@@ -10,7 +12,6 @@ import {
   markText,
 } from "../../core/journal/checkpoint.js";
 import { record } from "../../core/journal/record.js";
-import { baseRefs } from "../../core/journal/refs.js";
 import { seal } from "../../core/journal/seal-save.js";
 import type { StateFold } from "../../core/journal/session-state.js";
 import type { Digest } from "../../core/values/digest.js";

@@ -2,7 +2,7 @@
  * Count what a session has done since its last checkpoint. The session's own records are counted,
  * so a process that opens the session after a crash gets the same numbers.
  */
-import { openCalls } from "../../core/messages/between.js";
+import { openCalls } from "../../core/messages/append-position.js";
 import type { Message } from "../../core/messages/message.js";
 import type { Since, StrategyEvent } from "../../core/retention/strategy.js";
 import type { StoreContext } from "../journal/store-context.js";

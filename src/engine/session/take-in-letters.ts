@@ -1,6 +1,6 @@
 /** Take in what others sent to a session. The holder does it between its steps. */
 import type { Effect } from "../../core/effects/effect.js";
-import { leavesOpen, mayFollow, openCalls } from "../../core/messages/between.js";
+import { leavesOpen, mayFollow, openCalls } from "../../core/messages/append-position.js";
 import type { MessageInput } from "../../core/messages/message.js";
 import { isUnderWay } from "../../core/sessions/status.js";
 import { HoldfastError } from "../../core/values/errors.js";

@@ -4,7 +4,7 @@
  */
 import type { InFlightRecord, Turn } from "../../core/effects/in-flight.js";
 import type { Checkpoint, CheckpointOptions } from "../../core/journal/checkpoint.js";
-import { revive } from "../../core/journal/revive.js";
+import { messageView } from "../../core/journal/message-view.js";
 import type { StateFold } from "../../core/journal/session-state.js";
 import type { TranscriptChange } from "../../core/journal/transcript-change.js";
 import {
@@ -13,7 +13,7 @@ import {
   encodeMessage,
   type MessageInput,
 } from "../../core/messages/message.js";
-import { titleOf } from "../../core/messages/title.js";
+import { titleOf } from "../../core/messages/truncate.js";
 import { isUnderWay, type StatusEvent } from "../../core/sessions/status.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
@@ -293,7 +293,7 @@ export class WorkingCopy {
     for (let i = 0; i < fresh.length; i++) {
       const encoded = fresh[i] as EncodedMessage;
       const seq = this.#nextSeq;
-      const message = revive(encoded.value, placeId(this.#line, seq), seq, at);
+      const message = messageView(encoded.value, placeId(this.#line, seq), seq, at);
       const { row } = this.#staging;
       if (splice === undefined) {
         this.#fold.append(message, this.#staging.message(encoded, at), row);

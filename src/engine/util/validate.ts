@@ -3,8 +3,8 @@
  * store.
  */
 import { isOfServer } from "../../core/values/address.js";
+import { invalid, wholeNumber } from "../../core/values/check-options.js";
 import { quote } from "../../core/values/errors.js";
-import { invalid, wholeNumber } from "../../core/values/given.js";
 import { typeName } from "../../core/values/ids.js";
 import { openNumber, sealNumber } from "../../core/values/sealed-number.js";
 
@@ -19,7 +19,7 @@ export {
   scopeOf,
   signalOf,
   wholeNumber,
-} from "../../core/values/given.js";
+} from "../../core/values/check-options.js";
 
 /** One page of a list. */
 export interface Page<T> {

@@ -4,8 +4,8 @@
  */
 import { jsonIn } from "../../core/journal/blob-body.js";
 import { type Checkpoint, checkpointOf } from "../../core/journal/checkpoint.js";
+import { viewOfRecord } from "../../core/journal/message-view.js";
 import type { JournalRecord } from "../../core/journal/record.js";
-import { reviveRecord } from "../../core/journal/revive.js";
 import { firstSeq, type Save } from "../../core/journal/save.js";
 import type { Message } from "../../core/messages/message.js";
 import type { SessionStatus } from "../../core/sessions/status.js";
@@ -300,7 +300,7 @@ function tell(
   const message =
     record.append === undefined && record.item === undefined
       ? undefined
-      : reviveRecord(record, body, seq, save);
+      : viewOfRecord(record, body, seq, save);
   if (splice !== undefined)
     return { type: "splice", start: splice[0], removed: splice[1], ...(message && { message }) };
   return message && { type: "message", message };

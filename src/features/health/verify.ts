@@ -1,8 +1,8 @@
 /** Reads everything and says what is damaged. It goes on after damage: the rest is checked too. */
 import { checkBodies, type KnownBlob, knowBlob } from "../../core/journal/blob-body.js";
-import { checkSave } from "../../core/journal/follow.js";
+import { refsOf } from "../../core/journal/blob-refs.js";
+import { checkSave } from "../../core/journal/chain-check.js";
 import { open } from "../../core/journal/open-save.js";
-import { refsOf } from "../../core/journal/refs.js";
 import { firstSeq, type Save } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import type { Digest } from "../../core/values/digest.js";

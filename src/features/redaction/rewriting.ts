@@ -6,15 +6,16 @@
  * leaves the record itself as it was, and the next one still knows from it what the copies are to
  * become.
  */
+
+import { refsIn, refsOf } from "../../core/journal/blob-refs.js";
 import { markOf, markText } from "../../core/journal/checkpoint.js";
 import type { JournalRecord } from "../../core/journal/record.js";
-import { refsIn, refsOf } from "../../core/journal/refs.js";
 import { rewrite } from "../../core/journal/rewrite-save.js";
 import { firstSeq, type Save } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import { recordTexts } from "../../core/journal/save-section.js";
 import type { Blob, MessageInput } from "../../core/messages/message.js";
-import { titleOf } from "../../core/messages/title.js";
+import { titleOf } from "../../core/messages/truncate.js";
 import { editMark, editRecord, type RecordEdit } from "../../core/redaction/redact-record.js";
 import type { NameKind } from "../../core/redaction/redact-text.js";
 import { type Digest, digest } from "../../core/values/digest.js";

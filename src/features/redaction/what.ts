@@ -1,8 +1,8 @@
 /** What is to go: texts, a pattern, a ready set, or a message; and what stands in its place. */
 import type { Redact } from "../../core/redaction/redact-text.js";
 import { isReadySet } from "../../core/redaction/redactions.js";
+import { isInstance, readFields } from "../../core/values/check-options.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { isInstance, readFields } from "../../core/values/given.js";
 import { checkName, typeName } from "../../core/values/ids.js";
 import { isList } from "../../core/values/json.js";
 import { callRedact } from "../../engine/journal/redactor.js";

@@ -12,9 +12,9 @@
  */
 import { setImmediate as breathe } from "node:timers/promises";
 import { acts } from "../../core/effects/effect.js";
+import { refsIn } from "../../core/journal/blob-refs.js";
 import { drop, gap } from "../../core/journal/drop-sections.js";
 import { open } from "../../core/journal/open-save.js";
-import { refsIn } from "../../core/journal/refs.js";
 import { firstSeq, isEmpty, type Save } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import { type Keep, type KeptPlace, needed, touches } from "../../core/retention/retention.js";

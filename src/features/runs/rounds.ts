@@ -2,7 +2,7 @@
 import type { StateFold } from "../../core/journal/session-state.js";
 import { type Asked, goesRound, MAX_PERIOD } from "../../core/messages/limits.js";
 import type { MessageInput } from "../../core/messages/message.js";
-import { clip } from "../../core/messages/title.js";
+import { clip } from "../../core/messages/truncate.js";
 import { sortedText } from "../../core/values/json.js";
 import { callsIn } from "../../engine/calls/bodies.js";
 import { backwards } from "./reply.js";

@@ -4,13 +4,14 @@
  * that one apply. Others leave lines that nobody owns if the import is killed; the next one goes on
  * from where those end, and `gc` frees them if there is none.
  */
+
+import { refsIn } from "../../core/journal/blob-refs.js";
 import { open } from "../../core/journal/open-save.js";
-import { refsIn } from "../../core/journal/refs.js";
 import { firstSeq, type Save } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import type { Blob } from "../../core/messages/message.js";
 import { freeLease } from "../../core/sessions/lease.js";
-import type { Redactions } from "../../core/transfer/transfer.js";
+import type { Redactions } from "../../core/transfer/export-format.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { type ErrorCode, HoldfastError, quote } from "../../core/values/errors.js";
 import {

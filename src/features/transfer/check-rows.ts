@@ -6,18 +6,17 @@
 import { checkBodies, type KnownBlob, knowBlob } from "../../core/journal/blob-body.js";
 import {
   begunAt,
-  follow,
+  checkChain,
   type LineEnd,
   originEnd,
   rootEnd,
   unknownEnd,
-} from "../../core/journal/follow.js";
+} from "../../core/journal/chain-check.js";
 import { open } from "../../core/journal/open-save.js";
 import type { Base } from "../../core/journal/record.js";
 import type { Save } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import type { Blob } from "../../core/messages/message.js";
-import { emptyOutline, type Outline, outlineAfter } from "../../core/transfer/outline.js";
 import {
   type BlobRow,
   badRow,
@@ -25,7 +24,8 @@ import {
   type PartRow,
   Parts,
   type SessionText,
-} from "../../core/transfer/transfer.js";
+} from "../../core/transfer/export-format.js";
+import { emptyOutline, type Outline, outlineAfter } from "../../core/transfer/outline.js";
 import type { Digest } from "../../core/values/digest.js";
 import { type HoldfastError, quote } from "../../core/values/errors.js";
 import { type LineId, type Place, placeId, type SessionId } from "../../core/values/ids.js";
@@ -187,7 +187,7 @@ export class RowCheck {
     const come = since.current === undefined ? undefined : since.lines.get(since.current);
     if (come === undefined || save.line !== come.line.id)
       throw this.bad("holds a save of a branch that is not being brought");
-    const { end, refs, lines, records } = follow(come.end, save);
+    const { end, refs, lines, records } = checkChain(come.end, save);
     if (lines !== undefined && !this.#goesBackTo(come.line.origin, lines))
       throw this.bad("holds a base that names a branch to which its own does not go back");
     const { blobs } = since;

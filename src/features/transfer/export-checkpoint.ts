@@ -5,13 +5,13 @@
  */
 import { acts, type Effect } from "../../core/effects/effect.js";
 import type { Message } from "../../core/messages/message.js";
-import { titleOf } from "../../core/messages/title.js";
+import { titleOf } from "../../core/messages/truncate.js";
 import {
   type LetterText,
   MAX_LETTER_CHARS,
   MAX_LETTERS,
   type SessionText,
-} from "../../core/transfer/transfer.js";
+} from "../../core/transfer/export-format.js";
 import { type Place, placeId } from "../../core/values/ids.js";
 import { answerOf } from "../../engine/calls/bodies.js";
 import { decisionId, lateId } from "../../engine/calls/decisions.js";

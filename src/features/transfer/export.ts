@@ -6,7 +6,13 @@
  * What is remembered while the stream lasts are ids of lines and names of blobs, so that each goes
  * out once; never what they hold.
  */
-import { begunAt, follow, type LineEnd, originEnd, rootEnd } from "../../core/journal/follow.js";
+import {
+  begunAt,
+  checkChain,
+  type LineEnd,
+  originEnd,
+  rootEnd,
+} from "../../core/journal/chain-check.js";
 import { firstSeq, type Save } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import {
@@ -18,7 +24,7 @@ import {
   RowWriter,
   saveRows,
   type TransferRow,
-} from "../../core/transfer/transfer.js";
+} from "../../core/transfer/export-format.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import {
@@ -385,7 +391,7 @@ class Export {
       for (const save of saves) {
         // A gap that reaches over what has been read: the line was pruned in between.
         if (save.seq > to || (firstSeq(save) <= end.seq && isGap(save))) throw changed(row, to);
-        const followed = follow(end, save);
+        const followed = checkChain(end, save);
         for (const name of followed.refs) yield* this.#blob(name);
         yield* saveRows(save);
         end = followed.end;

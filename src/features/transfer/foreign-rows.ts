@@ -4,7 +4,11 @@
  */
 import { isEffectId } from "../../core/effects/effect.js";
 import { checkMetadata, checkText, MAX_REASON } from "../../core/journal/checkpoint.js";
-import { type LetterText, MAX_LETTER_CHARS, MAX_LETTERS } from "../../core/transfer/transfer.js";
+import {
+  type LetterText,
+  MAX_LETTER_CHARS,
+  MAX_LETTERS,
+} from "../../core/transfer/export-format.js";
 import { isDigest } from "../../core/values/digest.js";
 import { checkName, type SessionId, sessionId } from "../../core/values/ids.js";
 import { equal, holdsHalf, isDeeper, MAX_DEPTH } from "../../core/values/json.js";

@@ -18,10 +18,10 @@ import {
   RowSplitter,
   type SessionText,
   type TransferRow,
-} from "../../core/transfer/transfer.js";
+} from "../../core/transfer/export-format.js";
+import { isInstance } from "../../core/values/check-options.js";
 import type { Digest } from "../../core/values/digest.js";
 import { type ErrorCode, HoldfastError } from "../../core/values/errors.js";
-import { isInstance } from "../../core/values/given.js";
 import { type LineId, type SessionId, typeName } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import { IMPORTED } from "../../engine/calls/restored.js";

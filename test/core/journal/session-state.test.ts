@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { messageView } from "../../../src/core/journal/message-view.js";
 import { open } from "../../../src/core/journal/open-save.js";
 import { type Base, BLOB_FROM } from "../../../src/core/journal/record.js";
-import { revive } from "../../../src/core/journal/revive.js";
 import { firstSeq, type Save } from "../../../src/core/journal/save.js";
 import { seal } from "../../../src/core/journal/seal-save.js";
 import { type Bodies, StateFold } from "../../../src/core/journal/session-state.js";
@@ -150,7 +150,7 @@ class Live {
     this.model.tokens +=
       (input.reply?.usage?.inputTokens ?? 0) + (input.reply?.usage?.outputTokens ?? 0);
     const seq = this.fold.seq + this.#staging.itemCount + 1;
-    const message = revive(encoded.value, placeId(line, seq), seq, this.now);
+    const message = messageView(encoded.value, placeId(line, seq), seq, this.now);
     const { row } = this.#staging;
     const body = this.#staging.message(encoded, this.now, splice);
     if (splice === undefined) this.fold.append(message, body, row);
@@ -668,7 +668,7 @@ describe("when a base pays", () => {
   test("the cost right after a base counts each row of live messages once", () => {
     const fold = new StateFold({ sized: true });
     const rows = [{ bytes: 100 }, { bytes: 20 }, { bytes: 3 }] as const;
-    const said = (seq: number) => revive({ role: "user", content: "x" }, "id", seq, 0);
+    const said = (seq: number) => messageView({ role: "user", content: "x" }, "id", seq, 0);
     const body = { bytes: 1, blob: undefined };
     for (const [i, row] of [rows[0], rows[0], rows[1], rows[2]].entries())
       fold.append(said(i), body, row);
@@ -754,14 +754,16 @@ describe("status", () => {
 describe("revive", () => {
   test("gives the place as id where none was given, and time and number in any case", () => {
     const at = Date.UTC(2024, 0, 2, 3, 4, 5, 6);
-    expect(revive({ role: "user", content: "a" }, "place-1", 1, at)).toEqual({
+    expect(messageView({ role: "user", content: "a" }, "place-1", 1, at)).toEqual({
       role: "user",
       content: "a",
       id: "place-1",
       createdAt: "2024-01-02T03:04:05.006Z",
       seq: 1,
     });
-    expect(revive({ role: "user", content: "a", id: "mine" }, "place-1", 1, at).id).toBe("mine");
+    expect(messageView({ role: "user", content: "a", id: "mine" }, "place-1", 1, at).id).toBe(
+      "mine",
+    );
   });
 
   test("isoTime says what Date says, in any order of asking", () => {

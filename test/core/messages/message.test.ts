@@ -14,7 +14,7 @@ import { digest } from "../../../src/core/values/digest.js";
 
 const tokensOf = (message: MessageInput): number => tokensIn(costOf(message) ?? noCost);
 
-import { MAX_TITLE, titleOf } from "../../../src/core/messages/title.js";
+import { MAX_TITLE, titleOf } from "../../../src/core/messages/truncate.js";
 import { runs } from "../../support/runs.js";
 import { expectCode, expectRefused, thrown } from "../values/thrown.js";
 

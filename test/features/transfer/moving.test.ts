@@ -18,7 +18,7 @@ import type {
   LineText,
   SessionText,
   TransferRow,
-} from "../../../src/core/transfer/transfer.js";
+} from "../../../src/core/transfer/export-format.js";
 import { digest } from "../../../src/core/values/digest.js";
 import { headOf, headRow } from "../../../src/engine/records/rows.js";
 import { type TransferProgress } from "../../../src/features/transfer/export.js";

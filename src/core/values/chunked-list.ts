@@ -11,7 +11,7 @@ interface Chunk<T> {
   readonly items: T[];
 }
 
-export class List<T> {
+export class ChunkedList<T> {
   #chunks: Chunk<T>[];
   /** Items of the last chunk that are ours: another copy may have appended more behind them. */
   #lastUsed: number;
@@ -61,7 +61,7 @@ export class List<T> {
   replace(start: number, remove: number, items: readonly T[]): readonly T[] {
     const all = this.toArray();
     const removed = all.slice(start, start + remove);
-    const fresh = new List(all.slice(0, start));
+    const fresh = new ChunkedList(all.slice(0, start));
     for (const item of items) fresh.push(item);
     for (const item of all.slice(start + remove)) fresh.push(item);
     this.#chunks = fresh.#chunks;
@@ -71,8 +71,8 @@ export class List<T> {
     return removed;
   }
 
-  copy(): List<T> {
-    const twin = new List<T>();
+  copy(): ChunkedList<T> {
+    const twin = new ChunkedList<T>();
     twin.#chunks = this.#chunks.slice();
     twin.#lastUsed = this.#lastUsed;
     twin.#length = this.#length;

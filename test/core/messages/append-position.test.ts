@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { leavesOpen, mayFollow, openCalls } from "../../../src/core/messages/between.js";
+import { leavesOpen, mayFollow, openCalls } from "../../../src/core/messages/append-position.js";
 import type { MessageInput } from "../../../src/core/messages/message.js";
 
 const user = (content: string): MessageInput => ({ role: "user", content });

@@ -8,7 +8,7 @@ import type { JournalRecord } from "./record.js";
 import type { Save } from "./save.js";
 
 /** The message of a record, for those who read records one by one. */
-export function reviveRecord(
+export function viewOfRecord(
   record: JournalRecord,
   body: string | undefined,
   seq: number,
@@ -17,14 +17,14 @@ export function reviveRecord(
   const input = (
     body === undefined ? (record.append ?? record.item) : messageIn(body, record.blob as Digest)
   ) as MessageInput;
-  return revive(input, `${save.line}-${seq}`, seq, save.at - (record.ago ?? 0));
+  return messageView(input, `${save.line}-${seq}`, seq, save.at - (record.ago ?? 0));
 }
 
 /**
  * The message as callers see it: what was stored, and what the journal assigns. Takes over `input`,
  * which must be its own.
  */
-export function revive(input: MessageInput, id: string, seq: number, at: number): Message {
+export function messageView(input: MessageInput, id: string, seq: number, at: number): Message {
   const message = input as { -readonly [K in keyof Message]: Message[K] };
   if (message.id === undefined) message.id = id;
   message.createdAt = isoTime(at);

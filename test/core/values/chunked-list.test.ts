@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { List } from "../../../src/core/values/list.js";
+import { ChunkedList } from "../../../src/core/values/chunked-list.js";
 import { cpuMs } from "../../support/cpu.js";
 
 /** A list of the source beside the array it must equal. */
 interface Pair {
-  readonly list: List<number>;
+  readonly list: ChunkedList<number>;
   readonly model: number[];
 }
 
@@ -52,7 +52,7 @@ describe("List", () => {
   test("equals an array through any pushes and splices, and so does every copy, whichever side goes on", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40, size: "max" }), (steps) => {
-        const pairs: Pair[] = [{ list: new List(), model: [] }];
+        const pairs: Pair[] = [{ list: new ChunkedList(), model: [] }];
         let next = 0;
         for (const now of steps) {
           const { list, model } = pairs[now.on % pairs.length] as Pair;
@@ -79,18 +79,18 @@ describe("List", () => {
   test("begins as the items it is given", () => {
     fc.assert(
       fc.property(fc.array(fc.integer(), { maxLength: 1_100 }), (items) => {
-        expectEqual({ list: new List(items), model: items });
+        expectEqual({ list: new ChunkedList(items), model: items });
       }),
       { numRuns: 30 },
     );
   });
 
   test("an empty list has no last item", () => {
-    expect(new List().toArray()).toEqual([]);
+    expect(new ChunkedList().toArray()).toEqual([]);
   });
 
   test("gives the same array until it changes, and another one afterwards", () => {
-    const list = new List([1, 2]);
+    const list = new ChunkedList([1, 2]);
     const before = list.toArray();
     expect(list.toArray()).toBe(before);
     list.push(3);
@@ -100,7 +100,7 @@ describe("List", () => {
 
   test("takes more items at once than fit on the stack as arguments", () => {
     const many = Array.from({ length: 300_000 }, (_, i) => i);
-    const list = new List([-1, -2, -3]);
+    const list = new ChunkedList([-1, -2, -3]);
     expect(list.replace(1, 1, many)).toEqual([-2]);
     expect(list.length).toBe(300_002);
     expect(list.replace(1, many.length, [])).toEqual(many);
@@ -108,7 +108,7 @@ describe("List", () => {
   });
 
   test("two copies that both append at the same place do not see each other's items", () => {
-    const one = new List([0]);
+    const one = new ChunkedList([0]);
     const two = one.copy();
     const three = two.copy();
     one.push(1);
@@ -123,7 +123,7 @@ describe("List", () => {
   });
 
   test("copying costs the same at any length: it shares the chunks instead of their items", () => {
-    const long = new List(Array.from({ length: 200_000 }, (_, i) => i));
+    const long = new ChunkedList(Array.from({ length: 200_000 }, (_, i) => i));
     const took = cpuMs(() => {
       for (let i = 0; i < 1_000; i++) long.copy();
     });

@@ -6,11 +6,11 @@
 import { onNewLine, type SessionStatus } from "../sessions/status.js";
 import type { Digest } from "../values/digest.js";
 import { HoldfastError } from "../values/errors.js";
+import { refsOf } from "./blob-refs.js";
 import { checkLimits } from "./check-record.js";
 import { isPlainMark, markOf } from "./checkpoint.js";
 import { open } from "./open-save.js";
 import type { Base, JournalRecord } from "./record.js";
-import { refsOf } from "./refs.js";
 import { firstSeq, type Save } from "./save.js";
 import { isGap } from "./save-note.js";
 import { isPlain } from "./save-section.js";
@@ -79,7 +79,7 @@ export interface Followed {
 }
 
 /** Verifies a save as the next one on its line. Whatever does not fit is CORRUPT. */
-export function follow(before: LineEnd, save: Save): Followed {
+export function checkChain(before: LineEnd, save: Save): Followed {
   try {
     return next(before, save);
   } catch (error) {
