@@ -40,11 +40,11 @@ export {
 } from "./core/values/errors.js";
 export type { CheckpointId, SessionId } from "./core/values/ids.js";
 export type { Json, JsonObject, Storable } from "./core/values/json.js";
-export type { EffectOptions } from "./engine/calls/by-hand.js";
 export type { Pending } from "./engine/calls/pending.js";
+export type { EffectOptions } from "./engine/calls/session-effects.js";
 export type { Clock } from "./engine/journal/store-context.js";
 export type { Telemetry, TelemetryEvent } from "./engine/journal/telemetry.js";
-export type { RewindReport } from "./engine/lifecycle/lines.js";
+export type { RewindReport } from "./engine/lifecycle/rewind.js";
 export type { ForkOptions, Session } from "./engine/lifecycle/session.js";
 export type { SessionOptions } from "./engine/lifecycle/session-options.js";
 export type { SessionSummary } from "./engine/lifecycle/session-summary.js";

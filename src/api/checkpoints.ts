@@ -12,11 +12,11 @@ import {
 } from "../engine/journal/checkpoint-lists.js";
 import { once } from "../engine/journal/receipts.js";
 import type { StoreContext } from "../engine/journal/store-context.js";
-import { type StateThere, stateThere } from "../engine/lifecycle/look.js";
+import { checkpointFromOutside, type OutsideOptions } from "../engine/lifecycle/one-shot-rewind.js";
+import { type StateThere, stateThere } from "../engine/lifecycle/read-state.js";
 import { requireSession } from "../engine/lifecycle/require-session.js";
-import { checkpointFromOutside, type OutsideOptions } from "../engine/lifecycle/steering.js";
-import { isThere, unlessDamaged } from "../engine/records/damage.js";
 import { headOf } from "../engine/records/rows.js";
+import { isThere, unlessDamaged } from "../engine/records/tolerate-damage.js";
 import { notFound } from "../engine/util/not-found.js";
 import type { KeyOptions } from "../engine/util/validate.js";
 import { options, type Page } from "../engine/util/validate.js";

@@ -4,7 +4,7 @@ import { HoldfastError } from "../core/values/errors.js";
 import { checkName } from "../core/values/ids.js";
 import type { StoreContext } from "../engine/journal/store-context.js";
 import { checkPolicy } from "../engine/records/check-policy.js";
-import { policyFor, storedPolicy, storePolicy } from "../engine/records/stored-policy.js";
+import { policyFor, storedPolicy, storePolicy } from "../engine/records/policy-store.js";
 import type { IntervalTask } from "../engine/util/interval-task.js";
 import { isSessionError } from "../engine/util/is-session-error.js";
 import {

@@ -4,10 +4,15 @@ import { checkName, checkpointPlace, type SessionId, sessionId } from "../core/v
 import { encode, type Json, type JsonObject } from "../core/values/json.js";
 import { once } from "../engine/journal/receipts.js";
 import type { StoreContext } from "../engine/journal/store-context.js";
+import { cancelSession } from "../engine/lifecycle/deliver-inbox.js";
 import { fork } from "../engine/lifecycle/fork-session.js";
-import { checkPolicy, type RewindOptions, type RewindReport } from "../engine/lifecycle/lines.js";
-import { look, type StateThere, stateThere } from "../engine/lifecycle/look.js";
-import { cancelSession } from "../engine/lifecycle/outside.js";
+import {
+  type OutsideOptions,
+  rewindFromOutside,
+  switchFromOutside,
+} from "../engine/lifecycle/one-shot-rewind.js";
+import { readState, type StateThere, stateThere } from "../engine/lifecycle/read-state.js";
+import { checkPolicy, type RewindOptions, type RewindReport } from "../engine/lifecycle/rewind.js";
 import type { ForkOptions } from "../engine/lifecycle/session.js";
 import { drawId, idOrDrawn } from "../engine/lifecycle/session-ids.js";
 import {
@@ -16,13 +21,8 @@ import {
   summaryAt,
   summaryOf,
 } from "../engine/lifecycle/session-summary.js";
-import {
-  type OutsideOptions,
-  rewindFromOutside,
-  switchFromOutside,
-} from "../engine/lifecycle/steering.js";
-import { isThere } from "../engine/records/damage.js";
 import type { SessionUpdate } from "../engine/records/rows.js";
+import { isThere } from "../engine/records/tolerate-damage.js";
 import type { GivenMessages } from "../engine/session/given-messages.js";
 import { noSession, notFound } from "../engine/util/not-found.js";
 import { type KeyOptions, limitOf, options, type PageOptions } from "../engine/util/validate.js";
@@ -171,7 +171,7 @@ export class Sessions {
    */
   async state(id: string, o?: StateOptions): Promise<SessionState> {
     const { at } = options(o, "sessions.state", ["at"]);
-    const { present, ...there } = await look(this.#ctx, sessionId(id), at);
+    const { present, ...there } = await readState(this.#ctx, sessionId(id), at);
     return {
       session: await summaryAt(this.#ctx, present),
       ...(await stateThere(this.#ctx, present.head.id, there)),

@@ -1,6 +1,6 @@
 /** Tools for agents: what is kept of each. */
 import { type AgentInput, noAgent } from "../engine/records/agent-record.js";
-import { unlessDamaged, unlessGone } from "../engine/records/damage.js";
+import { unlessDamaged, unlessGone } from "../engine/records/tolerate-damage.js";
 import { invalid } from "../engine/util/validate.js";
 import { type Hold, keyOf, spec } from "./definition.js";
 import { fitting, type Piece, pageOf, piece } from "./pages.js";

@@ -6,7 +6,7 @@ import { HoldfastError } from "../core/values/errors.js";
 import { checkName } from "../core/values/ids.js";
 import { invalidValue, type Json, type JsonObject, put } from "../core/values/json.js";
 import { isObject } from "../core/values/shapes.js";
-import type { CheckRequest, Settled } from "../engine/calls/spec.js";
+import type { CheckRequest, Settled } from "../engine/calls/call-options.js";
 import { KEY_VALID_MS } from "../engine/journal/receipts.js";
 import type { Hold, Spec } from "./definition.js";
 import type { Shape } from "./schema.js";

@@ -4,7 +4,7 @@
  */
 import { KINDS } from "../core/journal/checkpoint.js";
 import type { Diff } from "../core/journal/diff.js";
-import { unlessGone } from "../engine/records/damage.js";
+import { unlessGone } from "../engine/records/tolerate-damage.js";
 import { invalid } from "../engine/util/validate.js";
 import { keyOf, signalOf, spec, waiting } from "./definition.js";
 import { fitting, pageOf, piece } from "./pages.js";

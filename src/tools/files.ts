@@ -11,7 +11,7 @@ import {
   type Part,
 } from "../core/messages/message.js";
 import { HoldfastError, quote } from "../core/values/errors.js";
-import { unlessDamaged } from "../engine/records/damage.js";
+import { unlessDamaged } from "../engine/records/tolerate-damage.js";
 import { notStored } from "../engine/session/named-files.js";
 import { type Call, type Hold, spec } from "./definition.js";
 import { id, optional, text, whole } from "./schema.js";

@@ -3,7 +3,7 @@
  * agents have stored. Each is defined once, here; our loop, other loops and MCP are given the same.
  */
 import { checkName } from "../core/values/ids.js";
-import type { CheckRequest, Settled } from "../engine/calls/spec.js";
+import type { CheckRequest, Settled } from "../engine/calls/call-options.js";
 import { KEY_VALID_MS } from "../engine/journal/receipts.js";
 import {
   entriesIn,

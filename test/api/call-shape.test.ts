@@ -4,7 +4,7 @@
  * before it.
  */
 import { afterEach, describe, expect, test } from "vitest";
-import type { CheckRequest } from "../../src/engine/calls/spec.js";
+import type { CheckRequest } from "../../src/engine/calls/call-options.js";
 import type { Operation, Result } from "../../src/engine/journal/telemetry.js";
 import type {
   AgentEvent,

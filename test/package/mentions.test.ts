@@ -32,7 +32,7 @@ test.each(pages)("%s names files that are there", (page) => {
 });
 
 test("the check sees a file that is not there", () => {
-  expect(missing("see `src/runtime/agents` and `heirs.ts`, `nothing.ts`")).toEqual([
+  expect(missing("see `src/runtime/agents` and `record-owners.ts`, `nothing.ts`")).toEqual([
     "src/runtime/agents",
     "nothing.ts",
   ]);

@@ -5,9 +5,9 @@
 import type { Effect, WaitsFor } from "../../core/effects/effect.js";
 import type { LineId } from "../../core/values/ids.js";
 import type { HeldSession } from "../session/held-session.js";
-import { type ActedDoc, actedIn } from "./acted.js";
+import { AbandonedCalls } from "./abandoned-calls.js";
 import { answerOf } from "./bodies.js";
-import { LeftBehind } from "./left-behind.js";
+import { type ActedDoc, actedIn } from "./deleted-calls.js";
 
 /** ask: wait for somebody's word. replay: answer from the record. live: make it again. */
 export type EffectPolicy = "ask" | "replay" | "live";
@@ -27,7 +27,7 @@ export interface Repeat {
 interface Known {
   readonly line: LineId;
   policy?: EffectPolicy;
-  left?: LeftBehind;
+  left?: AbandonedCalls;
   deleted?: readonly ActedDoc[];
 }
 
@@ -45,7 +45,7 @@ export class Repeats {
     const known = this.#known;
     const policy = (known.policy ??= (await ctx.journal.line(line))?.doc.effects ?? "ask");
     if (policy === "live") return undefined;
-    const left = (known.left ??= await LeftBehind.of(
+    const left = (known.left ??= await AbandonedCalls.of(
       ctx,
       id,
       work.head.origin?.sessionId,

@@ -23,8 +23,8 @@ import {
   options,
   type Page,
 } from "../util/validate.js";
-import { Heirs } from "./heirs.js";
 import type { OwnedOptions } from "./journal.js";
+import { RecordOwners } from "./record-owners.js";
 import type { StoreContext } from "./store-context.js";
 
 export interface CheckpointListOptions {
@@ -116,7 +116,7 @@ export async function listOfAll(
     ...(damaged.length === 0 ? undefined : { damaged }),
     ...(next === undefined ? undefined : { next: cursorOf(next, list, cursorKey) }),
   });
-  const heirs = new Heirs(ctx.store);
+  const recordOwners = new RecordOwners(ctx.store);
   let looked = 0;
   for await (const row of sessionRows(
     ctx.store,
@@ -127,7 +127,7 @@ export async function listOfAll(
     looked += 1;
     try {
       const from = row.no === start?.no ? start.place : undefined;
-      for await (const checkpoint of ownedBy(ctx, headOf(row), heirs, {
+      for await (const checkpoint of ownedBy(ctx, headOf(row), recordOwners, {
         all,
         from,
         atOnce: most + 1 - items.length,
@@ -149,7 +149,7 @@ export async function listOfAll(
 export async function* ownedBy(
   ctx: StoreContext,
   head: HeadDoc,
-  heirs: Heirs,
+  recordOwners: RecordOwners,
   { from, ...walk }: Walk,
 ): AsyncGenerator<Checkpoint> {
   // The session may have left the line of the cursor since: then all is gone over, and what came
@@ -159,7 +159,7 @@ export async function* ownedBy(
   for await (const checkpoint of checkpointsOf(ctx, head, {
     ...walk,
     from: begins,
-    heirs,
+    recordOwners,
     own: true,
   })) {
     // On a past that is shared, all that is older belongs to others too.

@@ -4,7 +4,7 @@ import type { LineId } from "../../core/values/ids.js";
 import { oneLine } from "../../store/port/queries.js";
 import type { LineRow } from "../../store/port/rows.js";
 import { fixed, IN_BULK, TimeSlice } from "../util/time-slice.js";
-import { descendants } from "./family.js";
+import { descendants } from "./descendants.js";
 import type { StoreContext } from "./store-context.js";
 
 export interface CutOptions {

@@ -14,8 +14,8 @@ import { oneLine } from "../../store/port/queries.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
 import { type HeadDoc, headOf, type LineDoc, lineOf } from "../records/rows.js";
-import { Heirs } from "./heirs.js";
 import { FIRST_LINES, lost, Past, type Segment } from "./past.js";
+import { RecordOwners } from "./record-owners.js";
 import { checkAnchor, hole, SaveReader } from "./walk.js";
 
 /** A save whose sections were not read, verified. */
@@ -40,7 +40,7 @@ export interface Standpoint {
 }
 
 export interface OwnedOptions {
-  readonly heirs?: Heirs | undefined;
+  readonly recordOwners?: RecordOwners | undefined;
   /** End at the first line that belongs to another session than the one that asks. */
   readonly own?: boolean;
 }
@@ -203,7 +203,7 @@ export class Journal {
       throw new HoldfastError("CORRUPT", `Branch ${row.id} belongs to a session that is missing.`, {
         line: row.id,
       });
-    const session = (row.session ?? (await new Heirs(this.#store).of(row.id, place.seq))) as
+    const session = (row.session ?? (await new RecordOwners(this.#store).of(row.id, place.seq))) as
       | SessionId
       | undefined;
     if (session === undefined) return undefined;
@@ -253,7 +253,7 @@ export class Journal {
     asker: SessionId,
     from: number,
     atOnce: number,
-    { heirs = new Heirs(this.#store), own = false }: OwnedOptions = {},
+    { recordOwners = new RecordOwners(this.#store), own = false }: OwnedOptions = {},
   ): AsyncGenerator<Checkpoint> {
     let seq = from;
     while (seq > 0) {
@@ -262,7 +262,8 @@ export class Journal {
       );
       if (segment === undefined) return;
       const { line } = segment;
-      if (own && (segment.session ?? (await heirs.of(line, segment.to)) ?? asker) !== asker) return;
+      if (own && (segment.session ?? (await recordOwners.of(line, segment.to)) ?? asker) !== asker)
+        return;
       // A line with no saves yet goes on at its origin.
       let next = segment.from - 1;
       // One full page: the pointer of its last save leads on.
@@ -278,7 +279,7 @@ export class Journal {
           // The asker itself goes back to it. The session that inherits it may be deleted by now.
           const owner =
             segment.session ??
-            (save.mark === null ? undefined : await heirs.of(line, save.seq)) ??
+            (save.mark === null ? undefined : await recordOwners.of(line, save.seq)) ??
             asker;
           const parent =
             save.prior < segment.from && save.prior > 0 ? await past.lineAt(save.prior) : undefined;

@@ -18,9 +18,9 @@ import { encode, type Json, sortedText } from "../../core/values/json.js";
 import { documentsOf, requireCapability } from "../../store/capabilities.js";
 import type { Applied } from "../../store/port/changes.js";
 import { type DocChange, type DocRow, RECEIPT } from "../../store/port/documents.js";
-import { unlessDamaged } from "../records/damage.js";
 import { documents } from "../records/documents.js";
 import { sealed, unsealedOr } from "../records/rows.js";
+import { unlessDamaged } from "../records/tolerate-damage.js";
 import type { StoreContext } from "./store-context.js";
 
 const DAY_MS = 24 * 60 * 60 * 1_000;

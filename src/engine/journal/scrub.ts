@@ -6,11 +6,11 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
 import type { StoreReclaim } from "../../store/port/reclaim.js";
-import { unlessDamaged } from "../records/damage.js";
 import { documents } from "../records/documents.js";
 import { contentsOf } from "../records/snapshot-record.js";
+import { unlessDamaged } from "../records/tolerate-damage.js";
 import { yieldToEventLoop } from "../util/yield-to-event-loop.js";
-import { descendants } from "./family.js";
+import { descendants } from "./descendants.js";
 import type { StoreContext } from "./store-context.js";
 
 const LINES = 500;

@@ -20,8 +20,8 @@ import {
 import type { StoreContext } from "../journal/store-context.js";
 import { mailOf, type Settlement } from "../records/rows.js";
 import { invalid, options } from "../util/validate.js";
+import { cancelSession, takeIn } from "./deliver-inbox.js";
 import { type DecidableCall, findCall, requireCall } from "./find-call.js";
-import { cancelSession, takeIn } from "./outside.js";
 
 interface DecidedBy {
   /** Who decided. Kept in the journal. */

@@ -16,9 +16,9 @@ import type { SessionStatus, StatusEvent } from "../../core/sessions/status.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkpointPlace, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
 import { encode, type Json, type JsonObject, type Storable } from "../../core/values/json.js";
-import { ByHand, type EffectOptions, type ModelOptions } from "../calls/by-hand.js";
 import { type Pending, pendingOf } from "../calls/pending.js";
 import type { EffectPolicy } from "../calls/repeats.js";
+import { type EffectOptions, type ModelOptions, SessionEffects } from "../calls/session-effects.js";
 import { historyOf } from "../journal/history.js";
 import { type HeldSession, unsaved } from "../session/held-session.js";
 import { restate } from "../session/settle-calls.js";
@@ -40,7 +40,7 @@ import {
   type RewindReport,
   rewind,
   switchBranch,
-} from "./lines.js";
+} from "./rewind.js";
 import { idOrDrawn } from "./session-ids.js";
 
 /** Opens a fork that has just been made, in this process's hands. */
@@ -90,14 +90,14 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   readonly id: SessionId;
   readonly #held: HeldSession;
   readonly #openFork: ForkOpener;
-  readonly #byHand: ByHand;
+  readonly #byHand: SessionEffects;
 
   /** Made by `hold.session` and `session.fork`, not by hand. */
   constructor(held: HeldSession, openFork: ForkOpener) {
     this.id = held.id;
     this.#held = held;
     this.#openFork = openFork;
-    this.#byHand = new ByHand(held);
+    this.#byHand = new SessionEffects(held);
   }
 
   /**

@@ -17,9 +17,9 @@ import { tellEvent } from "../journal/telemetry.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow, type MailDoc } from "../records/rows.js";
 import { abortController } from "../util/abort-signals.js";
 import { HeldInbox } from "./held-inbox.js";
-import { letGo } from "./let-go.js";
 import { bringFiles, tryMessages } from "./named-files.js";
-import { patiently } from "./patiently.js";
+import { putBackLease } from "./release-lease.js";
+import { retryPatiently } from "./retry-patiently.js";
 import { SaveQueue } from "./save-queue.js";
 import { type Standing, WorkingCopy } from "./working-copy.js";
 
@@ -196,7 +196,7 @@ export class HeldSession implements Holder {
     mark: CheckpointOptions | undefined,
     drained: readonly string[],
   ): Promise<void> {
-    return patiently(patienceMs, {
+    return retryPatiently(patienceMs, {
       // Once it is sealed it waits in the queue, and is sent again from there. A file that could
       // not be read comes before that.
       attempt: (isFirst) =>
@@ -423,7 +423,7 @@ export class HeldSession implements Holder {
     );
     if (aborts) this.#abort.abort(this.#ended);
     if (!stale) {
-      await letGo(this.ctx.store, this.id, this.lease);
+      await putBackLease(this.ctx.store, this.id, this.lease);
       await this.ctx.released(this.id, this.inbox.left);
     }
     this.ctx.watchers.changed(this.id);

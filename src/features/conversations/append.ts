@@ -21,8 +21,8 @@ import { type Letter, readMail } from "../../engine/journal/read-inbox.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { refuseOtherAgent } from "../../engine/lifecycle/acquire-lease.js";
 import { ensureSession } from "../../engine/lifecycle/create-session.js";
+import { takeIn } from "../../engine/lifecycle/deliver-inbox.js";
 import { openHeld } from "../../engine/lifecycle/open-session.js";
-import { takeIn } from "../../engine/lifecycle/outside.js";
 import { checkLabel } from "../../engine/lifecycle/session-options.js";
 import {
   BESIDE,

@@ -23,8 +23,8 @@ import {
 } from "../../core/values/ids.js";
 import type { Json } from "../../core/values/json.js";
 import { isoTime } from "../../core/values/time.js";
-import { Heirs } from "../../engine/journal/heirs.js";
 import { type Past, sharedUpTo } from "../../engine/journal/past.js";
+import { RecordOwners } from "../../engine/journal/record-owners.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { growingRows, type Walked } from "../../engine/journal/walk.js";
 import type { Watcher } from "../../engine/journal/watchers.js";
@@ -225,7 +225,7 @@ async function* news(
   after: number,
   calls: CallTeller,
 ): AsyncGenerator<SessionEvent> {
-  const heirs = new Heirs(ctx.store);
+  const recordOwners = new RecordOwners(ctx.store);
   const rows = growingRows(FIRST_ROWS, ROWS);
   const walk = { from: after + 1, items: true, state: true, rows, shared: ctx.reads };
   const segments = (await past.downTo(after + 1)).toReversed();
@@ -234,7 +234,9 @@ async function* news(
     for (const walked of page) {
       const { line, seq, mark } = walked.save;
       const owner =
-        owners.get(line) ?? (mark === null ? undefined : await heirs.of(line, seq)) ?? session;
+        owners.get(line) ??
+        (mark === null ? undefined : await recordOwners.of(line, seq)) ??
+        session;
       yield* eventsOf(ctx, owner as SessionId, past, walked, after + 1, calls);
     }
 }

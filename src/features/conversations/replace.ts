@@ -24,7 +24,7 @@ import { checkName, sessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import { once, type Receipt } from "../../engine/journal/receipts.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { briefly, type OutsideOptions, waitOf } from "../../engine/lifecycle/briefly.js";
+import { type OutsideOptions, waitOf, withSession } from "../../engine/lifecycle/with-session.js";
 import { type GivenMessages, readMessages } from "../../engine/session/given-messages.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
 import { isOpen } from "../../engine/session/settle-calls.js";
@@ -97,7 +97,7 @@ export async function replaceIn(
     ctx,
     { key, name: "sessions.replace", to: session, args: { said, version, ...range } },
     (receipt) =>
-      briefly(ctx, session, waitOf(waitMs, signal), (held) =>
+      withSession(ctx, session, waitOf(waitMs, signal), (held) =>
         replace(held, { ...range, version, encoded }, receipt),
       ),
     (kept) => kept as unknown as ReplaceReport,

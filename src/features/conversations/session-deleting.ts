@@ -7,17 +7,17 @@ import {
   sessionId,
 } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
-import { Acted } from "../../engine/calls/acted.js";
+import { Acted } from "../../engine/calls/deleted-calls.js";
 import { ownedBy } from "../../engine/journal/checkpoint-lists.js";
 import { cutLines } from "../../engine/journal/cut-lines.js";
-import { descendants } from "../../engine/journal/family.js";
-import { Heirs } from "../../engine/journal/heirs.js";
+import { descendants } from "../../engine/journal/descendants.js";
 import { once, type Receipt } from "../../engine/journal/receipts.js";
+import { RecordOwners } from "../../engine/journal/record-owners.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { childrenOf } from "../../engine/lifecycle/outside.js";
-import { unlessDamaged } from "../../engine/records/damage.js";
+import { childrenOf } from "../../engine/lifecycle/deliver-inbox.js";
 import { headOf } from "../../engine/records/rows.js";
 import { contentsOf, snapshotsOf } from "../../engine/records/snapshot-record.js";
+import { unlessDamaged } from "../../engine/records/tolerate-damage.js";
 import type { KeyOptions } from "../../engine/util/validate.js";
 import { flag, options, scopeOf } from "../../engine/util/validate.js";
 import { yieldNowAndThen } from "../../engine/util/yield-to-event-loop.js";
@@ -164,8 +164,8 @@ async function surveyed(
  */
 async function withCheckpoints(ctx: StoreContext, id: SessionId, answer: Answer): Promise<Answer> {
   const goes = [id, ...(answer.children ?? [])];
-  const owners = new Heirs(ctx.store);
-  const heirs = new Heirs(ctx.store, new Set(goes));
+  const owners = new RecordOwners(ctx.store);
+  const recordOwners = new RecordOwners(ctx.store, new Set(goes));
   let checkpoints = 0;
   for (const one of goes) {
     await unlessDamaged(async () => {
@@ -183,7 +183,7 @@ async function withCheckpoints(ctx: StoreContext, id: SessionId, answer: Answer)
       })) {
         await yieldNowAndThen();
         const place = parsePlace(checkpoint.id) as Place;
-        if ((await heirs.of(place.line, place.seq)) === undefined) checkpoints += 1;
+        if ((await recordOwners.of(place.line, place.seq)) === undefined) checkpoints += 1;
         // On its oldest line, and on the past that this goes back to, all that is older stays as
         // well.
         else if (!newer.has(place.line)) break;

@@ -10,11 +10,11 @@
  */
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
+import { InboxLimit } from "../../engine/journal/inbox-limit.js";
 import { otherLetter } from "../../engine/journal/post-inbox.js";
 import { readMail } from "../../engine/journal/read-inbox.js";
-import { Room } from "../../engine/journal/room.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { takeIn } from "../../engine/lifecycle/outside.js";
+import { takeIn } from "../../engine/lifecycle/deliver-inbox.js";
 import { keyOf } from "../../engine/records/letters.js";
 import type { MailDoc } from "../../engine/records/rows.js";
 import { requireCapability } from "../../store/capabilities.js";
@@ -26,7 +26,7 @@ const TOGETHER_MS = 100;
 
 /** A session to which signals were sent a moment ago. */
 interface Burst {
-  readonly room: Room;
+  readonly room: InboxLimit;
   /** Whether signals were posted that nothing has taken in here. */
   isPosted: boolean;
   /** Whether one was sent since the timer last ran, and how many are being sent. */
@@ -87,7 +87,7 @@ export class Signals {
 
   #begin(session: SessionId): Burst {
     const timer = setInterval(() => void this.#tick(session, burst), TOGETHER_MS).unref();
-    const room = new Room(() => this.#left(session, burst));
+    const room = new InboxLimit(() => this.#left(session, burst));
     const burst: Burst = {
       room,
       isPosted: false,

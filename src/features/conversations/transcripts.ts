@@ -4,7 +4,7 @@ import { HoldfastError } from "../../core/values/errors.js";
 import { sessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { look } from "../../engine/lifecycle/look.js";
+import { readState } from "../../engine/lifecycle/read-state.js";
 import { invalid, oneOf, options } from "../../engine/util/validate.js";
 import { withBytes } from "../../formats/plain.js";
 import { FORMATS, type Format, type Transcript, toFormat } from "../../formats/transcript.js";
@@ -32,7 +32,7 @@ export async function transcriptOf<M = JsonObject, F extends Format = Format>(
   const known = oneOf<F>(format, "format", FORMATS as readonly F[]);
   if (known === undefined) throw invalid("format", `it must be one of ${FORMATS.join(", ")}`);
   const how = oneOf(files, "files", ["inline", "remainder"]);
-  const { messages } = (await look(ctx, sessionId(id), at)).fold;
+  const { messages } = (await readState(ctx, sessionId(id), at)).fold;
   return toFormat<M, F>(known, how === "inline" ? await withFiles(ctx, messages) : messages);
 }
 

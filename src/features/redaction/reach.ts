@@ -3,7 +3,7 @@
  * changed, and which calls are not over.
  */
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
-import { descendants, pastOfSession } from "../../engine/journal/family.js";
+import { descendants, pastOfSession } from "../../engine/journal/descendants.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import type { LineRow } from "../../store/port/rows.js";
 

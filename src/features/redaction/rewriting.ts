@@ -21,7 +21,7 @@ import type { NameKind } from "../../core/redaction/redact-text.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { type LineId, placeId, type SessionId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
-import { remembering } from "../../engine/journal/remembered.js";
+import { remembering } from "../../engine/journal/redaction-memory.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import type { Walked } from "../../engine/journal/walk.js";
 import { requireCapability } from "../../store/capabilities.js";

@@ -5,10 +5,10 @@
 import { HoldfastError } from "../../core/values/errors.js";
 import type { Json } from "../../core/values/json.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { unlessDamaged } from "../../engine/records/damage.js";
 import { documents } from "../../engine/records/documents.js";
 import { unsealedOr } from "../../engine/records/rows.js";
 import { contentsOf, type Entry, withContents } from "../../engine/records/snapshot-record.js";
+import { unlessDamaged } from "../../engine/records/tolerate-damage.js";
 import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, SNAPSHOT } from "../../store/port/documents.js";

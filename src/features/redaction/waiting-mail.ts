@@ -8,7 +8,6 @@ import { editMessage } from "../../core/redaction/redact-text.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { superseded } from "../../engine/journal/lease-keeper.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { unlessDamaged } from "../../engine/records/damage.js";
 import { editMail } from "../../engine/records/edit-mail.js";
 import {
   bellLetter,
@@ -20,6 +19,7 @@ import {
   textLetter,
 } from "../../engine/records/letters.js";
 import { type MailDoc, mailOf, mailText } from "../../engine/records/rows.js";
+import { unlessDamaged } from "../../engine/records/tolerate-damage.js";
 import { inboxOf } from "../../store/capabilities.js";
 import { OpenCalls } from "./reach.js";
 import type { Name, Seen } from "./rewriting.js";

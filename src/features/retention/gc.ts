@@ -5,7 +5,7 @@
  */
 import type { LineNode } from "../../core/retention/retention.js";
 import type { Digest } from "../../core/values/digest.js";
-import { forgetActed } from "../../engine/calls/acted.js";
+import { forgetActed } from "../../engine/calls/deleted-calls.js";
 import { cutLines } from "../../engine/journal/cut-lines.js";
 import { forgetReceipts } from "../../engine/journal/receipts.js";
 import { keptOfDeleted, scrub } from "../../engine/journal/scrub.js";

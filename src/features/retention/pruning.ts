@@ -8,12 +8,12 @@ import {
   placeId,
   type SessionId,
 } from "../../core/values/ids.js";
-import { Heirs } from "../../engine/journal/heirs.js";
+import { RecordOwners } from "../../engine/journal/record-owners.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { requireSession } from "../../engine/lifecycle/require-session.js";
 import { checkRules, RULES } from "../../engine/records/check-policy.js";
+import { policyFor } from "../../engine/records/policy-store.js";
 import { headOf } from "../../engine/records/rows.js";
-import { policyFor } from "../../engine/records/stored-policy.js";
 import { noSession } from "../../engine/util/not-found.js";
 import { callback, flag, oneOf, options, signalOf } from "../../engine/util/validate.js";
 import { requireCapability } from "../../store/capabilities.js";
@@ -156,7 +156,7 @@ async function whatGoes(
   const past = (await ctx.journal.past(line).all()).filter(
     ({ session }) => session === id || session === null,
   );
-  const heirs = new Heirs(ctx.store);
+  const recordOwners = new RecordOwners(ctx.store);
   const surveys = new Map<LineId, LineSurvey>();
   const others =
     run.branches === "all" ? await ctx.store.branches({ kind: "session", session: id }) : [];
@@ -170,7 +170,7 @@ async function whatGoes(
   const along: (MarkAt & { readonly line: LineId })[] = [];
   for (const { line: on, to, session } of past)
     for (const mark of behind(surveys.get(on) as LineSurvey, 0, to).toReversed())
-      if (session === id || (await heirs.of(on, mark.seq)) === id) along.push(mark);
+      if (session === id || (await recordOwners.of(on, mark.seq)) === id) along.push(mark);
   const stretches = [along];
   // What a line of the past goes on with behind the place where it was left, and lines that were
   // left as a whole.

@@ -4,7 +4,7 @@ import { keyAt, valueDigest } from "../../core/effects/effect.js";
 import { content } from "../../core/journal/diff.js";
 import { type EncodedMessage, encodeMessage, type Message } from "../../core/messages/message.js";
 import type { Delta, ModelRequest } from "../../core/messages/model.js";
-import { backoff } from "../../engine/calls/spec.js";
+import { backoff } from "../../engine/calls/call-options.js";
 import { observed } from "../../engine/journal/telemetry.js";
 import { onAbort } from "../../engine/util/abort-signals.js";
 import { readable } from "../../engine/util/thrown.js";

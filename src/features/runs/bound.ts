@@ -1,7 +1,7 @@
 /** An agent bound to a store. */
 import { randomUUID } from "node:crypto";
 import type { AgentEvent } from "../../core/messages/agent-event.js";
-import { turnMailId } from "../../engine/calls/restored.js";
+import { turnMailId } from "../../engine/calls/doubt-restored.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { ensureSession } from "../../engine/lifecycle/create-session.js";
 import { drawId, idAndInput } from "../../engine/lifecycle/session-ids.js";

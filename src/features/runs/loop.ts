@@ -15,7 +15,7 @@ import {
   textOf,
 } from "../../core/messages/message.js";
 import { callsIn } from "../../engine/calls/bodies.js";
-import { words } from "../../engine/calls/caller.js";
+import { words } from "../../engine/calls/execute-call.js";
 import { ask } from "./ask.js";
 import type { LoopEnd } from "./outcome.js";
 import { answerIn } from "./output.js";

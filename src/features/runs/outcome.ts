@@ -1,7 +1,7 @@
 /** The answer of a run, from where its session stands. */
 import type { StateFold } from "../../core/journal/session-state.js";
 import type { Message } from "../../core/messages/message.js";
-import { words } from "../../engine/calls/caller.js";
+import { words } from "../../engine/calls/execute-call.js";
 import { pendingOf } from "../../engine/calls/pending.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
 import type { Definition } from "./define/define.js";

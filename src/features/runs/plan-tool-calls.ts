@@ -15,7 +15,7 @@ import type { Message, ToolCallPart } from "../../core/messages/message.js";
 import { quote } from "../../core/values/errors.js";
 import { checkName } from "../../core/values/ids.js";
 import type { Json } from "../../core/values/json.js";
-import { words } from "../../engine/calls/caller.js";
+import { words } from "../../engine/calls/execute-call.js";
 import { Repeats } from "../../engine/calls/repeats.js";
 import type { ToolDefinition } from "./define/define.js";
 import type { Parsed } from "./define/schema.js";

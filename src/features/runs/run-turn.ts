@@ -3,7 +3,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isMailOfBefore, standstillOf } from "../../engine/calls/restored.js";
+import { isMailOfBefore, standstillOf } from "../../engine/calls/doubt-restored.js";
 import { readMail } from "../../engine/journal/read-inbox.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
 import { cancel, isOpen, restate } from "../../engine/session/settle-calls.js";

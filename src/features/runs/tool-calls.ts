@@ -6,7 +6,13 @@
 import { type Effect, NotDone } from "../../core/effects/effect.js";
 import type { Message, MessageInput, ToolCallPart } from "../../core/messages/message.js";
 import { inputOf, outputOf, valueOf } from "../../engine/calls/bodies.js";
-import { type Call, Caller, type Finished, failed, finished } from "../../engine/calls/caller.js";
+import {
+  type Call,
+  CallExecutor,
+  type Finished,
+  failed,
+  finished,
+} from "../../engine/calls/execute-call.js";
 import { observed } from "../../engine/journal/telemetry.js";
 import { restate } from "../../engine/session/settle-calls.js";
 import { answerOf } from "../../engine/util/thrown.js";
@@ -57,7 +63,7 @@ export interface Settled {
 
 export class ToolCalls {
   readonly #running: Running;
-  readonly #caller: Caller;
+  readonly #executor: CallExecutor;
   /**
    * What the tool of a call has set, by the effect's id and of its newest attempt. Emptied with the
    * outcome.
@@ -66,7 +72,7 @@ export class ToolCalls {
 
   constructor(running: Running) {
     this.#running = running;
-    this.#caller = new Caller(running.held, running.stop);
+    this.#executor = new CallExecutor(running.held, running.stop);
   }
 
   get #work() {
@@ -82,7 +88,7 @@ export class ToolCalls {
     const staged = planned.map((plan, index): StagedCall => {
       if (plan.do !== "intend") return plan;
       const call = this.#callOf(plan.tool, plan);
-      const { id } = this.#caller.intend({ ...call, place: [seq, index] }, plan.waits);
+      const { id } = this.#executor.intend({ ...call, place: [seq, index] }, plan.waits);
       return { part: plan.part, do: "intend", waits: plan.waits, replays: plan.replays, id, call };
     });
     // A person who is to approve a call need not wait for its siblings to end.
@@ -187,7 +193,7 @@ export class ToolCalls {
    * is told of them.
    */
   async late({ fresh }: Settled): Promise<void> {
-    for (const { effect, made } of fresh) await this.#caller.late(effect, made);
+    for (const { effect, made } of fresh) await this.#executor.late(effect, made);
   }
 
   // ---- one call
@@ -227,8 +233,8 @@ export class ToolCalls {
     if (fresh) events.call(part, { effectId: id, state: "started", input: call.input });
     const made =
       own.do === "ask"
-        ? await this.#caller.ask(id, call)
-        : await this.#caller.make(id, call, { fresh });
+        ? await this.#executor.ask(id, call)
+        : await this.#executor.make(id, call, { fresh });
     switch (made.is) {
       case "finished": {
         const sets = this.#sets.get(id)?.sets;
@@ -321,7 +327,7 @@ export class ToolCalls {
     try {
       await this.#running.held.commitSurely();
     } catch (error) {
-      await this.#caller.late(effect, end.made);
+      await this.#executor.late(effect, end.made);
       throw error;
     }
     return { is: "recorded", effect: this.#inFlight.get(effect.id) ?? effect };

@@ -11,7 +11,7 @@ import {
 } from "../../core/messages/message.js";
 import type { Json } from "../../core/values/json.js";
 import { outputOf } from "../../engine/calls/bodies.js";
-import type { Finished } from "../../engine/calls/caller.js";
+import type { Finished } from "../../engine/calls/execute-call.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import type { WorkingCopy } from "../../engine/session/working-copy.js";
 import type { Running } from "./running.js";

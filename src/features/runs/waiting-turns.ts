@@ -1,9 +1,9 @@
 /** Bound the turns that wait in a session's inbox. */
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
+import { InboxLimit } from "../../engine/journal/inbox-limit.js";
 import type { PostOptions } from "../../engine/journal/post-inbox.js";
 import { readMail } from "../../engine/journal/read-inbox.js";
-import { Room } from "../../engine/journal/room.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { BESIDE } from "../../engine/records/letters.js";
 import type { MailDoc } from "../../engine/records/rows.js";
@@ -14,7 +14,7 @@ const MOST_SESSIONS = 1_000;
 
 export class WaitingTurns {
   readonly #ctx: StoreContext;
-  readonly #rooms = new Map<SessionId, Room>();
+  readonly #rooms = new Map<SessionId, InboxLimit>();
 
   constructor(ctx: StoreContext) {
     this.#ctx = ctx;
@@ -22,7 +22,7 @@ export class WaitingTurns {
 
   /** Posts a turn. Throws TOO_LARGE where too many wait. */
   async post(id: SessionId, turn: MailDoc, o: PostOptions): Promise<void> {
-    const room = this.#rooms.get(id) ?? new Room(() => this.#left(id));
+    const room = this.#rooms.get(id) ?? new InboxLimit(() => this.#left(id));
     // Those that were used last are remembered.
     this.#rooms.delete(id);
     this.#rooms.set(id, room);

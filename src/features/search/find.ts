@@ -1,9 +1,9 @@
 /**
  * Searching sessions: what is asked, where it is looked for, and what is shown of what was found.
  *
- * A message is found once, as that of the session that owns its line, or inherits it (`heirs.ts`).
- * What an index says is read from the store and verified before it is shown: a text that was
- * pruned, cut or redacted a moment ago is not shown.
+ * A message is found once, as that of the session that owns its line, or inherits it
+ * (`record-owners.ts`). What an index says is read from the store and verified before it is shown:
+ * a text that was pruned, cut or redacted a moment ago is not shown.
  */
 import type { Role } from "../../core/messages/message.js";
 import { passagesOf } from "../../core/search/document.js";
@@ -14,9 +14,9 @@ import type { Words } from "../../core/search/words.js";
 import { quote } from "../../core/values/errors.js";
 import { checkName, placeId, type SessionId, sessionId, typeName } from "../../core/values/ids.js";
 import { isoTime } from "../../core/values/time.js";
-import { pastOfSession } from "../../engine/journal/family.js";
+import { pastOfSession } from "../../engine/journal/descendants.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { unlessDamaged } from "../../engine/records/damage.js";
+import { unlessDamaged } from "../../engine/records/tolerate-damage.js";
 import {
   type Damaged,
   invalid,

@@ -1,9 +1,9 @@
 /**
- * Which session a text is found in: that which owns its line, or inherits it (`heirs.ts`). Looked
- * up once for each search.
+ * Which session a text is found in: that which owns its line, or inherits it (`record-owners.ts`).
+ * Looked up once for each search.
  */
 import { HoldfastError } from "../../core/values/errors.js";
-import { Heirs } from "../../engine/journal/heirs.js";
+import { RecordOwners } from "../../engine/journal/record-owners.js";
 import { headOf, labelOf } from "../../engine/records/rows.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
@@ -19,11 +19,11 @@ export class Owners {
   readonly #store: Store;
   readonly #wanted: Wanted;
   readonly #sessions = new Map<string, SessionRow | undefined>();
-  readonly #heirs: Heirs;
+  readonly #recordOwners: RecordOwners;
 
   constructor(store: Store, wanted: Wanted) {
     this.#store = store;
-    this.#heirs = new Heirs(store);
+    this.#recordOwners = new RecordOwners(store);
     this.#wanted = wanted;
   }
 
@@ -34,7 +34,7 @@ export class Owners {
 
   /** The same for a record of a line. One that no session owns is its heir's. */
   async ofRecord({ id, session }: LineRow, seq: number): Promise<string | undefined> {
-    return this.#ifWanted(session ?? (await this.#heirs.of(id, seq)));
+    return this.#ifWanted(session ?? (await this.#recordOwners.of(id, seq)));
   }
 
   async #ifWanted(id: string | undefined): Promise<string | undefined> {

@@ -7,7 +7,7 @@ import { frequency, scoreOf } from "../../core/search/match.js";
 import type { Query } from "../../core/search/query.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import type { Journal } from "../../engine/journal/journal.js";
-import { unlessDamaged } from "../../engine/records/damage.js";
+import { unlessDamaged } from "../../engine/records/tolerate-damage.js";
 import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import { oneLine } from "../../store/port/queries.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";

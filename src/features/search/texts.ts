@@ -9,8 +9,8 @@ import { passagesOf, textFilesIn, textIn } from "../../core/search/document.js";
 import type { Query } from "../../core/search/query.js";
 import type { Digest } from "../../core/values/digest.js";
 import type { Journal } from "../../engine/journal/journal.js";
-import { unlessDamaged } from "../../engine/records/damage.js";
 import { headOf, labelOf } from "../../engine/records/rows.js";
+import { unlessDamaged } from "../../engine/records/tolerate-damage.js";
 import type { SessionRow } from "../../store/port/rows.js";
 import { type Document, ROLES } from "../../store/search-port.js";
 

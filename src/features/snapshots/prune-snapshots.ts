@@ -13,13 +13,8 @@ import { checkName } from "../../core/values/ids.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { checkRules, RULES } from "../../engine/records/check-policy.js";
 import { documents } from "../../engine/records/documents.js";
+import { policyFor, policyOf, RETENTION, storedPolicy } from "../../engine/records/policy-store.js";
 import { snapshotOf } from "../../engine/records/snapshot-record.js";
-import {
-  policyFor,
-  policyOf,
-  RETENTION,
-  storedPolicy,
-} from "../../engine/records/stored-policy.js";
 import { isSessionError, type ToldOfSnapshots } from "../../engine/util/is-session-error.js";
 import { flag, options, signalOf } from "../../engine/util/validate.js";
 import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";

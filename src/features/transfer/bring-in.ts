@@ -23,7 +23,7 @@ import {
 } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import { freeLines } from "../../engine/journal/cut-lines.js";
-import { redactionsOf, remember } from "../../engine/journal/remembered.js";
+import { redactionsOf, remember } from "../../engine/journal/redaction-memory.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { type LineDoc, leaseRow } from "../../engine/records/rows.js";
 import type { Change, NewSave } from "../../store/port/changes.js";

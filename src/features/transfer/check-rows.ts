@@ -29,7 +29,7 @@ import { emptyOutline, type Outline, outlineAfter } from "../../core/transfer/ou
 import type { Digest } from "../../core/values/digest.js";
 import { type HoldfastError, quote } from "../../core/values/errors.js";
 import { type LineId, type Place, placeId, type SessionId } from "../../core/values/ids.js";
-import { IMPORTED } from "../../engine/calls/restored.js";
+import { IMPORTED } from "../../engine/calls/doubt-restored.js";
 import type { NewLine } from "../../store/port/rows.js";
 import type { Brought, Target } from "./bring-in.js";
 import { headFrom, labelFrom, lettersFrom, lineFrom } from "./foreign-rows.js";

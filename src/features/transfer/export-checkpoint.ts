@@ -13,9 +13,9 @@ import {
   type SessionText,
 } from "../../core/transfer/export-format.js";
 import { type Place, placeId } from "../../core/values/ids.js";
+import { AbandonedCalls } from "../../engine/calls/abandoned-calls.js";
 import { answerOf } from "../../engine/calls/bodies.js";
 import { decisionId, lateId } from "../../engine/calls/decisions.js";
-import { LeftBehind } from "../../engine/calls/left-behind.js";
 import { historyOf } from "../../engine/journal/history.js";
 import type { Standpoint } from "../../engine/journal/journal.js";
 import type { Past } from "../../engine/journal/past.js";
@@ -107,7 +107,7 @@ async function endedSince(
 ): Promise<readonly LetterText[]> {
   const acting = open.filter(acts);
   if (acting.length === 0) return [];
-  const later = await (await LeftBehind.beyond(ctx, [row], new Map([[row.id, seq]]))).all();
+  const later = await (await AbandonedCalls.beyond(ctx, [row], new Map([[row.id, seq]]))).all();
   const letters: LetterText[] = [];
   for (const before of acting) {
     // Outcomes beyond these, and longer ones, stay behind: their calls are in doubt then.

@@ -37,10 +37,10 @@ import {
 } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import { lost } from "../../engine/journal/past.js";
-import { redactionsOf } from "../../engine/journal/remembered.js";
+import { redactionsOf } from "../../engine/journal/redaction-memory.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { hole } from "../../engine/journal/walk.js";
-import { takeInWhatIsLeft } from "../../engine/lifecycle/outside.js";
+import { takeInWhatIsLeft } from "../../engine/lifecycle/deliver-inbox.js";
 import { agentOf } from "../../engine/records/agent-record.js";
 import { documents } from "../../engine/records/documents.js";
 import { headOf, headRow, labelOf, lineOf, rootDigest } from "../../engine/records/rows.js";

@@ -24,7 +24,7 @@ import type { Digest } from "../../core/values/digest.js";
 import { type ErrorCode, HoldfastError } from "../../core/values/errors.js";
 import { type LineId, type SessionId, typeName } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
-import { IMPORTED } from "../../engine/calls/restored.js";
+import { IMPORTED } from "../../engine/calls/doubt-restored.js";
 import { freeLines } from "../../engine/journal/cut-lines.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { agentFrom } from "../../engine/records/agent-record.js";

@@ -10,7 +10,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { JsonObject } from "../../core/values/json.js";
-import { unlessDamaged } from "../../engine/records/damage.js";
+import { unlessDamaged } from "../../engine/records/tolerate-damage.js";
 import type { StoreTool } from "../../tools/tools.js";
 import { type Served, told } from "./served.js";
 

@@ -3,7 +3,7 @@
  * still there.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { ACTED } from "../../../src/engine/calls/acted.js";
+import { ACTED } from "../../../src/engine/calls/deleted-calls.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import {
   type Checkpoint,

@@ -10,7 +10,7 @@
 import { format, type Schema } from "@cfworker/json-schema";
 import { pathTo, quote } from "../../../core/values/errors.js";
 import { type Json, type JsonObject, MAX_DEPTH } from "../../../core/values/json.js";
-import { words } from "../../../engine/calls/caller.js";
+import { words } from "../../../engine/calls/execute-call.js";
 import { invalid } from "../../../engine/util/validate.js";
 
 /** Where the validator finds what a `$ref` names. */

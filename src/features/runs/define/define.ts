@@ -7,7 +7,12 @@ import type { ToolDescription } from "../../../core/messages/model.js";
 import { type Placement, placement } from "../../../core/retention/strategy.js";
 import { checkName } from "../../../core/values/ids.js";
 import type { Json } from "../../../core/values/json.js";
-import { type CallOptions, callOptions, type Retry, retryOf } from "../../../engine/calls/spec.js";
+import {
+  type CallOptions,
+  callOptions,
+  type Retry,
+  retryOf,
+} from "../../../engine/calls/call-options.js";
 import {
   callback,
   entriesIn,

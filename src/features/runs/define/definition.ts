@@ -13,7 +13,7 @@ import type {
 import type { ModelReply, ModelRequest } from "../../../core/messages/model.js";
 import type { Strategy } from "../../../core/retention/strategy.js";
 import type { Json, JsonObject, Storable } from "../../../core/values/json.js";
-import type { CheckRequest, Retry, Settled } from "../../../engine/calls/spec.js";
+import type { CheckRequest, Retry, Settled } from "../../../engine/calls/call-options.js";
 import type { RunResult } from "./result.js";
 
 /**

@@ -9,7 +9,7 @@ import {
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
 import { HoldfastError } from "../../../core/values/errors.js";
 import { encode, type Json, type JsonObject, jsonBytes } from "../../../core/values/json.js";
-import { words } from "../../../engine/calls/caller.js";
+import { words } from "../../../engine/calls/execute-call.js";
 import { invalid } from "../../../engine/util/validate.js";
 import { TimeUp, within } from "../../../engine/util/within.js";
 import { checkSchema } from "./check-schema.js";

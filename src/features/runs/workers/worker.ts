@@ -8,7 +8,7 @@
  */
 import { HoldfastError } from "../../../core/values/errors.js";
 import type { SessionId } from "../../../core/values/ids.js";
-import { words } from "../../../engine/calls/caller.js";
+import { words } from "../../../engine/calls/execute-call.js";
 import type { StoreContext } from "../../../engine/journal/store-context.js";
 import { enter } from "../../../engine/lifecycle/open-session.js";
 import { checkLeaseMs } from "../../../engine/lifecycle/session-options.js";

@@ -28,7 +28,7 @@ interface Stretch {
 
 const ROWS = 500;
 
-export class LeftBehind {
+export class AbandonedCalls {
   readonly #ctx: StoreContext;
   readonly #stretches: readonly Stretch[];
 
@@ -43,7 +43,7 @@ export class LeftBehind {
     session: SessionId,
     origin: string | undefined,
     from: Past,
-  ): Promise<LeftBehind> {
+  ): Promise<AbandonedCalls> {
     const past = await from.all();
     const stretches: Stretch[] = [];
     for (const segment of past)
@@ -58,7 +58,7 @@ export class LeftBehind {
       }))
         if (!past.some(({ line }) => line === id)) stretches.push(whole(id, begins, owner));
     }
-    return new LeftBehind(ctx, stretches);
+    return new AbandonedCalls(ctx, stretches);
   }
 
   /** What was done on lines behind the places up to which they are kept; on others, all. */
@@ -66,7 +66,7 @@ export class LeftBehind {
     ctx: StoreContext,
     lines: readonly LineRow[],
     kept: ReadonlyMap<LineId, number>,
-  ): Promise<LeftBehind> {
+  ): Promise<AbandonedCalls> {
     const stretches: Stretch[] = [];
     for (const { id, origin, session } of lines) {
       const last = kept.get(id);
@@ -76,7 +76,7 @@ export class LeftBehind {
           : await after(ctx, { line: id, session }, last),
       );
     }
-    return new LeftBehind(ctx, stretches);
+    return new AbandonedCalls(ctx, stretches);
   }
 
   /** What was done on a past behind a place: what going back there leaves behind. */
@@ -89,7 +89,7 @@ export class LeftBehind {
       const whole = { line, to, session, next: from, isRead: false, calls };
       stretches.push(from <= seq ? { ...(await after(ctx, segment, seq)), to } : whole);
     }
-    return new LeftBehind(ctx, stretches).all();
+    return new AbandonedCalls(ctx, stretches).all();
   }
 
   /** Calls that act and were begun, oldest first; read up to now at every call. */

@@ -9,7 +9,7 @@
  */
 const STEP = 50;
 
-export class Room {
+export class InboxLimit {
   readonly #count: () => Promise<number>;
   /** How many more may be posted before they are counted again. */
   #left = 0;

@@ -20,9 +20,9 @@ import type { StoreContext } from "../journal/store-context.js";
 import type { Settlement } from "../records/rows.js";
 import type { HeldSession } from "../session/held-session.js";
 import { type Attempted, attempt, type Handle } from "./attempt.js";
+import { backoff, type CallOptions, type CheckRequest, type Settled } from "./call-options.js";
 import { readCheckAnswer, whyCheckFailed } from "./check-answer.js";
 import { lateId } from "./decisions.js";
-import { backoff, type CallOptions, type CheckRequest, type Settled } from "./spec.js";
 
 /** A call to be made. */
 export interface Call {
@@ -82,7 +82,7 @@ const COMMIT_MS = 1_000;
 /** How often `check` may send a call back to be made again, by one holder. */
 const RETRIES = 3;
 
-export class Caller {
+export class CallExecutor {
   readonly #held: HeldSession;
   /** Aborts when nothing more is to be begun. */
   readonly #stop: AbortSignal;

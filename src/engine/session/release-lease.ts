@@ -9,7 +9,7 @@ import { leaseRow } from "../records/rows.js";
 const TRIES = 3;
 
 /** Throws where that cannot be said to the store. */
-export async function letGo(store: Store, session: SessionId, held: Lease): Promise<void> {
+export async function putBackLease(store: Store, session: SessionId, held: Lease): Promise<void> {
   const { epoch } = held;
   const lease = leaseRow(session, releaseLease(held));
   for (let tries = 1; ; tries++) {

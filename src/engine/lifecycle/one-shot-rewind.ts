@@ -15,7 +15,7 @@ import { once } from "../journal/receipts.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { notFound } from "../util/not-found.js";
 import { options } from "../util/validate.js";
-import { briefly, type OutsideOptions, waitOf } from "./briefly.js";
+import { requireSession } from "./require-session.js";
 import {
   checkPolicy,
   passedSince,
@@ -23,10 +23,10 @@ import {
   type RewindReport,
   rewind,
   switchBranch,
-} from "./lines.js";
-import { requireSession } from "./require-session.js";
+} from "./rewind.js";
+import { type OutsideOptions, waitOf, withSession } from "./with-session.js";
 
-export type { OutsideOptions } from "./briefly.js";
+export type { OutsideOptions } from "./with-session.js";
 
 export async function checkpointFromOutside(
   ctx: StoreContext,
@@ -46,7 +46,7 @@ export async function checkpointFromOutside(
     ctx,
     { key, name: "checkpoints.create", to: session, args: checked },
     (receipt) =>
-      briefly(ctx, session, wait, (held) =>
+      withSession(ctx, session, wait, (held) =>
         held.checkpoint(checked, (made) => receipt.docs(made.id)),
       ),
     async (made) => {
@@ -82,7 +82,7 @@ export async function rewindFromOutside(
     ctx,
     { key, name: "rewind", to: session, args: { at, effects: policy } },
     (receipt) =>
-      briefly(ctx, session, wait, (held) =>
+      withSession(ctx, session, wait, (held) =>
         rewind(held, at, policy, receipt.docs({ line: held.line })),
       ),
     async ({ line }) => {
@@ -115,5 +115,5 @@ export async function switchFromOutside(
   given: Omit<OutsideOptions, "key"> | undefined,
 ): Promise<void> {
   const { waitMs, signal } = options(given, "sessions.switchBranch", ["waitMs", "signal"]);
-  await briefly(ctx, sessionId(id), waitOf(waitMs, signal), (held) => switchBranch(held, at));
+  await withSession(ctx, sessionId(id), waitOf(waitMs, signal), (held) => switchBranch(held, at));
 }

@@ -42,7 +42,7 @@ interface Look {
   readonly past: Past;
 }
 
-export async function look(
+export async function readState(
   { journal, loader }: StoreContext,
   id: SessionId,
   at: unknown,

@@ -27,7 +27,7 @@ export const waitOf = (waitMs: unknown, signal: unknown): Waiting => ({
 });
 
 /** Holds a session for just one act. */
-export async function briefly<R>(
+export async function withSession<R>(
   ctx: StoreContext,
   session: string,
   { waitMs, signal }: Waiting,

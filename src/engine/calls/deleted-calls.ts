@@ -17,10 +17,10 @@ import type { LineRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
 import type { Past } from "../journal/past.js";
 import type { StoreContext } from "../journal/store-context.js";
-import { unlessDamaged } from "../records/damage.js";
 import { documents } from "../records/documents.js";
 import { damaged, sealed, unsealed } from "../records/rows.js";
-import { LeftBehind } from "./left-behind.js";
+import { unlessDamaged } from "../records/tolerate-damage.js";
+import { AbandonedCalls } from "./abandoned-calls.js";
 
 export const ACTED = "acted";
 
@@ -38,9 +38,9 @@ export class Acted {
   readonly #store: Store;
   readonly #lines: readonly LineId[];
   /** Undefined where the lines could not be read. */
-  readonly #left: LeftBehind | undefined;
+  readonly #left: AbandonedCalls | undefined;
 
-  private constructor(store: Store, lines: readonly LineId[], left: LeftBehind | undefined) {
+  private constructor(store: Store, lines: readonly LineId[], left: AbandonedCalls | undefined) {
     this.#store = store;
     this.#lines = lines;
     this.#left = left;
@@ -57,7 +57,7 @@ export class Acted {
     goes: ReadonlySet<number> = new Set(),
   ): Promise<Acted> {
     const kept = await unlessDamaged(() => keptOf(ctx.store, own, family, goes));
-    const left = kept && (await unlessDamaged(() => LeftBehind.beyond(ctx, own, kept)));
+    const left = kept && (await unlessDamaged(() => AbandonedCalls.beyond(ctx, own, kept)));
     return new Acted(
       ctx.store,
       kept === undefined ? own.map(({ id }) => id) : [...kept.keys()],

@@ -10,7 +10,7 @@ interface Trying {
   readonly signal: AbortSignal;
 }
 
-export async function patiently(
+export async function retryPatiently(
   patienceMs: number,
   { attempt, isOver, signal }: Trying,
 ): Promise<void> {

@@ -28,10 +28,16 @@ import { restate } from "../session/settle-calls.js";
 import { callback, invalid, options } from "../util/validate.js";
 import { attempt } from "./attempt.js";
 import { outputOf } from "./bodies.js";
-import { type Call, Caller, type Finished, finished, type Made } from "./caller.js";
+import {
+  backoff,
+  type CheckRequest,
+  callOptions,
+  type Retry,
+  type Settled,
+} from "./call-options.js";
+import { standstillOf } from "./doubt-restored.js";
+import { type Call, CallExecutor, type Finished, finished, type Made } from "./execute-call.js";
 import { Repeats } from "./repeats.js";
-import { standstillOf } from "./restored.js";
-import { backoff, type CheckRequest, callOptions, type Retry, type Settled } from "./spec.js";
 
 /** What may be done with a call of `session.effect` after a crash. */
 export type EffectOptions<A, R> = (
@@ -67,9 +73,9 @@ type Run = (
   context: { readonly key: string; readonly signal: AbortSignal },
 ) => unknown;
 
-export class ByHand {
+export class SessionEffects {
   readonly #held: HeldSession;
-  readonly #caller: Caller;
+  readonly #executor: CallExecutor;
   readonly #repeats: Repeats;
   /**
    * Keys of calls without a name that are being made, and of those whose answers this holder was
@@ -82,7 +88,7 @@ export class ByHand {
 
   constructor(held: HeldSession) {
     this.#held = held;
-    this.#caller = new Caller(held, held.signal);
+    this.#executor = new CallExecutor(held, held.signal);
     this.#repeats = new Repeats(held);
   }
 
@@ -379,7 +385,7 @@ export class ByHand {
       if (outcome === "ok") return value;
       throw new NotDone(String(value));
     }
-    const effect = this.#caller.intend(call, repeat?.waits);
+    const effect = this.#executor.intend(call, repeat?.waits);
     if (repeat !== undefined) restate(this.#held.work);
     await this.#held.commit();
     return this.#goOn(effect.id, call, repeat === undefined);
@@ -398,7 +404,7 @@ export class ByHand {
 
   async #goOn(id: string, call: Call, fresh: boolean): Promise<Json> {
     for (;;) {
-      const made = await this.#caller.make(id, call, { fresh });
+      const made = await this.#executor.make(id, call, { fresh });
       if (made.is !== "pause") return this.#settle(id, made);
       const ms = Math.max(1, made.until - this.#held.ctx.nowAbout());
       await sleep(Math.min(ms, LOOK_MS), undefined, { signal: this.#held.signal }).catch(() => {});
@@ -446,7 +452,7 @@ export class ByHand {
         try {
           await this.#held.commitSurely();
         } catch (failure) {
-          await this.#caller.late(effect, made);
+          await this.#executor.late(effect, made);
           throw failure;
         }
         if (outcome === "ok") return body.value;

@@ -19,7 +19,7 @@ interface Known {
  * Looks at the lines that go on from another, oldest first, and at no more of them than the answer
  * takes. Made anew for each question.
  */
-export class Heirs {
+export class RecordOwners {
   readonly #store: Store;
   readonly #without: ReadonlySet<string>;
   readonly #known = new Map<string, Known>();

@@ -1,7 +1,11 @@
 /** What was redacted is remembered by line: REDACTED-1 and REDACTED-3. */
 import { expect, test } from "vitest";
 import type { LineId } from "../../../src/core/values/ids.js";
-import { redactionsOf, remember, remembering } from "../../../src/engine/journal/remembered.js";
+import {
+  redactionsOf,
+  remember,
+  remembering,
+} from "../../../src/engine/journal/redaction-memory.js";
 import type { StoreContext } from "../../../src/engine/journal/store-context.js";
 import { openStore } from "../../../src/open.js";
 

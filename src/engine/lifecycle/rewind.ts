@@ -11,7 +11,7 @@ import {
   type SessionId,
 } from "../../core/values/ids.js";
 import type { DocChange } from "../../store/port/documents.js";
-import { LeftBehind } from "../calls/left-behind.js";
+import { AbandonedCalls } from "../calls/abandoned-calls.js";
 import { type PassedCall, passedOf, unsettled } from "../calls/pending.js";
 import { type EffectPolicy, POLICIES } from "../calls/repeats.js";
 import type { CheckpointRead } from "../journal/journal.js";
@@ -95,7 +95,7 @@ export async function passedSince(
   before: Past,
   now: Past,
 ): Promise<readonly PassedCall[]> {
-  const left = await LeftBehind.behind(ctx, before, await sharedUpTo(before, now));
+  const left = await AbandonedCalls.behind(ctx, before, await sharedUpTo(before, now));
   return Promise.all(left.map((effect) => passedOf(ctx, session, before, effect)));
 }
 
