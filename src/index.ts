@@ -53,15 +53,14 @@ export type { SessionUpdate } from "./engine/records/rows.js";
 export type { Snapshot, SnapshotOptions } from "./engine/records/snapshot-record.js";
 export type { IntervalTask } from "./engine/util/interval-task.js";
 export type { Page } from "./engine/util/validate.js";
+export type { DeleteReport } from "./features/conversations/delete-session.js";
 export type { SessionEvent } from "./features/conversations/events.js";
 export type { SessionFilter } from "./features/conversations/list-sessions.js";
-export type { DeleteReport } from "./features/conversations/session-deleting.js";
-export type { StoreInfo } from "./features/health/about.js";
+export type { StoreInfo } from "./features/health/store-info.js";
 export type { VerifyReport } from "./features/health/verify.js";
 export { type RedactionOptions, redactions } from "./features/redaction/redactions.js";
 export type { RedactReport } from "./features/redaction/report.js";
-export type { BoundAgent, RunStream, Turn } from "./features/runs/bound.js";
-export { agent, tool } from "./features/runs/define/define.js";
+export type { BoundAgent, RunStream, Turn } from "./features/runs/bound-agent.js";
 export type {
   Agent,
   AgentDef,
@@ -73,7 +72,8 @@ export type {
   SubmitOptions,
   Tool,
   ToolContext,
-} from "./features/runs/define/definition.js";
+} from "./features/runs/define/agent-types.js";
+export { agent, tool } from "./features/runs/define/compile-agent.js";
 export type { RunResult } from "./features/runs/define/result.js";
 export type { Worker, WorkerOptions } from "./features/runs/workers/worker.js";
 export type { ImportReport } from "./features/transfer/import.js";

@@ -20,14 +20,14 @@ import { isThere, unlessDamaged } from "../engine/records/tolerate-damage.js";
 import { notFound } from "../engine/util/not-found.js";
 import type { KeyOptions } from "../engine/util/validate.js";
 import { options, type Page } from "../engine/util/validate.js";
-import { surveyLine } from "../features/retention/line-survey.js";
-import { removeMarks } from "../features/retention/prune.js";
 import {
   PLANS,
   type PruneOptions,
   type PruneReport,
   prune,
-} from "../features/retention/pruning.js";
+} from "../features/retention/prune-session.js";
+import { removeMarks } from "../features/retention/remove-checkpoints.js";
+import { scanLine } from "../features/retention/scan-branch.js";
 import { requireCapability } from "../store/capabilities.js";
 
 export interface DeleteCheckpointReport {
@@ -248,7 +248,7 @@ export class Checkpoints {
     if (place === undefined || (await this.#ctx.journal.checkpointAt(place)) === undefined)
       return false;
     for (let plan = 0; plan < PLANS; plan++) {
-      const survey = await surveyLine(this.#ctx, place.line);
+      const survey = await scanLine(this.#ctx, place.line);
       if ((await removeMarks(this.#ctx, survey, new Set([place.seq]))).done) return true;
     }
     throw new HoldfastError(

@@ -17,7 +17,7 @@ import {
   signalOf,
 } from "../engine/util/validate.js";
 import { gc } from "../features/retention/gc.js";
-import { pruneBy } from "../features/retention/pruning.js";
+import { pruneBy } from "../features/retention/prune-session.js";
 import { type SweepOptions, sweepEvery } from "../features/retention/sweep.js";
 import {
   type RetentionProgress,

@@ -31,6 +31,11 @@ import {
   type AppendReport,
   appendTo,
 } from "../features/conversations/append.js";
+import {
+  type DeleteOptions,
+  type DeleteReport,
+  deleteSession,
+} from "../features/conversations/delete-session.js";
 import { type EventOptions, follow, type SessionEvent } from "../features/conversations/events.js";
 import {
   forksOf,
@@ -43,17 +48,12 @@ import {
   type ReplaceReport,
   replaceIn,
 } from "../features/conversations/replace.js";
-import {
-  type DeleteOptions,
-  type DeleteReport,
-  deleteSession,
-} from "../features/conversations/session-deleting.js";
 import type { Signals } from "../features/conversations/signals.js";
 import { type TranscriptOptions, transcriptOf } from "../features/conversations/transcripts.js";
 import { type UpdateOptions, updateSession } from "../features/conversations/update-session.js";
+import type { RedactWhat } from "../features/redaction/matcher.js";
 import { type RedactOptions, redactSession } from "../features/redaction/redact.js";
 import type { RedactReport } from "../features/redaction/report.js";
-import type { RedactWhat } from "../features/redaction/what.js";
 import type { SearchFilter, SearchPage } from "../features/search/find.js";
 import type { IndexOptions, IndexReport, Search } from "../features/search/search.js";
 import type { Format, Transcript } from "../formats/transcript.js";

@@ -16,8 +16,8 @@ import {
   STORE_OPTIONS,
 } from "./framework/command.js";
 import { helpFor, overview, page } from "./framework/help.js";
+import { type Proposal, shellLine, shellOptions } from "./framework/next-steps.js";
 import { type Parsed, parse } from "./framework/parse.js";
-import { type Proposal, shellLine, shellOptions } from "./framework/proposal.js";
 import { openStore } from "./framework/store.js";
 import { isColourful, paint } from "./terminal/colours.js";
 import { Declined } from "./terminal/declined.js";

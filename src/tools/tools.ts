@@ -14,7 +14,7 @@ import {
   scopeOf,
   signalOf,
 } from "../engine/util/validate.js";
-import type { ToolContext } from "../features/runs/define/definition.js";
+import type { ToolContext } from "../features/runs/define/agent-types.js";
 import { agentDelete, agentList, agentLoad, agentSave } from "./agents.js";
 import { callTool, checked, surely } from "./calling.js";
 import {

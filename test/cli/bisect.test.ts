@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { firstBad } from "../../src/cli/commands/inspect/first-bad.js";
+import { firstBad } from "../../src/cli/commands/inspect/bisect-search.js";
 
 type Judgement = "good" | "bad" | "skipped";
 

@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { propose, shellLine, shellWord } from "../../src/cli/framework/proposal.js";
+import { propose, shellLine, shellWord } from "../../src/cli/framework/next-steps.js";
 import { compare } from "../../src/cli/render/changes.js";
 import { table } from "../../src/cli/render/table.js";
 import { paint } from "../../src/cli/terminal/colours.js";

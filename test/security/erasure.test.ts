@@ -6,7 +6,7 @@
 import { rmSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { baseTuning } from "../../src/core/journal/session-state.js";
-import { type RedactWhat } from "../../src/features/redaction/what.js";
+import { type RedactWhat } from "../../src/features/redaction/matcher.js";
 import { Holdfast as Opened } from "../../src/holdfast.js";
 import {
   agent,

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { describe, expect, test } from "vitest";
 import { TimeUp, within } from "../../src/engine/util/within.js";
-import { whatOf } from "../../src/features/redaction/what.js";
+import { matcherOf } from "../../src/features/redaction/matcher.js";
 import { answerIn } from "../../src/features/runs/output.js";
 import { open } from "../../src/index.js";
 import { looseBytesOf } from "../../src/migrate/reading/messages.js";
@@ -136,7 +136,7 @@ describe("B14: a pattern to redact finds what it finds without a bound", () => {
   test.each(cases)("%s in %j", (_name, text, pattern) => {
     const all = new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`);
     const expected = text.replace(all, (found) => (found === "" ? "" : "-"));
-    const what = whatOf(pattern, "-");
+    const what = matcherOf(pattern, "-");
     const where = { in: "message", role: "user" } as const;
     expect(what.text(text, where)).toBe(expected);
     expect(what.holds(text)).toBe(expected !== text);

@@ -15,7 +15,7 @@ import {
 } from "../../src/core/transfer/export-format.js";
 import { digest } from "../../src/core/values/digest.js";
 import { leaseRow } from "../../src/engine/records/rows.js";
-import { headFrom, labelFrom } from "../../src/features/transfer/foreign-rows.js";
+import { headFrom, labelFrom } from "../../src/features/transfer/import-validate.js";
 import type { NewSave } from "../../src/store/port/changes.js";
 import type { Store } from "../../src/store/port.js";
 

@@ -7,7 +7,7 @@
  */
 import type { Holdfast } from "../../index.js";
 import type { Terminal } from "../terminal/terminal.js";
-import type { Proposal } from "./proposal.js";
+import type { Proposal } from "./next-steps.js";
 
 /** What a word or a value stands for, so that the shell can complete it. */
 export type Completes =

@@ -5,7 +5,7 @@
 import { closest } from "../../core/values/closest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { Checkpoint, Holdfast, Pending, SessionSummary, Snapshot } from "../../index.js";
-import { shellWord } from "./proposal.js";
+import { shellWord } from "./next-steps.js";
 import type { EffectPage } from "./types.js";
 
 export type Named =

@@ -34,14 +34,14 @@ import {
 import { requireCapability } from "../../store/capabilities.js";
 import type { Change } from "../../store/port/changes.js";
 import type { StoreReclaim } from "../../store/port/reclaim.js";
-import { Leases } from "./leases.js";
-import { OpenCalls, type Shared, sharedBy, stretchesOf } from "./reach.js";
+import { OpenCalls, type Shared, sharedBy, stretchesOf } from "./affected-sessions.js";
+import { SessionLocks } from "./lock-sessions.js";
+import { type Matcher, matcherOf, type RedactWhat } from "./matcher.js";
+import { editSnapshots } from "./redact-snapshots.js";
 import { besideJournal, type InAgent, inReport, type RedactReport } from "./report.js";
-import { type Name, Rewriting, type Seen } from "./rewriting.js";
+import { type Name, SaveRewriter, type Seen } from "./rewrite-saves.js";
 import { editEntry, editHead, editLabel } from "./row-edits.js";
-import { editSnapshots } from "./snapshots.js";
 import { WaitingMail, waitingMail } from "./waiting-mail.js";
-import { type RedactWhat, type What, whatOf } from "./what.js";
 
 export interface RedactOptions {
   /**
@@ -84,7 +84,7 @@ export async function redactSession(
   ]);
   if (o.with !== undefined && typeof what === "function")
     throw invalid("with", "a set of redactions has words of its own");
-  const wanted = whatOf(what, checkWith(o.with ?? "[redacted]"));
+  const wanted = matcherOf(what, checkWith(o.with ?? "[redacted]"));
   const waitMs = o.waitMs === undefined ? 0 : wholeNumber(o.waitMs, "waitMs", 0, MAX_LEASE_MS);
   const hearers = { signal: signalOf(o.signal), onProgress: callback(o.onProgress, "onProgress") };
   if ((await ctx.store.session(session)).row === undefined) throw noSession(session);
@@ -108,10 +108,10 @@ interface Hearers {
 class Redacting {
   readonly #ctx: StoreContext;
   readonly #session: SessionId;
-  readonly #what: What;
+  readonly #what: Matcher;
   readonly #hearers: Hearers;
   readonly #reclaim: StoreReclaim;
-  #leases: Leases | undefined;
+  #leases: SessionLocks | undefined;
   #looked = 0;
   #outsideChanged = false;
   /** Whether messages wait to be appended, and hold it. */
@@ -123,7 +123,7 @@ class Redacting {
   /** Other sessions that hold it in words of their own. */
   #others: readonly SessionId[] = [];
 
-  constructor(ctx: StoreContext, session: SessionId, what: What, hearers: Hearers) {
+  constructor(ctx: StoreContext, session: SessionId, what: Matcher, hearers: Hearers) {
     this.#ctx = ctx;
     this.#session = session;
     this.#what = what;
@@ -229,7 +229,7 @@ class Redacting {
     const stretches = await stretchesOf(this.#ctx, this.#session);
     for (let sessions = [this.#session, ...known]; ; ) {
       const calls = await OpenCalls.of(this.#ctx, sessions);
-      const rewriting = new Rewriting(this.#ctx, this.#what, calls, this.#tick);
+      const rewriting = new SaveRewriter(this.#ctx, this.#what, calls, this.#tick);
       const seen = await rewriting.survey(stretches);
       await this.#nameHead(seen);
       const { message } = this.#what;
@@ -274,7 +274,7 @@ class Redacting {
   // ---- changing
 
   async run(waitMs: number, scrubs: boolean): Promise<RedactReport> {
-    const leases = new Leases(this.#ctx, waitMs, this.#hearers.signal);
+    const leases = new SessionLocks(this.#ctx, waitMs, this.#hearers.signal);
     this.#leases = leases;
     try {
       // What waits and can be taken in is gone over with the journal.
@@ -350,7 +350,7 @@ class Redacting {
     for (const id of [this.#session, ...shared.sharers]) {
       const mail = this.#mailOf(id);
       // First: of what it takes in nothing is to be kept either.
-      const epoch = (this.#leases as Leases).epoch(id);
+      const epoch = (this.#leases as SessionLocks).epoch(id);
       this.#outsideChanged = (await mail.change(seen, epoch)) || this.#outsideChanged;
       this.#isMailLeft ||= mail.isLeft;
       this.#outsideChanged = (await this.#change(id, seen)) || this.#outsideChanged;
@@ -403,7 +403,7 @@ class Redacting {
       // What mail said that was taken in is forgotten with anything else: a digest does not tell
       // what it stands for.
       if (change === undefined && seen.records === 0 && !this.#outsideChanged) return false;
-      const epoch = (this.#leases as Leases).epoch(id);
+      const epoch = (this.#leases as SessionLocks).epoch(id);
       const when = { epoch, ...change?.when };
       const lines =
         change === undefined

@@ -1,7 +1,7 @@
 /** What a redaction answers: what it has changed, and all that may still hold the text. */
 import { quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
-import type { Name, Seen } from "./rewriting.js";
+import type { Name, Seen } from "./rewrite-saves.js";
 
 /** What a redaction has changed, and where the text could not be removed. */
 export interface RedactReport {

@@ -10,10 +10,10 @@ import type { JsonObject } from "../../core/values/json.js";
 import { checkTags, MAX_TITLE_CHARS } from "../../engine/lifecycle/session-options.js";
 import type { HeadDoc, LabelDoc } from "../../engine/records/rows.js";
 import type { Entry } from "../../engine/records/snapshot-record.js";
-import type { Seen } from "./rewriting.js";
-import type { What } from "./what.js";
+import type { Matcher } from "./matcher.js";
+import type { Seen } from "./rewrite-saves.js";
 
-export function editHead(head: HeadDoc, { text }: What, { titles }: Seen): HeadDoc {
+export function editHead(head: HeadDoc, { text }: Matcher, { titles }: Seen): HeadDoc {
   const { title, reason } = head;
   // It is the beginning of a message, and may hold the beginning of what is to go.
   const newTitle =
@@ -30,7 +30,7 @@ export function editHead(head: HeadDoc, { text }: What, { titles }: Seen): HeadD
 }
 
 /** What a snapshot says of a session. */
-export function editEntry(entry: Entry, what: What, seen: Seen): Entry {
+export function editEntry(entry: Entry, what: Matcher, seen: Seen): Entry {
   const id = entry.id as SessionId;
   const head = { ...entry.head, id, line: "" as LineId, status: "in-progress" } as const;
   const { title } = editHead(head, what, seen);
@@ -40,7 +40,7 @@ export function editEntry(entry: Entry, what: What, seen: Seen): Entry {
   return { ...entry, head: { ...entry.head, ...(title !== undefined && { title }) }, label: words };
 }
 
-export function editLabel(label: LabelDoc, { text }: What): LabelDoc | undefined {
+export function editLabel(label: LabelDoc, { text }: Matcher): LabelDoc | undefined {
   const { title, tags, metadata, version } = label;
   const newTitle = title === undefined ? undefined : text(title, { in: "session", field: "title" });
   const newTags = tags.map((tag) => text(tag, { in: "session", field: "tags" }));

@@ -21,9 +21,9 @@ import {
 import { type MailDoc, mailOf, mailText } from "../../engine/records/rows.js";
 import { unlessDamaged } from "../../engine/records/tolerate-damage.js";
 import { inboxOf } from "../../store/capabilities.js";
-import { OpenCalls } from "./reach.js";
-import type { Name, Seen } from "./rewriting.js";
-import type { What } from "./what.js";
+import { OpenCalls } from "./affected-sessions.js";
+import type { Matcher } from "./matcher.js";
+import type { Name, Seen } from "./rewrite-saves.js";
 
 interface Edits {
   readonly reworded: readonly { readonly id: string; readonly text: string }[];
@@ -47,7 +47,7 @@ export async function waitingMail({ store }: StoreContext, session: SessionId) {
 export class WaitingMail {
   readonly #ctx: StoreContext;
   readonly #session: SessionId;
-  readonly #what: What;
+  readonly #what: Matcher;
   readonly #name: (seen: Seen, name: string, what: Name["what"]) => void;
   #isLeft = false;
 
@@ -55,7 +55,7 @@ export class WaitingMail {
   constructor(
     ctx: StoreContext,
     session: SessionId,
-    what: What,
+    what: Matcher,
     name: (seen: Seen, name: string, what: Name["what"]) => void,
   ) {
     this.#ctx = ctx;

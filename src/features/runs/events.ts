@@ -6,7 +6,7 @@ import { placeId } from "../../core/values/ids.js";
 import type { Json } from "../../core/values/json.js";
 import { tellEvent } from "../../engine/journal/telemetry.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
-import type { Definition } from "./define/define.js";
+import type { Definition } from "./define/compile-agent.js";
 
 export type Sink = (event: AgentEvent) => void;
 export type Tell = (make: () => AgentEvent) => void;

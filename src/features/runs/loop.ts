@@ -16,15 +16,15 @@ import {
 } from "../../core/messages/message.js";
 import { callsIn } from "../../engine/calls/bodies.js";
 import { words } from "../../engine/calls/execute-call.js";
-import { ask } from "./ask.js";
+import { callModel } from "./call-model.js";
+import { LoopDetector } from "./loop-detector.js";
 import type { LoopEnd } from "./outcome.js";
 import { answerIn } from "./output.js";
 import { checkpointAt, checkpointBefore } from "./place-checkpoints.js";
 import { ToolCallPlanner } from "./plan-tool-calls.js";
-import type { Prefix } from "./prefix.js";
+import type { Prefix } from "./prompt-prefix.js";
 import { unanswered } from "./reply.js";
-import { Rounds } from "./rounds.js";
-import type { Running } from "./running.js";
+import type { RunContext } from "./run-context.js";
 import type { StagedCall, ToolCalls } from "./tool-calls.js";
 import { endTurn } from "./turns.js";
 
@@ -32,18 +32,18 @@ import { endTurn } from "./turns.js";
 const OUTPUT_TRIES = 3;
 
 export class Loop {
-  readonly #running: Running;
+  readonly #running: RunContext;
   readonly #planner: ToolCallPlanner;
   readonly #calls: ToolCalls;
-  readonly #rounds: Rounds;
+  readonly #rounds: LoopDetector;
   readonly #began = performance.now();
   #misfits = 0;
 
-  constructor(running: Running, calls: ToolCalls) {
+  constructor(running: RunContext, calls: ToolCalls) {
     this.#running = running;
     this.#planner = new ToolCallPlanner(running);
     this.#calls = calls;
-    this.#rounds = new Rounds(running.bounds.repeats);
+    this.#rounds = new LoopDetector(running.bounds.repeats);
   }
 
   get #work() {
@@ -144,7 +144,7 @@ export class Loop {
     let encoded: EncodedMessage;
     held.inbox.isAsking = true;
     try {
-      encoded = await ask(this.#running, prefix, this.#fold.replies + 1);
+      encoded = await callModel(this.#running, prefix, this.#fold.replies + 1);
     } catch (error) {
       if (stop.aborted) return { is: "stopped" };
       return endTurn(this.#running, "fail", { reason: words(error), error });

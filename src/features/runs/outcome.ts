@@ -4,7 +4,7 @@ import type { Message } from "../../core/messages/message.js";
 import { words } from "../../engine/calls/execute-call.js";
 import { pendingOf } from "../../engine/calls/pending.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
-import type { Definition } from "./define/define.js";
+import type { Definition } from "./define/compile-agent.js";
 import type { RunResult } from "./define/result.js";
 import { outputOf } from "./output.js";
 import { backwards } from "./reply.js";

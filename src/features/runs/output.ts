@@ -3,7 +3,7 @@ import { type Message, textOf } from "../../core/messages/message.js";
 import { encode, type Json } from "../../core/values/json.js";
 import { lossIn, parseJson } from "../../core/values/lossless-json.js";
 import { words } from "../../engine/calls/execute-call.js";
-import type { Definition } from "./define/define.js";
+import type { Definition } from "./define/compile-agent.js";
 import { validate } from "./define/schema.js";
 
 /**

@@ -5,10 +5,10 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type LineId, type SessionId } from "../../core/values/ids.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { growingRows } from "../../engine/journal/walk.js";
-import { type Asking, isMeant } from "./asking.js";
-import type { Definition } from "./define/define.js";
+import type { Definition } from "./define/compile-agent.js";
 import type { RunResult } from "./define/result.js";
 import { outputOf } from "./output.js";
+import { isMeant, type TurnInput } from "./turn-input.js";
 
 const FIRST_ROWS = 8;
 const ROWS = 100;
@@ -25,7 +25,7 @@ export async function earlierTurn(
     line,
     inFlight,
   }: { readonly session: SessionId; readonly line: LineId; readonly inFlight: InFlight },
-  asking: Asking | undefined,
+  asking: TurnInput | undefined,
 ): Promise<RunResult | undefined> {
   const { key } = asking ?? {};
   if (

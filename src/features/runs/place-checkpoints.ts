@@ -5,11 +5,11 @@
 import type { CheckpointOptions } from "../../core/journal/checkpoint.js";
 import type { StrategyEvent } from "../../core/retention/strategy.js";
 import { SinceCheckpoint } from "../../engine/session/since-checkpoint.js";
-import type { Running } from "./running.js";
+import type { RunContext } from "./run-context.js";
 
 /** The checkpoint that the agent's strategy wants at an event, if it wants one. */
 export function checkpointAt(
-  running: Running,
+  running: RunContext,
   event: StrategyEvent,
 ): CheckpointOptions | undefined {
   const { definition, held } = running;
@@ -19,7 +19,7 @@ export function checkpointAt(
 
 /** The checkpoint before calls of tools, if one of them asks for it. */
 export function checkpointBefore(
-  running: Running,
+  running: RunContext,
   names: readonly string[],
 ): CheckpointOptions | undefined {
   const { tools } = running.definition;
@@ -29,12 +29,12 @@ export function checkpointBefore(
 }
 
 /** The checkpoint at the end of a turn. */
-export function checkpointAtEnd(running: Running): CheckpointOptions | undefined {
+export function checkpointAtEnd(running: RunContext): CheckpointOptions | undefined {
   return running.definition.marksAny ? checkpointNow(running, "automatic") : undefined;
 }
 
 const checkpointNow = (
-  { held }: Running,
+  { held }: RunContext,
   kind: "automatic" | "pre-operation",
 ): CheckpointOptions => ({
   kind,

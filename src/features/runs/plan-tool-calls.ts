@@ -17,9 +17,9 @@ import { checkName } from "../../core/values/ids.js";
 import type { Json } from "../../core/values/json.js";
 import { words } from "../../engine/calls/execute-call.js";
 import { Repeats } from "../../engine/calls/repeats.js";
-import type { ToolDefinition } from "./define/define.js";
+import type { ToolDefinition } from "./define/compile-agent.js";
 import type { Parsed } from "./define/schema.js";
-import type { Running } from "./running.js";
+import type { RunContext } from "./run-context.js";
 
 /** A call, and what is to be done about it. */
 export type PlannedCall =
@@ -58,10 +58,10 @@ export interface IntendedCall {
 type Names = Map<string, { readonly index: number; readonly inputDigest: string }>;
 
 export class ToolCallPlanner {
-  readonly #running: Running;
+  readonly #running: RunContext;
   readonly #repeats: Repeats;
 
-  constructor(running: Running) {
+  constructor(running: RunContext) {
     this.#running = running;
     this.#repeats = new Repeats(running.held);
   }

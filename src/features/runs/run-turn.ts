@@ -7,17 +7,17 @@ import { isMailOfBefore, standstillOf } from "../../engine/calls/doubt-restored.
 import { readMail } from "../../engine/journal/read-inbox.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
 import { cancel, isOpen, restate } from "../../engine/session/settle-calls.js";
-import { type Asking, askingOf, isMeant, noTurn, turnOpen } from "./asking.js";
-import { boundsOf, type Definition } from "./define/define.js";
-import type { Input, RunOptions } from "./define/definition.js";
+import type { Input, RunOptions } from "./define/agent-types.js";
+import { boundsOf, type Definition } from "./define/compile-agent.js";
 import type { RunResult } from "./define/result.js";
 import { RunEvents, type Tell } from "./events.js";
 import { Loop } from "./loop.js";
 import { type LoopEnd, resultOf } from "./outcome.js";
 import { earlierTurn } from "./past-turns.js";
-import type { Prefix } from "./prefix.js";
-import { type ChildRunner, type Running, viewOf } from "./running.js";
+import type { Prefix } from "./prompt-prefix.js";
+import { type ChildRunner, type RunContext, viewOf } from "./run-context.js";
 import { ToolCalls } from "./tool-calls.js";
+import { isMeant, noTurn, type TurnInput, turnInputOf, turnOpen } from "./turn-input.js";
 import { beginTurn, haltTurn, leaveTurn, resumeTurn } from "./turns.js";
 
 /**
@@ -41,7 +41,7 @@ export interface TurnOptions {
 
 /** A run that can begin calls: the agent's context has been made. */
 interface Started {
-  readonly running: Running;
+  readonly running: RunContext;
   readonly calls: ToolCalls;
   readonly loop: Loop;
 }
@@ -56,7 +56,7 @@ export class TurnRunner {
   }
 
   /** Runs the turn that is asked for; without `asking` the latest one. */
-  async run(asking: Asking | undefined): Promise<RunResult> {
+  async run(asking: TurnInput | undefined): Promise<RunResult> {
     const held = this.#held;
     const { fold } = held.work;
     const { inFlight } = fold;
@@ -150,7 +150,7 @@ export class TurnRunner {
     const held = this.#held;
     for (const { id, doc } of await readMail(held.ctx, held.id)) {
       if (doc.kind !== "turn") continue;
-      const { message, inputDigest } = askingOf(
+      const { message, inputDigest } = turnInputOf(
         doc.input as unknown as Input,
         undefined,
         held.ctx.redactor,
@@ -217,7 +217,7 @@ export class TurnRunner {
     const session = viewOf(held);
     const context: unknown =
       o.context !== undefined ? o.context : await definition.context?.(session);
-    const running: Running = {
+    const running: RunContext = {
       held,
       ctx: held.ctx,
       definition,

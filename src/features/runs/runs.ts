@@ -19,21 +19,21 @@ import { headOf } from "../../engine/records/rows.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
 import { linked } from "../../engine/util/abort-signals.js";
 import { requireCapability } from "../../store/capabilities.js";
-import {
-  type Asking,
-  isMeant,
-  type RunRequest,
-  requestOf,
-  turnLetter,
-  turnOpen,
-} from "./asking.js";
-import type { Definition } from "./define/define.js";
+import type { Definition } from "./define/compile-agent.js";
 import type { RunResult } from "./define/result.js";
-import { ensureAgent } from "./ensure.js";
+import { ensureAgent } from "./ensure-record.js";
 import type { Sink, Tell } from "./events.js";
 import { earlierTurn } from "./past-turns.js";
 import { type TurnOptions, TurnRunner, type WhyHalt } from "./run-turn.js";
 import { lookAtTurn } from "./turn-end.js";
+import {
+  isMeant,
+  type RunRequest,
+  requestOf,
+  type TurnInput,
+  turnLetter,
+  turnOpen,
+} from "./turn-input.js";
 import { WaitingTurns } from "./waiting-turns.js";
 
 /** A run that is under way in this process. */
@@ -135,7 +135,7 @@ export class Runs {
    */
   async #queue(
     { definition, id, o }: RunRequest,
-    { message, key }: Asking,
+    { message, key }: TurnInput,
     { isActive = false } = {},
   ): Promise<RunResult> {
     requireCapability(this.#ctx.store, "inbox", 'agent.run with ifBusy: "queue"');
@@ -227,7 +227,7 @@ export class Runs {
    * The turn that a session is at, whether that is under way and another than is asked for, and how
    * that one ended if it came before.
    */
-  async #look(id: SessionId, definition: Definition, asking: Asking | undefined) {
+  async #look(id: SessionId, definition: Definition, asking: TurnInput | undefined) {
     const present = await this.#ctx.journal.present(id);
     if (present === undefined) return { turn: undefined, isOther: false, earlier: undefined };
     const inFlight = await this.#ctx.loader.inFlightAt(present);

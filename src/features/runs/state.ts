@@ -2,7 +2,7 @@
 import { HoldfastError } from "../../core/values/errors.js";
 import type { Json, JsonObject } from "../../core/values/json.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
-import type { StateShape } from "./define/definition.js";
+import type { StateShape } from "./define/agent-types.js";
 import { validate } from "./define/schema.js";
 
 /** Throws where a state does not have its shape. */

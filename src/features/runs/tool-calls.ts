@@ -16,10 +16,10 @@ import {
 import { observed } from "../../engine/journal/telemetry.js";
 import { restate } from "../../engine/session/settle-calls.js";
 import { answerOf } from "../../engine/util/thrown.js";
-import type { ToolDefinition } from "./define/define.js";
+import type { ToolDefinition } from "./define/compile-agent.js";
 import type { Parsed } from "./define/schema.js";
 import type { IntendedCall, PlannedCall } from "./plan-tool-calls.js";
-import type { Running } from "./running.js";
+import type { RunContext } from "./run-context.js";
 import { CallContext } from "./tool-context.js";
 import {
   type Answered,
@@ -62,7 +62,7 @@ export interface Settled {
 }
 
 export class ToolCalls {
-  readonly #running: Running;
+  readonly #running: RunContext;
   readonly #executor: CallExecutor;
   /**
    * What the tool of a call has set, by the effect's id and of its newest attempt. Emptied with the
@@ -70,7 +70,7 @@ export class ToolCalls {
    */
   readonly #sets = new Map<string, { readonly attempt: number; readonly sets: Sets | undefined }>();
 
-  constructor(running: Running) {
+  constructor(running: RunContext) {
     this.#running = running;
     this.#executor = new CallExecutor(running.held, running.stop);
   }

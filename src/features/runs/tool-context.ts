@@ -7,9 +7,9 @@ import { encode, type Json } from "../../core/values/json.js";
 import type { Handle } from "../../engine/calls/attempt.js";
 import { valueOf } from "../../engine/calls/bodies.js";
 import { invalid, options, wholeNumber } from "../../engine/util/validate.js";
-import type { Input, ToolContext } from "./define/definition.js";
+import type { Input, ToolContext } from "./define/agent-types.js";
 import { standardOf, validate } from "./define/schema.js";
-import type { Running } from "./running.js";
+import type { RunContext } from "./run-context.js";
 import { checkState } from "./state.js";
 
 /** Begins what a named child adds to the id of the call that runs it. No number begins so. */
@@ -19,7 +19,7 @@ const MAX_WAIT_MS = 10 * 365 * 24 * 60 * 60_000;
 
 /** One attempt at a call: what it has set so far, and how often it has asked for what. */
 export class CallContext {
-  readonly #running: Running;
+  readonly #running: RunContext;
   readonly #effect: Effect;
   readonly #handle: Handle;
   readonly #callId: string;
@@ -28,7 +28,13 @@ export class CallContext {
   readonly sets = new Map<string, Json>();
   readonly #asked = new Map<string, number>();
 
-  constructor(running: Running, effect: Effect, handle: Handle, callId: string, attempt: number) {
+  constructor(
+    running: RunContext,
+    effect: Effect,
+    handle: Handle,
+    callId: string,
+    attempt: number,
+  ) {
     this.#running = running;
     this.#effect = effect;
     this.#handle = handle;

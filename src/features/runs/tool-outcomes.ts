@@ -14,7 +14,7 @@ import { outputOf } from "../../engine/calls/bodies.js";
 import type { Finished } from "../../engine/calls/execute-call.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import type { WorkingCopy } from "../../engine/session/working-copy.js";
-import type { Running } from "./running.js";
+import type { RunContext } from "./run-context.js";
 
 /** How a call ended: with an answer for the model, or without one for now. */
 export type Ended =
@@ -78,7 +78,7 @@ export interface ToolMessage {
 }
 
 export async function toolMessage(
-  { ctx, definition }: Running,
+  { ctx, definition }: RunContext,
   { callId, name }: ToolCallPart,
   end: Ended,
 ): Promise<ToolMessage> {

@@ -9,7 +9,7 @@ import { BESIDE } from "../../engine/records/letters.js";
 import { headOf, leaseOf } from "../../engine/records/rows.js";
 import { noSession } from "../../engine/util/not-found.js";
 import type { SessionRow } from "../../store/port/rows.js";
-import type { Definition } from "./define/define.js";
+import type { Definition } from "./define/compile-agent.js";
 import type { RunResult } from "./define/result.js";
 import { lastReply } from "./outcome.js";
 import { endedAs, forgotten, pastTurn } from "./past-turns.js";

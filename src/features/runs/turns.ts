@@ -15,16 +15,16 @@ import { tellEvent } from "../../engine/journal/telemetry.js";
 import { cancelSession } from "../../engine/lifecycle/deliver-inbox.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
 import { leaveInDoubt, restate } from "../../engine/session/settle-calls.js";
-import { type Asking, askingOf } from "./asking.js";
-import type { Input } from "./define/definition.js";
+import type { Input } from "./define/agent-types.js";
 import type { LoopEnd } from "./outcome.js";
 import { checkpointAt, checkpointAtEnd } from "./place-checkpoints.js";
 import { NOT_NOW } from "./plan-tool-calls.js";
-import { type Prefix, prefixOf, storedPrefix } from "./prefix.js";
+import { type Prefix, prefixOf, storedPrefix } from "./prompt-prefix.js";
 import { unanswered } from "./reply.js";
-import type { Running } from "./running.js";
+import type { RunContext } from "./run-context.js";
 import { shapeState } from "./state.js";
 import type { ToolCalls } from "./tool-calls.js";
+import { type TurnInput, turnInputOf } from "./turn-input.js";
 
 const INTERRUPTED = "Not made: another input came first.";
 
@@ -41,7 +41,7 @@ export interface NewTurn {
 }
 
 /** Begins a turn. Answers what the model is given before the transcript. */
-export async function beginTurn(running: Running, turn: NewTurn): Promise<Prefix> {
+export async function beginTurn(running: RunContext, turn: NewTurn): Promise<Prefix> {
   const { held, definition, session, context } = running;
   const { work } = held;
   const { id, key, inputDigest, message, drained, isOfBefore = false } = turn;
@@ -77,7 +77,12 @@ export async function beginTurn(running: Running, turn: NewTurn): Promise<Prefix
  * Goes on with a turn that was begun before, by this process or another. Answers what the model is
  * given before the transcript.
  */
-export async function resumeTurn({ held, definition, session, context }: Running): Promise<Prefix> {
+export async function resumeTurn({
+  held,
+  definition,
+  session,
+  context,
+}: RunContext): Promise<Prefix> {
   const { work } = held;
   const { fold } = work;
   shapeState(held, definition.state);
@@ -146,7 +151,7 @@ export async function leaveTurn(held: HeldSession, calls: ToolCalls): Promise<Lo
 
 /** Ends the turn: completed, failed, or halted with a reason. What is staged is saved with it. */
 export async function endTurn(
-  running: Running,
+  running: RunContext,
   event: StatusEvent,
   {
     reason,
@@ -164,7 +169,7 @@ export async function endTurn(
 }
 
 /** Ends the turn with a reason before the loop goes on with it; it can be resumed. */
-export async function haltTurn(running: Running, reason: string): Promise<void> {
+export async function haltTurn(running: RunContext, reason: string): Promise<void> {
   const { work } = running.held;
   if (work.fold.status === "in-doubt") await stayInDoubt(running.held);
   else await endTurn(running, "halt", { reason });
@@ -211,9 +216,9 @@ async function stayInDoubt(held: HeldSession): Promise<void> {
 }
 
 /** An input that can be appended; undefined for others. */
-async function fitting(held: HeldSession, input: Input): Promise<Asking | undefined> {
+async function fitting(held: HeldSession, input: Input): Promise<TurnInput | undefined> {
   try {
-    const asking = askingOf(input, undefined, held.ctx.redactor);
+    const asking = turnInputOf(input, undefined, held.ctx.redactor);
     await held.tryMessage(asking.message);
     return asking;
   } catch {

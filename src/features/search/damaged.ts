@@ -11,8 +11,8 @@ import { hole } from "../../engine/journal/walk.js";
 import type { Damaged } from "../../engine/util/validate.js";
 import type { LineRow } from "../../store/port/rows.js";
 import type { DamagedPlace } from "../../store/search-port.js";
-import type { Owners } from "./owners.js";
-import { textsIn } from "./texts.js";
+import type { OwnerLookup } from "./owner-lookup.js";
+import { textsIn } from "./search-texts.js";
 
 /** So many places are looked at again for one search. */
 const MOST = 100;
@@ -20,10 +20,10 @@ const MOST = 100;
 /** Collects damage, one entry for each session. */
 export class DamageReport {
   readonly #ctx: StoreContext;
-  readonly #owners: Owners;
+  readonly #owners: OwnerLookup;
   readonly #found = new Map<string, Damaged>();
 
-  constructor(ctx: StoreContext, owners: Owners) {
+  constructor(ctx: StoreContext, owners: OwnerLookup) {
     this.#ctx = ctx;
     this.#owners = owners;
   }

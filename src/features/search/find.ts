@@ -35,8 +35,8 @@ import {
   ROLES,
 } from "../../store/search-port.js";
 import { checkHit, DamageReport } from "./damaged.js";
-import { Owners, type Wanted } from "./owners.js";
-import { OpenedTexts, type Text, titleIn } from "./texts.js";
+import { OwnerLookup, type Wanted } from "./owner-lookup.js";
+import { OpenedTexts, type Text, titleIn } from "./search-texts.js";
 
 export interface SearchFilter {
   /** Of the session in which it is found. */
@@ -107,7 +107,7 @@ export interface Asked {
 /** A page of what was found. */
 export async function pageOf(ctx: StoreContext, found: Found, asked: Asked): Promise<SearchPage> {
   const items: FoundItem[] = [];
-  const owners = new Owners(ctx.store, asked.filter);
+  const owners = new OwnerLookup(ctx.store, asked.filter);
   const report = new DamageReport(ctx, owners);
   const shows = { ctx, owners, report, texts: new OpenedTexts(ctx.journal), asked };
   let { offset } = asked;
@@ -189,7 +189,7 @@ async function linesOf(
   session: SessionId,
   wanted: Wanted,
 ): Promise<FindOptions["within"]> {
-  const row = await new Owners(ctx.store, wanted).wanted(session);
+  const row = await new OwnerLookup(ctx.store, wanted).wanted(session);
   if (row === undefined) return undefined;
   const along = await pastOfSession(ctx, session);
   const lines = new Map(
@@ -201,7 +201,7 @@ async function linesOf(
 interface Shows {
   readonly ctx: StoreContext;
   readonly report: DamageReport;
-  readonly owners: Owners;
+  readonly owners: OwnerLookup;
   readonly texts: OpenedTexts;
   readonly asked: Asked;
 }

@@ -21,8 +21,8 @@ import {
   MOST_RANKED,
 } from "../../store/search-port.js";
 import { isCutShort } from "./damaged.js";
-import { Owners } from "./owners.js";
-import { damageAt, documentsOf, titlesIn } from "./texts.js";
+import { OwnerLookup } from "./owner-lookup.js";
+import { damageAt, documentsOf, titlesIn } from "./search-texts.js";
 
 const ROWS = 200;
 
@@ -53,7 +53,7 @@ export class Scan {
   async #find(query: Query, options: FindOptions, most: number): Promise<Found | undefined> {
     let matched: Matched[] = [];
     const damaged: DamagedPlace[] = [];
-    const owners = new Owners(this.#store, options);
+    const owners = new OwnerLookup(this.#store, options);
     let count = 0;
     for await (const { document, owner } of this.#documents(options)) {
       const { words, ...place } = document;

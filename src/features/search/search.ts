@@ -6,10 +6,10 @@ import { HoldfastError } from "../../core/values/errors.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { callback, flag, options, signalOf } from "../../engine/util/validate.js";
 import { type Found, MOST_GONE_OVER, type SearchIndex } from "../../store/search-port.js";
-import { Filler } from "./filler.js";
 import { type Asked, askedOf, pageOf, type SearchFilter, type SearchPage } from "./find.js";
+import { IndexUpdater } from "./index-updater.js";
 import { Scan } from "./scan.js";
-import { ofDamage } from "./texts.js";
+import { ofDamage } from "./search-texts.js";
 
 export interface IndexProgress {
   /** How many saves were taken in. */
@@ -41,7 +41,7 @@ export class Search {
   /** Scopes that were found to be large. They may be smaller by now. */
   readonly #large = new Set<string>();
   readonly #index: SearchIndex | undefined;
-  readonly #filler: Filler | undefined;
+  readonly #filler: IndexUpdater | undefined;
 
   /** Without `indexed` no index is made or kept up, and none is asked. */
   constructor(ctx: StoreContext, indexed: boolean) {
@@ -50,7 +50,7 @@ export class Search {
     this.#index = indexed ? ctx.store.index : undefined;
     this.#filler =
       this.#index &&
-      new Filler(this.#index, ctx.journal, ctx.store.traits.oneMachine ? "here" : "away");
+      new IndexUpdater(this.#index, ctx.journal, ctx.store.traits.oneMachine ? "here" : "away");
     this.#filler?.watch();
   }
 

@@ -17,7 +17,7 @@ import { type KeyOptions, options } from "../../engine/util/validate.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, SNAPSHOT } from "../../store/port/documents.js";
 import type { LineRow } from "../../store/port/rows.js";
-import { capture } from "./capture.js";
+import { withAgentSessions } from "./with-agent-sessions.js";
 
 export interface DeleteAgentReport {
   readonly sessions: number;
@@ -67,7 +67,7 @@ async function deleteWhole(
     const left = await acted.docs();
     const gone = new Set<string>();
     let before = 0;
-    const applied = await capture(
+    const applied = await withAgentSessions(
       ctx,
       { agent, hold: true, also: children, how: "frees" },
       (sessions) => {

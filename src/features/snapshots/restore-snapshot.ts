@@ -10,9 +10,9 @@ import { noSnapshot, type Snapshot } from "../../engine/records/snapshot-record.
 import { callback, flag, options, signalOf } from "../../engine/util/validate.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
+import { SnapshotRestore } from "./apply-snapshot.js";
 import { getSnapshot } from "./list-snapshots.js";
 import type { RestoredKept, RestoreOptions, RestoreReport, Restoring } from "./restore-report.js";
-import { Restore } from "./restoring.js";
 import { newSnapshotId } from "./take-snapshot.js";
 
 export async function restoreSnapshot(
@@ -38,10 +38,10 @@ export async function restoreSnapshot(
     ...(stop && { signal: stop }),
     ...(told && { onProgress: told }),
   };
-  const restore = async (): Promise<Restore> => {
+  const restore = async (): Promise<SnapshotRestore> => {
     const row = await documentsOf(ctx.store).get(SNAPSHOT, id);
     if (row === undefined) throw noSnapshot(id);
-    return new Restore(ctx, row, given);
+    return new SnapshotRestore(ctx, row, given);
   };
   if (isDry) return (await restore()).look();
   return once<RestoredKept, RestoreReport>(

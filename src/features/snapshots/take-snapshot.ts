@@ -20,8 +20,8 @@ import {
 } from "../../engine/records/snapshot-record.js";
 import { entriesIn, oneOf, options } from "../../engine/util/validate.js";
 import { AGENT } from "../../store/port/documents.js";
-import { capture } from "./capture.js";
 import { getSnapshot } from "./list-snapshots.js";
+import { withAgentSessions } from "./with-agent-sessions.js";
 
 const TRIES = 10;
 
@@ -140,7 +140,7 @@ export async function snapshotNow(
       when: record === undefined ? { absent: true as const } : { version: record.version },
     };
     let made: Snapshot | undefined;
-    const applied = await capture(ctx, { agent, hold: false }, (sessions) => {
+    const applied = await withAgentSessions(ctx, { agent, hold: false }, (sessions) => {
       made = undefined;
       if (record === undefined && sessions.length === 0) throw noAgent(agent);
       const now = { id: newSnapshotId(ctx), agent, createdAt: ctx.wallMs() };

@@ -31,8 +31,8 @@ import { type HoldfastError, quote } from "../../core/values/errors.js";
 import { type LineId, type Place, placeId, type SessionId } from "../../core/values/ids.js";
 import { IMPORTED } from "../../engine/calls/doubt-restored.js";
 import type { NewLine } from "../../store/port/rows.js";
-import type { Brought, Target } from "./bring-in.js";
-import { headFrom, labelFrom, lettersFrom, lineFrom } from "./foreign-rows.js";
+import type { Brought, Target } from "./import-session.js";
+import { headFrom, labelFrom, lettersFrom, lineFrom } from "./import-validate.js";
 
 /** Rows that come with a session. */
 export type RowOfSession = PartRow | BlobRow | LineText | { readonly save: Save } | SessionText;

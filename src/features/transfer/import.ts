@@ -1,7 +1,7 @@
 /**
  * An export taken into this store. Nothing in it is believed: rows are checked against their chain,
- * and what they say by `check-rows.ts`. What has been verified goes to `bring-in.ts`, session by
- * session.
+ * and what they say by `check-rows.ts`. What has been verified goes to `import-session.ts`, session
+ * by session.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { KnownBlob } from "../../core/journal/blob-body.js";
@@ -32,10 +32,17 @@ import { headOf } from "../../engine/records/rows.js";
 import { callback, flag, invalid, options, signalOf } from "../../engine/util/validate.js";
 import { yieldNowAndThen } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
-import { Again, BringIn, type Brought, type Outcome, Refused, type Target } from "./bring-in.js";
 import { RowCheck } from "./check-rows.js";
 import type { TransferProgress } from "./export.js";
-import { lettersFrom } from "./foreign-rows.js";
+import {
+  Again,
+  type Brought,
+  type Outcome,
+  Refused,
+  SessionImport,
+  type Target,
+} from "./import-session.js";
+import { lettersFrom } from "./import-validate.js";
 
 /**
  * An export as text or bytes, in pieces of any size: a file's stream, standard input, what
@@ -155,7 +162,7 @@ function isIterated(rows: unknown): rows is ExportedRows {
 
 /** Bringing in what came since the last session. */
 class Unit {
-  into: BringIn;
+  into: SessionImport;
   /**
    * What came, to be brought in again where others disturb it; undefined where that is too much to
    * keep.
@@ -165,7 +172,7 @@ class Unit {
   tries = 1;
   failure: Refused | undefined;
   constructor(target: Target) {
-    this.into = new BringIn(target);
+    this.into = new SessionImport(target);
   }
 }
 
@@ -344,7 +351,7 @@ class Import {
         else if (unit.replay === undefined || unit.tries >= TRIES) unit.failure = busy();
         if (unit.failure !== undefined) return;
         unit.tries += 1;
-        unit.into = new BringIn(this.#target);
+        unit.into = new SessionImport(this.#target);
         todo = unit.replay ?? [];
         await sleep(Math.random() * 5 * unit.tries);
       }

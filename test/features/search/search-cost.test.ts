@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { open as openSave } from "../../../src/core/journal/open-save.js";
 import { Journal } from "../../../src/engine/journal/journal.js";
-import { OpenedTexts } from "../../../src/features/search/texts.js";
+import { OpenedTexts } from "../../../src/features/search/search-texts.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import type { Holdfast } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";

@@ -1,6 +1,6 @@
 import { command, SESSION, text } from "../../framework/command.js";
 import { requireSessionToChange } from "../../framework/ids.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import { inline } from "../../terminal/text.js";
 
 export const cancel = command({

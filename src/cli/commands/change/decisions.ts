@@ -5,8 +5,8 @@ import { lossIn, type Parsed, parseJson } from "../../../core/values/lossless-js
 import type { Holdfast, Json, Pending } from "../../../index.js";
 import { type Answer, command, flag, text } from "../../framework/command.js";
 import { requireEffect } from "../../framework/ids.js";
+import { propose } from "../../framework/next-steps.js";
 import { usage } from "../../framework/parse.js";
-import { propose } from "../../framework/proposal.js";
 import { inline } from "../../terminal/text.js";
 
 const EFFECT = {

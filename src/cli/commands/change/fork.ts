@@ -1,7 +1,7 @@
 import { POLICIES } from "../../framework/choices.js";
 import { command, text } from "../../framework/command.js";
 import { requireCheckpoint, short } from "../../framework/ids.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import type { EffectPolicy } from "../../framework/types.js";
 import { inline } from "../../terminal/text.js";
 

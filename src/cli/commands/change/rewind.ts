@@ -1,6 +1,6 @@
 import { command, number, SESSION } from "../../framework/command.js";
 import { requireCheckpointOf, requireSessionToChange, short } from "../../framework/ids.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import type { EffectPolicy } from "../../framework/types.js";
 import { counted, inline } from "../../terminal/text.js";
 import { effectsOption } from "./fork.js";

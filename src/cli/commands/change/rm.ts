@@ -2,7 +2,7 @@ import { HoldfastError, quote } from "../../../core/values/errors.js";
 import type { DeleteReport, Holdfast } from "../../../index.js";
 import { command, flag } from "../../framework/command.js";
 import { requireSessionToChange } from "../../framework/ids.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import { counted, inline, oneLine } from "../../terminal/text.js";
 import { scrubbed } from "../maintain/gc.js";
 

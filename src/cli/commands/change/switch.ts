@@ -7,7 +7,7 @@ import {
   requireSessionToChange,
   short,
 } from "../../framework/ids.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import { inline } from "../../terminal/text.js";
 
 export const switchBranch = command({

@@ -3,7 +3,7 @@ import type { CheckpointKind } from "../../../index.js";
 import { KINDS } from "../../framework/choices.js";
 import { command, flag, number, text } from "../../framework/command.js";
 import { requireSnapshot } from "../../framework/ids.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import type { RestoreReport } from "../../framework/types.js";
 import { table } from "../../render/table.js";
 import { counted, inline, oneLine, size } from "../../terminal/text.js";

@@ -3,12 +3,12 @@ import { HoldfastError, quote } from "../../../core/values/errors.js";
 import type { Checkpoint, Holdfast } from "../../../index.js";
 import { type Answer, command, number, SESSION, text } from "../../framework/command.js";
 import { allCheckpoints, requireCheckpointOf, requireSession, short } from "../../framework/ids.js";
+import { propose } from "../../framework/next-steps.js";
 import { usage } from "../../framework/parse.js";
-import { propose } from "../../framework/proposal.js";
 import { changes } from "../../render/changes.js";
 import type { Terminal } from "../../terminal/terminal.js";
 import { counted, inline, oneLine } from "../../terminal/text.js";
-import { type Found, firstBad, type Judgement } from "./first-bad.js";
+import { type Found, firstBad, type Judgement } from "./bisect-search.js";
 
 /** As `git bisect run` has it. */
 const SKIP = 125;

@@ -1,7 +1,7 @@
 import type { Diff, Holdfast } from "../../../index.js";
 import { command, flag } from "../../framework/command.js";
 import { before, requireCheckpoint, short } from "../../framework/ids.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import type { CheckpointState } from "../../framework/types.js";
 import { changes } from "../../render/changes.js";
 import { inline } from "../../terminal/text.js";

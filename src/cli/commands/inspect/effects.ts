@@ -1,7 +1,7 @@
 import type { Pending } from "../../../index.js";
 import { command, text } from "../../framework/command.js";
 import { allEffects } from "../../framework/ids.js";
-import { type Proposal, propose } from "../../framework/proposal.js";
+import { type Proposal, propose } from "../../framework/next-steps.js";
 import { statusCell } from "../../render/status.js";
 import { table } from "../../render/table.js";
 import { inline } from "../../terminal/text.js";

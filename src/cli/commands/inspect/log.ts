@@ -1,8 +1,8 @@
 import type { Checkpoint, Holdfast, SessionSummary } from "../../../index.js";
 import { type Answer, command, flag, number, SESSION, text } from "../../framework/command.js";
 import { allCheckpoints, requireSession, short } from "../../framework/ids.js";
+import { propose } from "../../framework/next-steps.js";
 import { usage } from "../../framework/parse.js";
-import { propose } from "../../framework/proposal.js";
 import { type Fork, lanes } from "../../render/lanes.js";
 import { statusCell } from "../../render/status.js";
 import { table } from "../../render/table.js";

@@ -1,7 +1,7 @@
 import type { SessionFilter, SessionStatus, SessionSummary } from "../../../index.js";
 import { STATUSES } from "../../framework/choices.js";
 import { command, flag, number, text } from "../../framework/command.js";
-import { type Proposal, propose } from "../../framework/proposal.js";
+import { type Proposal, propose } from "../../framework/next-steps.js";
 import { statusCell } from "../../render/status.js";
 import { table } from "../../render/table.js";
 import { counted, inline, oneLine } from "../../terminal/text.js";

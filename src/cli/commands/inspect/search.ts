@@ -1,6 +1,6 @@
 import { command, number, text } from "../../framework/command.js";
 import { requireSession } from "../../framework/ids.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import type { FoundItem, IndexProgress, Role, SearchFilter } from "../../framework/types.js";
 import { counted, inline, wrap } from "../../terminal/text.js";
 

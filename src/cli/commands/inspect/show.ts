@@ -1,7 +1,7 @@
 import type { Checkpoint, Holdfast, Json, SessionSummary } from "../../../index.js";
 import { type Answer, command, flag, number } from "../../framework/command.js";
 import { resolve, short } from "../../framework/ids.js";
-import { type Proposal, propose } from "../../framework/proposal.js";
+import { type Proposal, propose } from "../../framework/next-steps.js";
 import type { SessionState } from "../../framework/types.js";
 import { type Calls, callsIn, conversation, NO_CALLS } from "../../render/conversation.js";
 import { painted } from "../../render/status.js";

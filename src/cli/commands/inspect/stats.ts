@@ -1,5 +1,5 @@
 import { command } from "../../framework/command.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import { size } from "../../terminal/text.js";
 
 export const stats = command({

@@ -1,7 +1,7 @@
 import type { Holdfast, SessionEvent } from "../../../index.js";
 import { command, flag, number, SESSION } from "../../framework/command.js";
 import { requireSession, short } from "../../framework/ids.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import { othersOf, textOf } from "../../render/spoken.js";
 import type { Terminal } from "../../terminal/terminal.js";
 import { clip, inline, json as jsonText, oneLine, size } from "../../terminal/text.js";

@@ -2,7 +2,7 @@
 import { withoutPasswords } from "../../../core/values/address.js";
 import { quote } from "../../../core/values/errors.js";
 import { command, flag } from "../../framework/command.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import { counted, inline, size } from "../../terminal/text.js";
 
 export const backup = command({

@@ -1,7 +1,7 @@
 /** `doctor`: what this is, how it is doing, and what to do about what it finds. */
 import type { Holdfast, StoreInfo } from "../../../index.js";
 import { command } from "../../framework/command.js";
-import { type Proposal, propose } from "../../framework/proposal.js";
+import { type Proposal, propose } from "../../framework/next-steps.js";
 import { counted, inline, size } from "../../terminal/text.js";
 
 interface Trouble {

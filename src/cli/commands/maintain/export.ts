@@ -5,8 +5,8 @@ import { HoldfastError, quote } from "../../../core/values/errors.js";
 import type { Holdfast } from "../../../index.js";
 import { command, flag, text } from "../../framework/command.js";
 import { requireCheckpoint, requireSession } from "../../framework/ids.js";
+import { propose } from "../../framework/next-steps.js";
 import { usage } from "../../framework/parse.js";
-import { propose } from "../../framework/proposal.js";
 import type { ExportFilter, LeftOut, TransferProgress } from "../../framework/types.js";
 import { counted, inline, size } from "../../terminal/text.js";
 

@@ -1,5 +1,5 @@
 import { command, flag } from "../../framework/command.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import { counted, oneLine, size } from "../../terminal/text.js";
 
 /** What going over the store's files has left there. */

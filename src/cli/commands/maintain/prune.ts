@@ -11,8 +11,8 @@ import {
   type Values,
 } from "../../framework/command.js";
 import { requireSessionToChange, short } from "../../framework/ids.js";
+import { propose } from "../../framework/next-steps.js";
 import { usage } from "../../framework/parse.js";
-import { propose } from "../../framework/proposal.js";
 import type { RetentionReport, RetentionRules } from "../../framework/types.js";
 import { counted, inline } from "../../terminal/text.js";
 

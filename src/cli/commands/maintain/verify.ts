@@ -1,6 +1,6 @@
 import { command, SESSION } from "../../framework/command.js";
 import { requireSession } from "../../framework/ids.js";
-import { propose } from "../../framework/proposal.js";
+import { propose } from "../../framework/next-steps.js";
 import { counted, inline } from "../../terminal/text.js";
 
 export const verify = command({

@@ -26,9 +26,9 @@ import type { StoreContext } from "../../engine/journal/store-context.js";
 import type { Walked } from "../../engine/journal/walk.js";
 import { requireCapability } from "../../store/capabilities.js";
 import type { Replacement } from "../../store/port/reclaim.js";
+import type { OpenCalls, Stretch } from "./affected-sessions.js";
 import { Bodies } from "./bodies.js";
-import type { OpenCalls, Stretch } from "./reach.js";
-import type { What } from "./what.js";
+import type { Matcher } from "./matcher.js";
 
 const ROWS = 100;
 const AT_ONCE = 200;
@@ -80,9 +80,9 @@ const nothingSeen = (): Seen => ({
   others: new Set(),
 });
 
-export class Rewriting {
+export class SaveRewriter {
   readonly #ctx: StoreContext;
-  readonly #what: What;
+  readonly #what: Matcher;
   readonly #calls: OpenCalls;
   readonly #bodies: Bodies;
   readonly #tick: () => void;
@@ -101,7 +101,7 @@ export class Rewriting {
   seen = nothingSeen();
 
   /** `tick` is called at every save, and may throw. */
-  constructor(ctx: StoreContext, what: What, calls: OpenCalls, tick: () => void) {
+  constructor(ctx: StoreContext, what: Matcher, calls: OpenCalls, tick: () => void) {
     this.#ctx = ctx;
     this.#what = what;
     this.#calls = calls;

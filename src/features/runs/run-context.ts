@@ -3,8 +3,8 @@ import type { Bounds } from "../../core/messages/limits.js";
 import type { JsonObject } from "../../core/values/json.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
-import type { Definition } from "./define/define.js";
-import type { Input, SessionView } from "./define/definition.js";
+import type { Input, SessionView } from "./define/agent-types.js";
+import type { Definition } from "./define/compile-agent.js";
 import type { RunResult } from "./define/result.js";
 import type { RunEvents, Tell } from "./events.js";
 
@@ -16,7 +16,7 @@ export type ChildRunner = (
   key: string | undefined,
 ) => Promise<RunResult>;
 
-export interface Running {
+export interface RunContext {
   readonly held: HeldSession;
   readonly ctx: StoreContext;
   readonly definition: Definition;

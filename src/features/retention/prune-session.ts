@@ -17,8 +17,8 @@ import { headOf } from "../../engine/records/rows.js";
 import { noSession } from "../../engine/util/not-found.js";
 import { callback, flag, oneOf, options, signalOf } from "../../engine/util/validate.js";
 import { requireCapability } from "../../store/capabilities.js";
-import { type LineSurvey, type MarkAt, surveyLine } from "./line-survey.js";
-import { removeMarks } from "./prune.js";
+import { removeMarks } from "./remove-checkpoints.js";
+import { type LineScan, type MarkAt, scanLine } from "./scan-branch.js";
 
 export interface PruneOptions extends RetentionRules {
   /** `all`: also on branches that the session has left by rewinding, each by itself. */
@@ -47,7 +47,7 @@ const MOST_IDS = 1_000;
 
 /** What goes from a line. */
 interface Goes {
-  readonly survey: LineSurvey;
+  readonly survey: LineScan;
   readonly seqs: ReadonlySet<number>;
 }
 
@@ -157,19 +157,19 @@ async function whatGoes(
     ({ session }) => session === id || session === null,
   );
   const recordOwners = new RecordOwners(ctx.store);
-  const surveys = new Map<LineId, LineSurvey>();
+  const surveys = new Map<LineId, LineScan>();
   const others =
     run.branches === "all" ? await ctx.store.branches({ kind: "session", session: id }) : [];
   for (const own of [...past.map((segment) => segment.line), ...others.map((other) => other.id)])
-    if (!surveys.has(own)) surveys.set(own, await surveyLine(ctx, own, run.signal));
+    if (!surveys.has(own)) surveys.set(own, await scanLine(ctx, own, run.signal));
 
-  const behind = (survey: LineSurvey, after: number, to: number) =>
+  const behind = (survey: LineScan, after: number, to: number) =>
     survey.marks
       .filter(({ seq }) => seq > after && seq <= to)
       .map((mark) => ({ ...mark, line: survey.line }));
   const along: (MarkAt & { readonly line: LineId })[] = [];
   for (const { line: on, to, session } of past)
-    for (const mark of behind(surveys.get(on) as LineSurvey, 0, to).toReversed())
+    for (const mark of behind(surveys.get(on) as LineScan, 0, to).toReversed())
       if (session === id || (await recordOwners.of(on, mark.seq)) === id) along.push(mark);
   const stretches = [along];
   // What a line of the past goes on with behind the place where it was left, and lines that were
@@ -193,7 +193,7 @@ async function whatGoes(
       now,
     ))
       if (!surveys.get(on)?.origins.has(seq)) gone.set(on, (gone.get(on) ?? new Set()).add(seq));
-  return [...gone].map(([on, seqs]) => ({ survey: surveys.get(on) as LineSurvey, seqs }));
+  return [...gone].map(([on, seqs]) => ({ survey: surveys.get(on) as LineScan, seqs }));
 }
 
 function idsOf(goes: readonly Goes[]): readonly CheckpointId[] {

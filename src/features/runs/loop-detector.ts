@@ -7,7 +7,7 @@ import { sortedText } from "../../core/values/json.js";
 import { callsIn } from "../../engine/calls/bodies.js";
 import { backwards } from "./reply.js";
 
-export class Rounds {
+export class LoopDetector {
   readonly #repeats: number;
   #asked: Asked[] | undefined;
 

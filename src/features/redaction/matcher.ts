@@ -20,7 +20,7 @@ export type RedactWhat =
   | Redact
   | { readonly message: string };
 
-export interface What {
+export interface Matcher {
   readonly text: Redact;
   /** Another content for a file, or undefined where it holds nothing that is to go. */
   readonly file: (bytes: Uint8Array) => Uint8Array | undefined;
@@ -59,14 +59,14 @@ const TOGETHER_CHARS = 10_000;
 
 const NO_FIELDS = { fields: {} as Record<string, unknown>, unknown: undefined };
 
-export function whatOf(given: RedactWhat, replacement: string): What {
+export function matcherOf(given: RedactWhat, replacement: string): Matcher {
   if (typeof given === "string") return ofTexts([given], replacement);
   if (isList(given))
     return ofTexts(listOf(given, "redact", "a list of texts", MAX_TEXTS + 1), replacement);
   return { ...ofOther(given, replacement), inFile: () => true };
 }
 
-function ofOther(given: RedactWhat, replacement: string): What {
+function ofOther(given: RedactWhat, replacement: string): Matcher {
   if (isInstance(given, RegExp)) return ofPattern(given, replacement);
   if (typeof given === "function") return ofFunction(given as Redact);
   const { fields, unknown } =
@@ -94,7 +94,7 @@ interface Finder {
 
 // ---- texts
 
-function ofTexts(texts: readonly unknown[], replacement: string): What {
+function ofTexts(texts: readonly unknown[], replacement: string): Matcher {
   if (texts.length === 0) throw invalid("redact", "there is nothing to redact");
   const given = texts.map(checkNeedle);
   const chars = given.reduce((sum, { length }) => sum + length, 0);
@@ -148,9 +148,9 @@ const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, "\
 
 // ---- patterns
 
-function ofPattern(given: RegExp, replacement: string): What {
+function ofPattern(given: RegExp, replacement: string): Matcher {
   const any = anywhere(given);
-  const bounded: What["bounded"] = (size, work) => {
+  const bounded: Matcher["bounded"] = (size, work) => {
     const ms = Math.ceil(PATTERN_MS + (PATTERN_MS_PER_KIB * size) / 1024);
     try {
       return within(ms, work);
@@ -201,7 +201,7 @@ function patternFinder(any: RegExp): Finder {
   };
 }
 
-function finding({ has, replace, inBytes }: Finder, replacement: string): What {
+function finding({ has, replace, inBytes }: Finder, replacement: string): Matcher {
   if (has(replacement))
     throw invalid(
       "with",
@@ -227,7 +227,7 @@ function finding({ has, replace, inBytes }: Finder, replacement: string): What {
 // ---- functions
 
 /** A function says itself what stands in the place of what it finds. */
-function ofFunction(redact: Redact): What {
+function ofFunction(redact: Redact): Matcher {
   // A ready set leaves inputs of calls alone, for tools are run with them. Those of calls that are
   // over are no different from other texts.
   const own: Redact = isReadySet(redact)
@@ -243,7 +243,7 @@ function ofFunction(redact: Redact): What {
 
 const ANYWHERE = { in: "message", role: "user" } as const;
 
-function editing(text: Redact, replacement: string, inBytes: Finder["inBytes"]): What {
+function editing(text: Redact, replacement: string, inBytes: Finder["inBytes"]): Matcher {
   return {
     text,
     file: (bytes) => fileWithout(bytes, (content) => text(content, ANYWHERE), inBytes, replacement),
@@ -259,7 +259,7 @@ function editing(text: Redact, replacement: string, inBytes: Finder["inBytes"]):
  * Texts take no longer than they are long, and a function of the program's own may not be ended in
  * the middle.
  */
-const unbounded: What["bounded"] = (_size, work) => work();
+const unbounded: Matcher["bounded"] = (_size, work) => work();
 
 /** A file that is text is edited; of any other nobody can say what is left of it without a part. */
 function fileWithout(
@@ -285,7 +285,7 @@ function textOf(bytes: Uint8Array): string | undefined {
 
 // ---- messages
 
-const ofMessage = (message: string, replacement: string): What => ({
+const ofMessage = (message: string, replacement: string): Matcher => ({
   text: (text) => text,
   file: () => undefined,
   holds: () => false,

@@ -11,7 +11,7 @@ import {
 } from "../../engine/records/agent-record.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { AGENT } from "../../store/port/documents.js";
-import type { Definition } from "./define/define.js";
+import type { Definition } from "./define/compile-agent.js";
 
 /**
  * Makes the record of an agent where there is none. One that is there stays as it is: it is for

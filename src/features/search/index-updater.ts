@@ -14,7 +14,7 @@ import type { Document, Fresh, SearchIndex } from "../../store/search-port.js";
 import { isCutShort } from "./damaged.js";
 import { readable } from "./scan.js";
 import type { IndexProgress } from "./search.js";
-import { damageAt, documentsOf, titlesIn } from "./texts.js";
+import { damageAt, documentsOf, titlesIn } from "./search-texts.js";
 
 /** How often it is looked whether something has come: a server is asked less often. */
 const LOOK_MS = { here: 500, away: 2_000 };
@@ -28,7 +28,7 @@ interface Size {
   readonly words: number;
 }
 
-export class Filler {
+export class IndexUpdater {
   readonly #index: SearchIndex;
   readonly #journal: Journal;
   readonly #lookMs: number;

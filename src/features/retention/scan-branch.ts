@@ -24,7 +24,7 @@ interface PlaceAt {
 /** A checkpoint on a line. */
 export interface MarkAt extends PlaceAt, Dated {}
 
-export interface LineSurvey {
+export interface LineScan {
   readonly line: LineId;
   /** The line and those it goes back to. */
   readonly past: Past;
@@ -52,11 +52,11 @@ export interface LineSurvey {
   readonly origins: ReadonlySet<number>;
 }
 
-export async function surveyLine(
+export async function scanLine(
   { store, journal }: StoreContext,
   line: LineId,
   signal?: AbortSignal,
-): Promise<LineSurvey> {
+): Promise<LineScan> {
   // In this order: a line that began where something was pinned is there before the pin can be
   // gone.
   const pins = await documentsOf(store).pins(line);

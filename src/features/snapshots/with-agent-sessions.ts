@@ -19,7 +19,7 @@ interface Capture {
  * Looks at the agent's sessions and applies what is decided. `decide` may throw: then nothing is
  * changed, and the error is thrown here. It may be called again.
  */
-export async function capture(
+export async function withAgentSessions(
   { store }: StoreContext,
   { agent, hold, also, how }: Capture,
   decide: (sessions: readonly Present[]) => Decision | undefined,

@@ -27,7 +27,7 @@ import { hole } from "../../engine/journal/walk.js";
 import { TimeSlice } from "../../engine/util/time-slice.js";
 import { documentsOf, requireCapability } from "../../store/capabilities.js";
 import type { KnownNeeds, Replacement, StoreReclaim } from "../../store/port/reclaim.js";
-import type { LineSurvey, MarkAt } from "./line-survey.js";
+import type { LineScan, MarkAt } from "./scan-branch.js";
 
 const AT_ONCE = { least: 16, most: 200, first: 32 } as const;
 /**
@@ -60,7 +60,7 @@ export interface RemoveOptions {
 /** Removes the checkpoints of a line at these places. */
 export async function removeMarks(
   ctx: StoreContext,
-  survey: LineSurvey,
+  survey: LineScan,
   gone: ReadonlySet<number>,
   o: RemoveOptions = {},
 ): Promise<Removal> {
@@ -101,7 +101,7 @@ interface Plan {
  */
 async function planFor(
   { loader }: StoreContext,
-  { past, from, marks, pinned, end }: LineSurvey,
+  { past, from, marks, pinned, end }: LineScan,
   gone: ReadonlySet<number>,
 ): Promise<Plan> {
   const stays = marks.filter(({ seq }) => !gone.has(seq));
@@ -141,7 +141,7 @@ interface Changed {
 
 class Rewriting {
   readonly #ctx: StoreContext;
-  readonly #survey: LineSurvey;
+  readonly #survey: LineScan;
   readonly #plan: Plan;
   readonly #options: RemoveOptions;
   readonly #reclaim: StoreReclaim;
@@ -155,7 +155,7 @@ class Rewriting {
    */
   heldBack = 0;
 
-  constructor(ctx: StoreContext, survey: LineSurvey, plan: Plan, o: RemoveOptions) {
+  constructor(ctx: StoreContext, survey: LineScan, plan: Plan, o: RemoveOptions) {
     this.#ctx = ctx;
     this.#survey = survey;
     this.#plan = plan;

@@ -32,7 +32,7 @@ class Taken implements Holder {
   async close(): Promise<void> {}
 }
 
-export class Leases {
+export class SessionLocks {
   readonly #ctx: StoreContext;
   readonly #waitMs: number;
   readonly #signal: AbortSignal | undefined;

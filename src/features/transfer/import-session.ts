@@ -108,7 +108,7 @@ const BYTES_AT_ONCE = 4 * 1024 * 1024;
 
 const AHEAD = 50;
 
-export class BringIn {
+export class SessionImport {
   readonly #target: Target;
   readonly #lines = new Map<LineId, TargetLine>();
   #current: TargetLine | undefined;

@@ -37,7 +37,6 @@ import {
   SNAPSHOT,
 } from "../../store/port/documents.js";
 import type { Present } from "../../store/port/rows.js";
-import { capture, lookAt } from "./capture.js";
 import {
   made,
   moved,
@@ -53,13 +52,14 @@ import {
   type RestoreReport,
   type Restoring,
 } from "./restore-report.js";
+import { lookAt, withAgentSessions } from "./with-agent-sessions.js";
 
 /** For how long sessions are kept from others while they are looked at before they are moved. */
 const SEIZED_MS = 120_000;
 
 type Options = { readonly takeOver: boolean } & Pick<RestoreOptions, "signal" | "onProgress">;
 
-export class Restore {
+export class SnapshotRestore {
   readonly #ctx: StoreContext;
   readonly #contents: Contents;
   readonly #snapshot: Snapshot;
@@ -137,7 +137,7 @@ export class Restore {
     const now = await this.#ctx.now();
     const incarnation = await inThisIncarnation(this.#ctx);
     const seized = new Map<string, Lease>();
-    await capture(this.#ctx, { agent: this.#snapshot.agent, hold: true }, (sessions) => {
+    await withAgentSessions(this.#ctx, { agent: this.#snapshot.agent, hold: true }, (sessions) => {
       seized.clear();
       const outcomes = outcomesOf(sessions, verified);
       const changes: Change[] = [];
@@ -217,7 +217,7 @@ export class Restore {
       let report: RestoreReport | undefined;
       let isSeized = true;
       let before = 0;
-      const applied = await capture(
+      const applied = await withAgentSessions(
         this.#ctx,
         { agent, hold: true, also: [...buried.keys()] },
         (sessions) => {

@@ -11,7 +11,7 @@ import { type Encoded, encode } from "../../core/values/json.js";
 import type { Redactor } from "../../engine/journal/redactor.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { invalid } from "../../engine/util/validate.js";
-import type { Definition } from "./define/define.js";
+import type { Definition } from "./define/compile-agent.js";
 
 export interface Prefix {
   readonly system: string;

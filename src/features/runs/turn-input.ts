@@ -11,11 +11,11 @@ import { invalidValue, isList, type Json } from "../../core/values/json.js";
 import type { Redactor } from "../../engine/journal/redactor.js";
 import { oneOf, options, signalOf } from "../../engine/util/validate.js";
 import { withBytes } from "../../formats/plain.js";
-import { boundsOf, type Definition, definitionOf } from "./define/define.js";
-import type { Input, RunOptions } from "./define/definition.js";
+import type { Input, RunOptions } from "./define/agent-types.js";
+import { boundsOf, type Definition, definitionOf } from "./define/compile-agent.js";
 
 /** An input, and how it is known again. */
-export interface Asking {
+export interface TurnInput {
   readonly message: MessageInput;
   readonly inputDigest: string;
   readonly key: string | undefined;
@@ -26,7 +26,7 @@ export interface RunRequest {
   readonly definition: Definition;
   readonly id: SessionId;
   /** Undefined if the latest turn is to go on. */
-  readonly asking: Asking | undefined;
+  readonly asking: TurnInput | undefined;
   readonly o: Partial<RunOptions>;
   readonly parent?: SessionId;
 }
@@ -59,13 +59,13 @@ export function requestOf(
   return {
     definition,
     id: sessionId(id),
-    asking: input === undefined ? undefined : askingOf(input, o.key, redactor),
+    asking: input === undefined ? undefined : turnInputOf(input, o.key, redactor),
     o,
   };
 }
 
 /** `redactor`: by what is stored it is known again, and not by what was given. */
-export function askingOf(input: Input, key: unknown, redactor: Redactor | undefined): Asking {
+export function turnInputOf(input: Input, key: unknown, redactor: Redactor | undefined): TurnInput {
   const message: MessageInput =
     typeof input === "string" || isList(input)
       ? { role: "user", content: input as MessageInput["content"] }
@@ -133,7 +133,7 @@ function copyOf({ value, blobs }: EncodedMessage): MessageInput {
  */
 export function isMeant(
   turn: { readonly key?: string | undefined; readonly inputDigest: string } | undefined,
-  { key, inputDigest }: Asking,
+  { key, inputDigest }: TurnInput,
   session: string,
 ): boolean {
   if (turn === undefined || turn.key !== key) return false;

@@ -7,14 +7,14 @@ import { ensureSession } from "../../engine/lifecycle/create-session.js";
 import { drawId, idAndInput } from "../../engine/lifecycle/session-ids.js";
 import { options, signalOf, wholeNumber } from "../../engine/util/validate.js";
 import { requireCapability } from "../../store/capabilities.js";
-import { askingOf, requestOf, turnLetter } from "./asking.js";
-import { type Definition, definitionOf } from "./define/define.js";
-import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./define/definition.js";
+import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./define/agent-types.js";
+import { type Definition, definitionOf } from "./define/compile-agent.js";
 import type { RunResult } from "./define/result.js";
-import { ensureAgent } from "./ensure.js";
+import { ensureAgent } from "./ensure-record.js";
 import { EventQueue } from "./events.js";
 import type { Runs } from "./runs.js";
 import { endOfTurn } from "./turn-end.js";
+import { requestOf, turnInputOf, turnLetter } from "./turn-input.js";
 
 /** How long to wait for the end of a turn. */
 interface ResultOptions {
@@ -130,7 +130,7 @@ class Binding implements Omit<BoundAgent, Types> {
     requireCapability(this.#ctx.store, "inbox", "agent.submit");
     const asked = this.#asked<SubmitOptions>(given);
     const o = options(asked.o, "submit", ["key", "tags", "title", "metadata", "atMs"]);
-    const { message, key } = askingOf(asked.input, o.key, this.#ctx.redactor);
+    const { message, key } = turnInputOf(asked.input, o.key, this.#ctx.redactor);
     const due = o.atMs === undefined ? 0 : wholeNumber(o.atMs, "atMs", 0, 8.64e15);
     const turn = key ?? randomUUID();
     const doc = turnLetter(turn, key, message);

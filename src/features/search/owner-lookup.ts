@@ -15,7 +15,7 @@ export interface Wanted {
   readonly tag?: string;
 }
 
-export class Owners {
+export class OwnerLookup {
   readonly #store: Store;
   readonly #wanted: Wanted;
   readonly #sessions = new Map<string, SessionRow | undefined>();

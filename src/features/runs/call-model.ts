@@ -9,9 +9,9 @@ import { observed } from "../../engine/journal/telemetry.js";
 import { onAbort } from "../../engine/util/abort-signals.js";
 import { readable } from "../../engine/util/thrown.js";
 import { invalid } from "../../engine/util/validate.js";
-import type { Prefix } from "./prefix.js";
+import type { Prefix } from "./prompt-prefix.js";
 import { backwards, messageOf } from "./reply.js";
-import type { Running } from "./running.js";
+import type { RunContext } from "./run-context.js";
 
 /** Whether asking again can help: what a client did wrong stays wrong. */
 function isWorthRepeating(error: unknown): boolean {
@@ -33,8 +33,8 @@ function isWorthRepeating(error: unknown): boolean {
   );
 }
 
-export async function ask(
-  running: Running,
+export async function callModel(
+  running: RunContext,
   { system, tools }: Prefix,
   step: number,
 ): Promise<EncodedMessage> {
@@ -121,7 +121,7 @@ export async function ask(
  * The same behind the same reply, with the same words since: what is asked again after a crash may
  * differ in what tools said. Not by the journal's end: taking a session up writes to it.
  */
-function requestKey({ held: { line, work } }: Running): string {
+function requestKey({ held: { line, work } }: RunContext): string {
   const said: string[] = [];
   for (const message of backwards(work.fold)) {
     if (message.role === "assistant") return keyAt(line, message.seq, ...said);

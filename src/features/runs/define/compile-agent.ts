@@ -32,7 +32,7 @@ import type {
   Tool,
   ToolContext,
   Types,
-} from "./definition.js";
+} from "./agent-types.js";
 import { type Schema, schemaOf, standardOf } from "./schema.js";
 
 export interface ToolDefinition {
