@@ -15,10 +15,10 @@ import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open, rename, rm, stat, writeFile } from "node:fs/promises";
 import { HoldfastError, quote } from "../core/values/errors.js";
+import { furthest, sumOf, WitnessRows } from "./anchor-rows.js";
 import type { Anchor } from "./port/copies.js";
 import type { Presence } from "./presence.js";
 import { exhausted, isExhausted } from "./refusals.js";
-import { furthest, sumOf, WitnessRows } from "./witness-rows.js";
 
 const EVERY_MS = 10_000;
 /** Lines that are asked for, and written, without a pause. */

@@ -712,7 +712,7 @@ describe("a write-ahead log that belongs elsewhere", () => {
   const logs: Readonly<Record<string, (path: string) => Promise<string> | string>> = {
     "of another store": (path) => logOf(`${path}.other`, SESSIONS),
     // Told by the stamp on its first page, which is in every log of a store that grew; see
-    // header.ts for the logs that are not told.
+    // inspect-file.ts for the logs that are not told.
     "of another store with fewer sessions": (path) => logOf(`${path}.other`, ["z"]),
     async "of its own past"(path) {
       copyStore(`${path}.past`);

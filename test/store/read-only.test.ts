@@ -30,7 +30,7 @@ import { promisify } from "node:util";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { type Holdfast, type HoldfastError, open } from "../../src/index.js";
 import { openDriver } from "../../src/store/sql/sqlite/driver/driver.js";
-import { draftName } from "../../src/store/sql/sqlite/files/drafts.js";
+import { draftName } from "../../src/store/sql/sqlite/files/temp-files.js";
 import { type Child, startPuppet } from "../support/children/child.mjs";
 import { failure, instead, mend } from "../support/failures/failing-calls.js";
 import { fresh } from "../support/places.js";

@@ -13,7 +13,7 @@ import { HoldfastError } from "../../core/values/errors.js";
 import type { Presence } from "../presence.js";
 import { queueFull } from "../refusals.js";
 import { isLasting, missingPath, translate } from "./files/failures.js";
-import type { Group } from "./tenure.js";
+import type { Group } from "./lock-tenure.js";
 import type { Writer } from "./writer.js";
 
 /** An answer, and the saves that it made. */

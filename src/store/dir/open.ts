@@ -7,11 +7,11 @@ import { refuseNetworkFileSystem } from "../file-system.js";
 import { newIncarnation } from "../incarnation.js";
 import { identityOf, isMoved } from "../presence.js";
 import { ofAllTenants } from "../refusals.js";
-import { withTypedErrors } from "./door.js";
 import { isUnseen, translate } from "./files/failures.js";
 import { addFile, isDraft, makeDirectory, namesIn, putFile, readFile } from "./files/files.js";
 import { nameOf } from "./files/names.js";
 import { DirStore } from "./store.js";
+import { withTypedErrors } from "./typed-errors.js";
 
 export interface DirOptions {
   /** How long another writing process is waited for before a call fails with BUSY. */

@@ -8,32 +8,43 @@ import { firstFrom } from "../beginnings.js";
 import type { InboxQuery, Mail, Posted } from "../port/inbox.js";
 import type { LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
 import type { LineRow, Present, SessionFound, SessionRow } from "../port/rows.js";
-import type { Waiting } from "./claims/waiting.js";
+import type { InboxMarkers } from "./claims/inbox-markers.js";
+import { DAMAGED } from "./files/checksummed-json.js";
 import { nameOf } from "./files/names.js";
-import { DAMAGED } from "./files/sealed.js";
-import { type Catalogue, type Entry, fits, noEntry, type Standing } from "./index/catalogue.js";
+import {
+  type CatalogEntry,
+  type Entry,
+  fits,
+  noEntry,
+  type SessionCatalog,
+} from "./index/session-catalog.js";
 import type { SessionIndex } from "./index/session-index.js";
 import type { Approach } from "./journal/approach.js";
+import type { JournalCache } from "./journal/journal-cache.js";
 import type { JournalFile } from "./journal/journal-file.js";
-import type { Journals } from "./journal/journals.js";
 import { Inbox } from "./sessions/inbox.js";
 import { lineRow, type SessionDoc, sessionRow } from "./sessions/session-file.js";
 import type { Found, SessionFiles } from "./sessions/session-files.js";
 
 export class Reader {
   readonly #sessions: SessionFiles;
-  readonly #journals: Journals;
+  readonly #journals: JournalCache;
   readonly #index: SessionIndex;
-  readonly #waiting: Waiting;
+  readonly #waiting: InboxMarkers;
 
-  constructor(sessions: SessionFiles, journals: Journals, index: SessionIndex, waiting: Waiting) {
+  constructor(
+    sessions: SessionFiles,
+    journals: JournalCache,
+    index: SessionIndex,
+    waiting: InboxMarkers,
+  ) {
     this.#sessions = sessions;
     this.#journals = journals;
     this.#index = index;
     this.#waiting = waiting;
   }
 
-  get #catalogue(): Catalogue {
+  get #catalogue(): SessionCatalog {
     return this.#index.catalogue;
   }
 
@@ -115,7 +126,7 @@ export class Reader {
     return standing && this.#row(standing);
   }
 
-  #row(standing: Standing): LineRow | undefined {
+  #row(standing: CatalogEntry): LineRow | undefined {
     const found = this.#sessions.find(standing.home);
     if (found === undefined || found === "damaged") {
       const { no, id, origin, owner } = standing;
@@ -156,7 +167,7 @@ export class Reader {
       : rows;
   }
 
-  #some(query: Exclude<LineQuery, { readonly kind: "past" | "beginning" }>): Standing[] {
+  #some(query: Exclude<LineQuery, { readonly kind: "past" | "beginning" }>): CatalogEntry[] {
     if (query.kind === "session") return this.#linesOf(query.session);
     if (query.kind !== "all") return this.#catalogue.forksOf(query.of);
     const { before = Number.MAX_SAFE_INTEGER, limit } = query;
@@ -164,13 +175,13 @@ export class Reader {
     return limit === undefined ? all : all.sort((a, b) => b.no - a.no).slice(0, limit);
   }
 
-  #linesOf(session: string): Standing[] {
+  #linesOf(session: string): CatalogEntry[] {
     const own =
       this.#catalogue.entry(session)?.lines.filter(({ owner }) => owner === session) ?? [];
     return [...own.map((line) => ({ ...line, home: session })), ...this.#catalogue.awayOf(session)];
   }
 
-  *#allLines(): Generator<Standing> {
+  *#allLines(): Generator<CatalogEntry> {
     for (const { id, lines } of this.#catalogue.entries())
       for (const line of lines) yield { ...line, home: id };
   }
@@ -192,7 +203,7 @@ export class Reader {
   }
 
   /** The journal of a line, or undefined where the line is gone. */
-  journal(standing: Pick<Standing, "id" | "home">): JournalFile | undefined {
+  journal(standing: Pick<CatalogEntry, "id" | "home">): JournalFile | undefined {
     const found = this.#sessions.find(standing.home);
     const doc = found === "damaged" ? undefined : found;
     if (doc !== undefined && !doc.lines.some(({ id }) => id === standing.id)) return undefined;

@@ -2,11 +2,11 @@
 import { join } from "node:path";
 import { Presence } from "../presence.js";
 import { Reserve } from "../reserve.js";
-import { Due } from "./claims/due.js";
-import { Waiting } from "./claims/waiting.js";
+import { Claims } from "./claims/claims.js";
+import { InboxMarkers } from "./claims/inbox-markers.js";
 import { Blobs } from "./files/blobs.js";
 import { SessionIndex } from "./index/session-index.js";
-import { Journals } from "./journal/journals.js";
+import { JournalCache } from "./journal/journal-cache.js";
 import { Lock } from "./lock/lock.js";
 import { Reader } from "./reader.js";
 import { SessionFiles } from "./sessions/session-files.js";
@@ -23,11 +23,11 @@ export const CHANGES = "changes.jsonl";
 export interface StoreFiles {
   readonly root: string;
   readonly sessions: SessionFiles;
-  readonly journals: Journals;
+  readonly journals: JournalCache;
   readonly index: SessionIndex;
   readonly blobs: Blobs;
-  readonly waiting: Waiting;
-  readonly due: Due;
+  readonly waiting: InboxMarkers;
+  readonly due: Claims;
   readonly reader: Reader;
   readonly lock: Lock;
   readonly presence: Presence;
@@ -39,12 +39,12 @@ export interface StoreFiles {
  */
 export function storeFiles(root: string, findMoved: () => string | undefined): StoreFiles {
   const sessions = new SessionFiles(root);
-  const journals = new Journals((id) => sessions.directory(id));
+  const journals = new JournalCache((id) => sessions.directory(id));
   const index = new SessionIndex(join(root, CHANGES), (id) => {
     const found = sessions.find(id);
     return found === "damaged" ? undefined : found;
   });
-  const waiting = new Waiting(root);
+  const waiting = new InboxMarkers(root);
   const lock = new Lock(root);
   return {
     root,
@@ -53,7 +53,7 @@ export function storeFiles(root: string, findMoved: () => string | undefined): S
     index,
     blobs: new Blobs(root),
     waiting,
-    due: new Due(root, sessions, index, waiting),
+    due: new Claims(root, sessions, index, waiting),
     reader: new Reader(sessions, journals, index, waiting),
     lock,
     presence: new Presence(() => findMoved() ?? lock.findMoved()),

@@ -25,8 +25,8 @@ import { checkDirectory } from "./files/files.js";
 import { watchDue, watchSession } from "./index/watch.js";
 import { DirReads } from "./reads.js";
 import { freedOf } from "./removals.js";
+import { StoreScan } from "./scan-store.js";
 import { CHANGES, storeFiles } from "./store-files.js";
-import { Survey } from "./survey.js";
 import { type AccessOptions, WriteAccess } from "./write-access.js";
 import type { Writer } from "./writer.js";
 
@@ -43,7 +43,7 @@ const none: readonly never[] = [];
 export class DirStore extends DirReads implements Store {
   readonly traits: Traits = { durable: true, oneMachine: true, shared: true, inBulk: true };
   readonly #options: DirStoreOptions;
-  readonly #survey: Survey;
+  readonly #survey: StoreScan;
   readonly #anchors: Anchors;
   readonly #watches = new Set<() => void>();
 
@@ -57,7 +57,7 @@ export class DirStore extends DirReads implements Store {
       }),
     );
     this.#options = options;
-    this.#survey = new Survey({ ...files, read: (look) => this.read(look) });
+    this.#survey = new StoreScan({ ...files, read: (look) => this.read(look) });
     // Another process may have deleted it since. A line of which nothing is known gets no anchor.
     const isDeleted = (line: string) =>
       !this.access.isCurrent() || files.index.catalogue.line(line)?.owner == null;

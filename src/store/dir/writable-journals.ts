@@ -4,9 +4,9 @@
  */
 import { fdatasync } from "node:fs";
 import type { LineId } from "../../core/values/ids.js";
+import { lost } from "./check-input.js";
 import { Unsure } from "./files/failures.js";
 import type { JournalFile } from "./journal/journal-file.js";
-import { lost } from "./plan-input.js";
 import type { StoreFiles } from "./store-files.js";
 
 const syncLater = (fd: number): Promise<void> =>

@@ -8,8 +8,8 @@ import { anchoredSeq } from "../anchors.js";
 import { Committer } from "./committer.js";
 import { readFile } from "./files/files.js";
 import { readAllEntries } from "./index/rebuild.js";
+import { Tenure } from "./lock-tenure.js";
 import type { StoreFiles } from "./store-files.js";
-import { Tenure } from "./tenure.js";
 import { Writer } from "./writer.js";
 
 export interface AccessOptions {

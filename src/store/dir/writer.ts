@@ -19,12 +19,12 @@ import type { Applied, Change } from "../port/changes.js";
 import type { ClaimQuery, Granting } from "../port/claims.js";
 import type { Decision } from "../port/documents.js";
 import type { Present, SessionRow } from "../port/rows.js";
+import { type Append, ChangeCheck, type CheckInput } from "./check-changes.js";
+import { checkInputOf } from "./check-input.js";
 import type { Done } from "./committer.js";
 import { takeBack, Unsure } from "./files/failures.js";
 import { makeDirectory } from "./files/files.js";
 import { nameOf } from "./files/names.js";
-import { type Append, Plan, type PlanInput } from "./plan.js";
-import { planInputOf } from "./plan-input.js";
 import { Removals } from "./removals.js";
 import { Inbox } from "./sessions/inbox.js";
 import type { SessionDoc } from "./sessions/session-file.js";
@@ -38,20 +38,20 @@ export class Writer {
   readonly writable: WritableJournals;
   readonly removals: Removals;
   readonly #of: WriterFiles;
-  readonly #input: PlanInput;
+  readonly #input: CheckInput;
 
   constructor(of: WriterFiles) {
     this.#of = of;
     this.writable = new WritableJournals(of);
     this.removals = new Removals(of, this.writable);
-    this.#input = planInputOf(of);
+    this.#input = checkInputOf(of);
   }
 
   apply({ changes, docs }: Decision): Done<Applied> {
     const next =
       changes.length === 1 && docs.length === 0 ? this.#next(changes[0] as Change) : undefined;
     if (next !== undefined) return { answer: done, saves: [next] };
-    const plan = new Plan(this.#input);
+    const plan = new ChangeCheck(this.#input);
     const answer = plan.run({ changes, docs });
     if (!answer.ok) return { answer, saves: [], wrote: false };
     const { lone } = plan;
@@ -87,7 +87,7 @@ export class Writer {
   }
 
   /** C2 */
-  #commit(plan: Plan): void {
+  #commit(plan: ChangeCheck): void {
     const { sessions, index, journals, blobs, presence } = this.#of;
     // Files are named by their paths: they must not be put into a directory that stands in the
     // place of this one.
@@ -156,7 +156,7 @@ export class Writer {
    * After the commit: what fails here is done again with the next change, or is no harm. A failed
    * sync is not done again.
    */
-  #clearMail({ docs, removed }: Plan): void {
+  #clearMail({ docs, removed }: ChangeCheck): void {
     try {
       for (const doc of docs) if (doc.drained.length > 0) this.#inbox(doc).clear(doc.drained);
       for (const doc of removed) this.#inbox(doc).removeAll();

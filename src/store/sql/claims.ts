@@ -1,6 +1,6 @@
 /**
- * Giving out sessions that are due, as steps. No lock is waited for: what others are just writing
- * to is left for the next claim.
+ * Giving out sessions that are due, as procedures. No lock is waited for: what others are just
+ * writing to is left for the next claim.
  */
 import {
   type ClaimQuery,
@@ -10,8 +10,8 @@ import {
 } from "../port/claims.js";
 import type { SessionRow } from "../port/rows.js";
 import type { Access } from "./access.js";
-import { change, look, row, rowsOf } from "./asks.js";
-import type { Ask, Database, Job, Row, Steps } from "./database.js";
+import type { Database, Job, Procedure, Row, SqlCall } from "./database.js";
+import { change, look, row, rowsOf } from "./procedure.js";
 import { sessionRow } from "./rows.js";
 import type { Statements } from "./statements.js";
 
@@ -33,7 +33,7 @@ class Claims {
   }
 
   /** Whether there is anything to claim. */
-  any({ agent, dueBy, limit }: ClaimQuery): Ask {
+  any({ agent, dueBy, limit }: ClaimQuery): SqlCall {
     return look(this.#sql.due, this.#tenant, agent, dueBy, ...FIRST, Math.min(limit, 1));
   }
 
@@ -55,7 +55,11 @@ class Claims {
     };
   }
 
-  *#claim(query: ClaimQuery, grant: Granting, granted: SessionRow[]): Steps<readonly SessionRow[]> {
+  *#claim(
+    query: ClaimQuery,
+    grant: Granting,
+    granted: SessionRow[],
+  ): Procedure<readonly SessionRow[]> {
     let after = FIRST;
     // As many as are wanted, and ever more where they are passed over.
     for (
@@ -81,7 +85,7 @@ class Claims {
   }
 
   /** The numbers of those that nobody else is writing to. */
-  *#ours(found: readonly Row[]): Steps<readonly number[]> {
+  *#ours(found: readonly Row[]): Procedure<readonly number[]> {
     const { tryLock } = this.#db;
     const locked =
       tryLock && found.length > 0 ? yield found.map(([, id]) => tryLock(id as string)) : undefined;
@@ -96,14 +100,14 @@ class Claims {
     { agent, dueBy, limit }: ClaimQuery,
     grant: Granting,
     granted: SessionRow[],
-  ): Steps<void> {
+  ): Procedure<void> {
     if (ours.length === 0) return;
     const { dueNow, updateLease } = this.#sql;
     const { clock } = this.#db.dialect;
     const rows = (yield ours.map((no) =>
       look(dueNow, ...clock.params(), no, this.#tenant, agent, dueBy),
     )).flat();
-    const leases: Ask[] = [];
+    const leases: SqlCall[] = [];
     for (const [now, ...columns] of rows) {
       const found = sessionRow(columns);
       const lease = granted.length < limit ? grant(found, now as number) : undefined;
@@ -114,7 +118,7 @@ class Claims {
     if (leases.length > 0) yield leases;
   }
 
-  *#settle(granted: readonly SessionRow[]): Steps<readonly SessionRow[] | undefined> {
+  *#settle(granted: readonly SessionRow[]): Procedure<readonly SessionRow[] | undefined> {
     for (const { id, lease } of granted) {
       const now = yield* row(this.#sql.session, this.#tenant, id);
       if (now === undefined || sessionRow(now).lease.text !== lease.text) return undefined;

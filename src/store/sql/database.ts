@@ -1,7 +1,7 @@
 /**
  * The parts that a database brings to the SQL store. SQLite answers in the same tick, Postgres over
- * a wire; what is asked, and in which order, is written once (`writer.ts`), as steps that yield
- * what they ask and are given what it answered.
+ * a wire; what is asked, and in which order, is written once (`writer.ts`), as procedures that
+ * yield what they ask and are given what it answered.
  */
 import type { LineId } from "../../core/values/ids.js";
 import type { Applied, Change, NewSave } from "../port/changes.js";
@@ -16,14 +16,14 @@ export type Row = readonly unknown[];
 /**
  * A statement to run. `changes` tells that it changes rows, and that only how many is of interest.
  */
-export interface Ask {
+export interface SqlCall {
   readonly text: string;
   readonly params: readonly Param[];
   readonly changes: boolean;
 }
 
 /** The rows of each statement; of one that changes rows, a single row with their number. */
-export type Steps<T> = Generator<readonly Ask[], T, readonly (readonly Row[])[]>;
+export type Procedure<T> = Generator<readonly SqlCall[], T, readonly (readonly Row[])[]>;
 
 /**
  * What a job must have for itself while it looks and writes. `session`: all that is written to a
@@ -40,14 +40,14 @@ export type Lock =
 /** Work in one transaction. */
 export interface Job<T> {
   readonly locks: readonly Lock[];
-  readonly steps: () => Steps<T>;
+  readonly steps: () => Procedure<T>;
   /** Whether an answer says that nothing may be changed. */
   readonly refused: (answer: T) => boolean;
   /**
    * Looks whether all is as it was asked for: an earlier try was committed perhaps, and its answer
    * lost. Undefined where it is not, or where that cannot be told; then it is done again.
    */
-  readonly settle?: () => Steps<T | undefined>;
+  readonly settle?: () => Procedure<T | undefined>;
   /** Told the answer once it is committed, before anybody else is. It does not throw. */
   readonly committed?: (answer: T) => void;
   /**
@@ -130,9 +130,9 @@ export interface Database {
    * Takes a session's lock if it is free, and answers whether it did. Undefined where transactions
    * that write are alone.
    */
-  readonly tryLock: ((session: string) => Ask) | undefined;
+  readonly tryLock: ((session: string) => SqlCall) | undefined;
   /** Takes the locks of sessions, in the order that all take them in. Undefined as above. */
-  readonly lockAll: ((sessions: readonly string[]) => readonly Ask[]) | undefined;
+  readonly lockAll: ((sessions: readonly string[]) => readonly SqlCall[]) | undefined;
   now(): Promise<number>;
   /** `long`: it goes over much of the store, and may take its time. */
   read(text: string, params: readonly Param[], how?: "long"): Promise<readonly Row[]>;

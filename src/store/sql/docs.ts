@@ -1,9 +1,9 @@
-/** Changing documents, and what they pin, as steps. */
+/** Changing documents, and what they pin, as procedures. */
 import type { Refusal } from "../port/changes.js";
 import type { DocChange, StoreDocuments } from "../port/documents.js";
 import type { Access } from "./access.js";
-import { change, look, row } from "./asks.js";
-import type { Steps } from "./database.js";
+import type { Procedure } from "./database.js";
+import { change, look, row } from "./procedure.js";
 import { docRow, docWithBody } from "./rows.js";
 import { docsBy, type Statements } from "./statements.js";
 import type { Writer } from "./writer.js";
@@ -17,7 +17,7 @@ export class Docs {
     this.#tenant = tenant;
   }
 
-  *apply({ kind, id, when, put, remove }: DocChange): Steps<Refusal | undefined> {
+  *apply({ kind, id, when, put, remove }: DocChange): Procedure<Refusal | undefined> {
     const there = yield* row(this.#sql.docToChange, this.#tenant, kind, id);
     if (when.absent && there !== undefined) return "exists";
     if (!when.absent && there === undefined) return "absent";
@@ -48,7 +48,7 @@ export class Docs {
     return undefined;
   }
 
-  *isDone({ kind, id, put, remove }: DocChange): Steps<boolean> {
+  *isDone({ kind, id, put, remove }: DocChange): Procedure<boolean> {
     const there = yield* row(this.#sql.doc, this.#tenant, kind, id);
     if (put !== undefined) return there?.[TEXT] === put.text;
     // Without either it was only a condition.

@@ -1,4 +1,4 @@
-/** Changes to inboxes, as steps: mail is posted, and taken in. */
+/** Changes to inboxes, as procedures: mail is posted, and taken in. */
 import type { Change } from "../port/changes.js";
 import {
   drainedText,
@@ -9,8 +9,8 @@ import {
   TURN_MAIL,
 } from "../port/inbox.js";
 import type { Access } from "./access.js";
-import { change, changed, look, row } from "./asks.js";
-import type { Job, Steps } from "./database.js";
+import type { Job, Procedure } from "./database.js";
+import { change, changed, look, row } from "./procedure.js";
 import { mailRow } from "./rows.js";
 import { mailBy, type Statements } from "./statements.js";
 
@@ -35,7 +35,7 @@ export class Inbox {
     };
   }
 
-  *#post(session: string, { id, text, due }: Mail): Steps<Posted> {
+  *#post(session: string, { id, text, due }: Mail): Procedure<Posted> {
     if ((yield* changed(this.#sql.post, id, text, due, this.#tenant, session)) > 0) {
       const hasten = id.startsWith(TURN_MAIL) ? this.#sql.hastenUnlessWaits : this.#sql.hasten;
       yield [change(hasten, due, this.#tenant, session, due)];
@@ -48,7 +48,7 @@ export class Inbox {
       : "conflict";
   }
 
-  *takeIn({ drained = [], reworded = [], forgets }: Change, no: number): Steps<void> {
+  *takeIn({ drained = [], reworded = [], forgets }: Change, no: number): Procedure<void> {
     const asks = reworded.map(({ id, text }) => change(this.#sql.reword, text, no, id));
     if (forgets) asks.push(change(this.#sql.forgetDrained, no));
     if (drained.length > 0) {

@@ -1,7 +1,7 @@
 /** Notes for an index for search: of what it has read, these texts are no more, or are others. */
 import { MAX_SEQ } from "../../core/values/ids.js";
-import { change } from "./asks.js";
-import type { Ask } from "./database.js";
+import type { SqlCall } from "./database.js";
+import { change } from "./procedure.js";
 import type { Statements } from "./statements.js";
 
 /** What an index for search is known by, once there is one. */
@@ -19,7 +19,7 @@ export class IndexNotes {
   }
 
   /** A session has another label, or is no more. */
-  session(no: number): readonly Ask[] {
+  session(no: number): readonly SqlCall[] {
     return this.#noting([change(this.#sql.noteSession, this.#tenant, no, this.#key)]);
   }
 
@@ -27,7 +27,7 @@ export class IndexNotes {
   records(
     line: number,
     ranges: readonly (readonly [first: number, last: number])[],
-  ): readonly Ask[] {
+  ): readonly SqlCall[] {
     return this.#noting(
       ranges.map(([first, last]) =>
         change(this.#sql.noteGone, this.#tenant, line, first, last, this.#key),
@@ -36,7 +36,7 @@ export class IndexNotes {
   }
 
   /** The end of a line was cut off. */
-  cut(line: number): readonly Ask[] {
+  cut(line: number): readonly SqlCall[] {
     return this.#noting([
       change(this.#sql.noteCutTexts, this.#tenant, line, line, MAX_SEQ, this.#key),
     ]);
@@ -45,7 +45,7 @@ export class IndexNotes {
   /**
    * Where there are too many notes the index is given up instead: the next search makes it anew.
    */
-  #noting(notes: readonly Ask[]): readonly Ask[] {
+  #noting(notes: readonly SqlCall[]): readonly SqlCall[] {
     if (notes.length === 0) return notes;
     const [key, tenant] = [this.#key, this.#tenant];
     return [

@@ -1,11 +1,11 @@
-/** What takes saves and blobs away, or puts others in their place, as steps. */
+/** What takes saves and blobs away, or puts others in their place, as procedures. */
 import { firstSeq, type Save } from "../../core/journal/save.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import type { Freed, KnownNeeds, Replacement } from "../port/reclaim.js";
-import { change, look, row, rowsOf } from "./asks.js";
-import type { Ask, Dialect, Job, Param, Row, Steps } from "./database.js";
+import type { Dialect, Job, Param, Procedure, Row, SqlCall } from "./database.js";
 import { findLine } from "./find-save.js";
 import { IndexNotes } from "./index-notes.js";
+import { change, look, row, rowsOf } from "./procedure.js";
 import { pack, saveParams } from "./rows.js";
 import type { Statements } from "./statements.js";
 
@@ -31,7 +31,11 @@ export class Removals {
     };
   }
 
-  *#replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Steps<boolean> {
+  *#replace(
+    line: LineId,
+    replacements: readonly Replacement[],
+    known: KnownNeeds,
+  ): Procedure<boolean> {
     const key = yield* findLine(this.#sql, this.#tenant, line);
     if (
       key === undefined ||
@@ -67,7 +71,7 @@ export class Removals {
   }
 
   /** Of one that stays in its row only what has changed is written. */
-  #puts(line: number, replacement: Replacement): Ask {
+  #puts(line: number, replacement: Replacement): SqlCall {
     const { save, was } = replacement;
     const params = saveParams(line, save, this.#dialect.section);
     if (!staysInRow(replacement)) return change(this.#sql.insertSave, ...params);
@@ -105,7 +109,7 @@ export class Removals {
     };
   }
 
-  *#cut(line: LineId, after: number, limit: number): Steps<Freed> {
+  *#cut(line: LineId, after: number, limit: number): Procedure<Freed> {
     const found = yield* row(this.#sql.line, this.#tenant, line);
     if (found === undefined || found[2] === 1) return { count: 0, bytes: 0 };
     const no = found[0] as number;
@@ -138,7 +142,7 @@ export class Removals {
     };
   }
 
-  *#sweep(unused: readonly Row[]): Steps<Freed> {
+  *#sweep(unused: readonly Row[]): Procedure<Freed> {
     const gone = yield unused.map(([digest]) =>
       change(this.#sql.deleteBlob, this.#tenant, digest as string),
     );

@@ -4,10 +4,10 @@
  */
 import type { Applied, Change } from "../port/changes.js";
 import type { Decision } from "../port/documents.js";
-import { row, rowsOf } from "./asks.js";
-import type { Steps } from "./database.js";
+import type { Procedure } from "./database.js";
 import type { Docs } from "./docs.js";
 import { findLine, isThere } from "./find-save.js";
+import { row, rowsOf } from "./procedure.js";
 import { sessionRow } from "./rows.js";
 import type { Statements } from "./statements.js";
 
@@ -25,7 +25,7 @@ export class Settling {
     this.#docs = docs;
   }
 
-  *settle({ changes, docs }: Decision): Steps<Applied | undefined> {
+  *settle({ changes, docs }: Decision): Procedure<Applied | undefined> {
     for (const one of changes) if (!(yield* this.#isDone(one))) return undefined;
     for (const one of docs) if (!(yield* this.#docs.isDone(one))) return undefined;
     return changes.length + docs.length === 0 ? undefined : done;
@@ -46,7 +46,7 @@ export class Settling {
     lease,
     drained = [],
     remove,
-  }: Change): Steps<boolean> {
+  }: Change): Procedure<boolean> {
     const now = yield* row(this.#sql.session, this.#tenant, session);
     if (remove) return now === undefined;
     const there = now && sessionRow(now);

@@ -1,18 +1,18 @@
 /**
- * What applies changes, as steps: each yields statements to be run together, and is given what they
- * answered.
+ * What applies changes, as procedures: each yields statements to be run together, and is given what
+ * they answered.
  */
 import { firstSeq } from "../../core/journal/save.js";
 import type { Applied, Change, NewSave, Refusal } from "../port/changes.js";
 import type { CaptureQuery, Decision } from "../port/documents.js";
 import type { NewLine, Present } from "../port/rows.js";
 import { takesAway } from "../reserve.js";
-import { change, changed, row, rowsOf } from "./asks.js";
-import type { Ask, Begun, Database, Dialect, Job, Lock, Row, Steps } from "./database.js";
+import type { Begun, Database, Dialect, Job, Lock, Procedure, Row, SqlCall } from "./database.js";
 import { Docs } from "./docs.js";
 import { findLine, isThere, type LineKey } from "./find-save.js";
 import type { Inbox } from "./inbox.js";
 import { IndexNotes } from "./index-notes.js";
+import { change, changed, row, rowsOf } from "./procedure.js";
 import { epochRow, presentRow, saveParams, sessionRow } from "./rows.js";
 import { Settling } from "./settle.js";
 import type { Statements } from "./statements.js";
@@ -58,7 +58,7 @@ export class Writer {
     };
   }
 
-  *#applyAll({ changes, docs }: Decision, begun: Begun[]): Steps<Applied> {
+  *#applyAll({ changes, docs }: Decision, begun: Begun[]): Procedure<Applied> {
     for (const [i, one] of changes.entries()) {
       const why = yield* this.#applyOne(one, begun);
       if (why !== undefined) return { ok: false, change: i, why };
@@ -79,7 +79,7 @@ export class Writer {
   ): Job<Applied> {
     let decided: Decision | undefined;
     let begun: Begun[] = [];
-    const steps = function* (this: Writer): Steps<Applied> {
+    const steps = function* (this: Writer): Procedure<Applied> {
       begun = [];
       if (hold && lockAll) {
         const ids = yield* rowsOf(this.#sql.sessionsOfAgent, this.#tenant, agent, limit);
@@ -105,7 +105,7 @@ export class Writer {
     };
   }
 
-  *#applyOne(one: Change, begun: Begun[]): Steps<Refusal | undefined> {
+  *#applyOne(one: Change, begun: Begun[]): Procedure<Refusal | undefined> {
     const { session, when, line, loose, claims = [], saves = [], lease, remove } = one;
     const before = yield* row(this.#sql.session, this.#tenant, session);
     const why = yield* this.#refusal(one, before);
@@ -139,7 +139,7 @@ export class Writer {
     return undefined;
   }
 
-  *#refusal({ session, when }: Change, before: Row | undefined): Steps<Refusal | undefined> {
+  *#refusal({ session, when }: Change, before: Row | undefined): Procedure<Refusal | undefined> {
     if (when.absent) {
       if (before !== undefined) return "exists";
       if (when.buried === undefined) return undefined;
@@ -155,7 +155,7 @@ export class Writer {
   }
 
   /** Undefined where only lines are brought in. */
-  *#insertSession({ session, head, label, lease, line }: Change): Steps<number | undefined> {
+  *#insertSession({ session, head, label, lease, line }: Change): Procedure<number | undefined> {
     if (!head || !label || !lease) {
       if (head ?? label ?? lease ?? line)
         throw new TypeError("a new session needs head, label and lease");
@@ -182,8 +182,8 @@ export class Writer {
     return made?.[0] as number;
   }
 
-  *#update({ when, head, label, lease }: Change, no: number): Steps<void> {
-    const asks: Ask[] = [];
+  *#update({ when, head, label, lease }: Change, no: number): Procedure<void> {
+    const asks: SqlCall[] = [];
     if (!when.absent) {
       if (head)
         asks.push(
@@ -214,7 +214,7 @@ export class Writer {
     { id, origin, text }: NewLine,
     session: number | null,
     at = this.#sql.originAt as string,
-  ): Steps<LineKey | undefined> {
+  ): Procedure<LineKey | undefined> {
     if (origin && (yield* row(at, this.#tenant, origin.line, origin.seq)) === undefined)
       return undefined;
     const originSeq = origin?.seq ?? 0;
@@ -230,7 +230,7 @@ export class Writer {
     return { no: made?.[0] as number, originSeq };
   }
 
-  *#remove(no: number): Steps<void> {
+  *#remove(no: number): Procedure<void> {
     const { bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession } = this.#sql;
     yield [
       ...this.#notes.session(no),
@@ -240,7 +240,7 @@ export class Writer {
     ];
   }
 
-  *#append({ save, refs, blobs }: NewSave): Steps<boolean> {
+  *#append({ save, refs, blobs }: NewSave): Procedure<boolean> {
     const key = yield* findLine(this.#sql, this.#tenant, save.line);
     if (key === undefined) return false;
     const tail = (yield* row(this.#sql.tailOf, key.no, key.originSeq))?.[0];

@@ -6,7 +6,7 @@ import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import type { Save } from "../../../src/core/journal/save.js";
-import { entryOf } from "../../../src/store/dir/index/catalogue.js";
+import { entryOf } from "../../../src/store/dir/index/session-catalog.js";
 import { SessionIndex } from "../../../src/store/dir/index/session-index.js";
 import { watchDue, watchSession } from "../../../src/store/dir/index/watch.js";
 import { openDir } from "../../../src/store/dir/open.js";

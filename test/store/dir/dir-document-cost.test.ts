@@ -9,7 +9,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { placeId } from "../../../src/core/values/ids.js";
 import type { WholeStore as Store } from "../../../src/store/capabilities.js";
 import { DocFiles, type FiledDoc } from "../../../src/store/dir/documents/doc-files.js";
-import { sealedText } from "../../../src/store/dir/files/sealed.js";
+import { sealedText } from "../../../src/store/dir/files/checksummed-json.js";
 import { openDir } from "../../../src/store/dir/open.js";
 import { SessionFiles } from "../../../src/store/dir/sessions/session-files.js";
 import type { DocChange } from "../../../src/store/port/documents.js";

@@ -6,8 +6,8 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import type { WholeStore as Store } from "../../../src/store/capabilities.js";
-import { Due } from "../../../src/store/dir/claims/due.js";
-import { Waiting } from "../../../src/store/dir/claims/waiting.js";
+import { Claims } from "../../../src/store/dir/claims/claims.js";
+import { InboxMarkers } from "../../../src/store/dir/claims/inbox-markers.js";
 import { sessionPath } from "../../../src/store/dir/files/names.js";
 import { openDir } from "../../../src/store/dir/open.js";
 import { Inbox } from "../../../src/store/dir/sessions/inbox.js";
@@ -77,12 +77,12 @@ async function made({ marked }: { readonly marked: boolean }): Promise<Made> {
   for (const session of ["a", "b"])
     await store.inbox.post(session, { id: "old", text: "x", due: 0 });
   await store.apply([{ session: "a", when: {}, drained: ["old"] }]);
-  const waiting = new Waiting(path);
+  const waiting = new InboxMarkers(path);
   expect(waiting.names()).toEqual(["b"]);
   if (marked) waiting.mark("a");
   const { no } = (await store.session("a")).row as { no: number };
   await store.close();
-  const due = new Due(path, new SessionFiles(path), undefined as never, waiting);
+  const due = new Claims(path, new SessionFiles(path), undefined as never, waiting);
   return {
     path,
     poster: await openDir(path),
@@ -148,7 +148,7 @@ test("K2: negative control: a claim that does not look for drafts loses a marker
   timeout: 300_000,
 }, async () => {
   const careless = ({ path }: Made) => {
-    const waiting = new Waiting(path);
+    const waiting = new InboxMarkers(path);
     return () =>
       waiting.settle("a", () => existsSync(join(path, sessionPath("a"), "inbox", "new.json")));
   };
@@ -196,11 +196,11 @@ test("who watches is told once the mail is there", async () => {
 test("one who was asleep until its draft was taken for a dead one's marks its mail again", async () => {
   const { path, poster } = await made({ marked: true });
   const link = instead("linkSync", (...args: unknown[]) => {
-    new Waiting(path).settle("a", () => false);
+    new InboxMarkers(path).settle("a", () => false);
     return link(...args);
   });
   await post(poster);
-  expect(new Waiting(path).has("a")).toBe(true);
+  expect(new InboxMarkers(path).has("a")).toBe(true);
   await poster.close();
 });
 

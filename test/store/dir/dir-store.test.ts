@@ -26,10 +26,11 @@ import { describe, expect, test } from "vitest";
 import { drop } from "../../../src/core/journal/drop-sections.js";
 import { seal } from "../../../src/core/journal/seal-save.js";
 import { open } from "../../../src/open.js";
+import { sealedText, unsealed } from "../../../src/store/dir/files/checksummed-json.js";
 import { blobPath, isName, nameOf, sessionPath } from "../../../src/store/dir/files/names.js";
-import { sealedText, unsealed } from "../../../src/store/dir/files/sealed.js";
-import { Catalogue } from "../../../src/store/dir/index/catalogue.js";
+import { SessionCatalog } from "../../../src/store/dir/index/session-catalog.js";
 import { quickSeal } from "../../../src/store/dir/journal/quick-seal.js";
+import { SaveOffsets } from "../../../src/store/dir/journal/save-offsets.js";
 import {
   bytesBefore,
   knownSeal,
@@ -38,7 +39,6 @@ import {
   sealOf,
   sectionText,
 } from "../../../src/store/dir/journal/save-rows.js";
-import { Spans } from "../../../src/store/dir/journal/spans.js";
 import { Lock } from "../../../src/store/dir/lock/lock.js";
 import { openDir } from "../../../src/store/dir/open.js";
 import type { SessionDoc } from "../../../src/store/dir/sessions/session-file.js";
@@ -167,7 +167,7 @@ describe("rows", () => {
   test("places of saves grow at both ends", () => {
     fc.assert(
       fc.property(fc.array(fc.boolean(), { maxLength: 200 }), (behind) => {
-        const spans = new Spans();
+        const spans = new SaveOffsets();
         const expected: number[] = [];
         let [low, high] = [500, 501];
         for (const isBehind of behind) {
@@ -701,7 +701,7 @@ describe("what sessions there are", () => {
     };
     fc.assert(
       fc.property(fc.array(row, { maxLength: 12 }), (rows) => {
-        const catalogue = new Catalogue();
+        const catalogue = new SessionCatalog();
         const there = new Map<string, number>();
         for (const { id, no, isThere } of rows) {
           catalogue.set({ ...rest, id, no, status: isThere ? "in-progress" : null });

@@ -29,6 +29,7 @@ import {
   PINS_NOTHING,
   type Pin,
 } from "../../port/documents.js";
+import { DAMAGED, sealedText, unsealed } from "../files/checksummed-json.js";
 import {
   changeDirectory,
   checkDirectory,
@@ -40,7 +41,6 @@ import {
   remove,
 } from "../files/files.js";
 import { nameOf } from "../files/names.js";
-import { DAMAGED, sealedText, unsealed } from "../files/sealed.js";
 import { stampOf } from "../files/stamps.js";
 import { DocNumbers, LAST } from "./doc-numbers.js";
 import { byLine, PinIndex } from "./pin-index.js";

@@ -10,8 +10,8 @@
  *          once.
  */
 import { join } from "node:path";
+import { sealedText, unsealed } from "../files/checksummed-json.js";
 import { putFile, readFile } from "../files/files.js";
-import { sealedText, unsealed } from "../files/sealed.js";
 
 export const LAST = "last.json";
 const AHEAD = 100;

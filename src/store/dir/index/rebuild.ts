@@ -7,7 +7,7 @@ import { isUnseen } from "../files/failures.js";
 import { namesIn, openFile, readRange } from "../files/files.js";
 import { sessionPath } from "../files/names.js";
 import type { SessionFiles } from "../sessions/session-files.js";
-import { type Entry, entryOf, noEntry, UNREAD } from "./catalogue.js";
+import { type Entry, entryOf, noEntry, UNREAD } from "./session-catalog.js";
 
 const AT_ONCE = 200;
 

@@ -16,7 +16,7 @@ import { Unsure } from "../files/failures.js";
 import { openFile, putFile, readRange, writeAll } from "../files/files.js";
 import { stampOf } from "../files/stamps.js";
 import type { SessionDoc } from "../sessions/session-file.js";
-import { Catalogue, type Entry, entryOf, isSameEntry } from "./catalogue.js";
+import { type Entry, entryOf, isSameEntry, SessionCatalog } from "./session-catalog.js";
 
 /** The first row: a word of its own for each log, so that another in its place is told from it. */
 const firstRow = (): Buffer => Buffer.from(`{"made":"${randomBytes(8).toString("hex")}"}\n`);
@@ -40,7 +40,7 @@ export class SessionIndex {
   readonly #path: string;
   /** What a session's file says now; undefined where there is none, or it cannot be read. */
   readonly #docOf: (id: string) => SessionDoc | undefined;
-  #catalogue = new Catalogue();
+  #catalogue = new SessionCatalog();
   #followed: Followed | undefined;
   #fd: number | undefined;
 
@@ -49,7 +49,7 @@ export class SessionIndex {
     this.#docOf = docOf;
   }
 
-  get catalogue(): Catalogue {
+  get catalogue(): SessionCatalog {
     return this.#catalogue;
   }
 
@@ -73,7 +73,7 @@ export class SessionIndex {
 
   /** Begins anew, with what the sessions' files say. */
   reset(entries: Iterable<Entry>, followed: Followed | undefined): void {
-    this.#catalogue = new Catalogue();
+    this.#catalogue = new SessionCatalog();
     for (const entry of entries) this.#catalogue.set(entry);
     this.#followed = followed;
   }

@@ -14,7 +14,7 @@ export const watchSession = (directory: string, wake: () => void): (() => void) 
   watchBy(directory, sessionSignature, wake);
 
 /**
- * The directory of markers, which is touched whenever mail comes (waiting.ts); and the log of
+ * The directory of markers, which is touched whenever mail comes (inbox-markers.ts); and the log of
  * changes, where other processes say which sessions are another than they were.
  */
 export const watchDue = (waiting: string, log: string, wake: () => void): (() => void) =>

@@ -27,8 +27,8 @@ import {
 } from "../files/files.js";
 import type { Unsynced } from "../files/unsynced.js";
 import { JournalView } from "./journal-view.js";
+import type { Span } from "./save-offsets.js";
 import { bytesBefore, isAsRead, saveText, sealOf } from "./save-rows.js";
-import type { Span } from "./spans.js";
 
 const MORE = { more: true } as const;
 

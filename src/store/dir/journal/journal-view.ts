@@ -15,8 +15,8 @@ import type { LineId } from "../../../core/values/ids.js";
 import type { SaveQuery } from "../../port/queries.js";
 import { openFile, readPieces, readRange } from "../files/files.js";
 import { readSaves, type Wants } from "./read-saves.js";
+import { SaveOffsets, type Span } from "./save-offsets.js";
 import { type Seal, sealOf } from "./save-rows.js";
-import { type Span, Spans } from "./spans.js";
 import { walkBack } from "./walk.js";
 
 /** The half of a journal that only reads. */
@@ -26,7 +26,7 @@ export abstract class JournalView {
   readonly #writes: boolean;
   protected fd: number | undefined;
   protected inode = 0;
-  protected spans = new Spans();
+  protected spans = new SaveOffsets();
   /** Whether all saves from the first on are in `spans`. */
   protected toBeginning = true;
   /** Behind the last save that counts, behind the last whole seal, and behind all. */
@@ -269,7 +269,7 @@ export abstract class JournalView {
   close(): void {
     if (this.fd !== undefined) closeSync(this.fd);
     this.fd = undefined;
-    this.spans = new Spans();
+    this.spans = new SaveOffsets();
     this.lastEnd = this.whole = this.size = 0;
     this.toBeginning = true;
   }

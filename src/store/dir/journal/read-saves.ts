@@ -7,8 +7,8 @@ import type { Save } from "../../../core/journal/save.js";
 import { HoldfastError } from "../../../core/values/errors.js";
 import type { LineId } from "../../../core/values/ids.js";
 import { glance } from "../files/files.js";
+import type { Span } from "./save-offsets.js";
 import { knownSeal, type Seal, saveOf } from "./save-rows.js";
-import type { Span } from "./spans.js";
 
 export interface Wants {
   readonly items: boolean;

@@ -7,8 +7,8 @@
  * A row may be of any length, and is never in memory whole unless it can be a seal.
  */
 import { readRange } from "../files/files.js";
+import type { Span } from "./save-offsets.js";
 import { bytesBefore, mayBeSeal, type Seal, sealOf } from "./save-rows.js";
-import type { Span } from "./spans.js";
 
 const LINE_BREAK = 10;
 const FIRST_BYTES = 8 * 1024;

@@ -1,5 +1,5 @@
 /**
- * Who writes: one process at a time. It keeps the lock for as long as it needs it (tenure.ts).
+ * Who writes: one process at a time. It keeps the lock for as long as it needs it (lock-tenure.ts).
  *
  * O1  a lock is a file lock-<n>.json. It is taken by linking a draft to the next number: the system
  *     lets one be first.

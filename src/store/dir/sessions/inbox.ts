@@ -17,6 +17,7 @@ import {
   type Mail,
   type Posted,
 } from "../../port/inbox.js";
+import { DAMAGED, sealedText } from "../files/checksummed-json.js";
 import {
   addFile,
   checkDirectory,
@@ -27,7 +28,6 @@ import {
   remove,
   syncDirectory,
 } from "../files/files.js";
-import { DAMAGED, sealedText } from "../files/sealed.js";
 import { glimpseMail, type MailFile, type MailHead, mailName, readMail } from "./mail-file.js";
 
 type Known = Pick<MailFile, "text">;

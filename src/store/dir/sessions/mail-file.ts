@@ -6,9 +6,9 @@
 import { closeSync } from "node:fs";
 import { basename } from "node:path";
 import type { Mail } from "../../port/inbox.js";
+import { DAMAGED, unsealed } from "../files/checksummed-json.js";
 import { openFile, readFile, readRange } from "../files/files.js";
 import { nameOf } from "../files/names.js";
-import { DAMAGED, unsealed } from "../files/sealed.js";
 
 export interface MailHead extends Omit<Mail, "text"> {
   readonly n: number;

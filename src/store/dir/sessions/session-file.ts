@@ -4,7 +4,7 @@
  */
 import type { LineId, Place } from "../../../core/values/ids.js";
 import type { Head, Label, LeaseRow, LineRow, SessionRow } from "../../port/rows.js";
-import { sealedText, unsealed } from "../files/sealed.js";
+import { sealedText, unsealed } from "../files/checksummed-json.js";
 
 export interface LineDoc {
   readonly no: number;

@@ -11,6 +11,7 @@ import { lstatSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { HoldfastError, quote } from "../../../core/values/errors.js";
 import { DocFiles, type DocStep } from "../documents/doc-files.js";
+import { sealedText, unsealed } from "../files/checksummed-json.js";
 import { Unsure } from "../files/failures.js";
 import {
   changeDirectory,
@@ -22,7 +23,6 @@ import {
   syncDirectory,
 } from "../files/files.js";
 import { sessionPath } from "../files/names.js";
-import { sealedText, unsealed } from "../files/sealed.js";
 import { docOf, docText, type SessionDoc, upToDate } from "./session-file.js";
 
 const KNOWN = 2_000;

@@ -11,8 +11,8 @@ import type { HoldfastError } from "../../../core/values/errors.js";
 import type { Applied, Refusal } from "../../port/changes.js";
 import { queueFull } from "../../refusals.js";
 import type { Connections } from "./connections.js";
-import type { Turns } from "./turns.js";
-import type { Statement } from "./wire.js";
+import type { PerSessionQueue } from "./per-session-queue.js";
+import type { Statement } from "./pg-client.js";
 
 export interface Append {
   readonly session: string;
@@ -50,7 +50,7 @@ const MOST_FLYING = 4;
 
 export class Appends {
   readonly #connections: Connections;
-  readonly #turns: Turns;
+  readonly #turns: PerSessionQueue;
   readonly #settings: AppendSettings;
   /** Runs that can still be added to, by session. */
   readonly #open = new Map<string, Run>();
@@ -58,7 +58,7 @@ export class Appends {
   #waiting = 0;
   #flying = 0;
 
-  constructor(connections: Connections, turns: Turns, settings: AppendSettings) {
+  constructor(connections: Connections, turns: PerSessionQueue, settings: AppendSettings) {
     this.#connections = connections;
     this.#turns = turns;
     this.#settings = settings;

@@ -19,7 +19,7 @@ import {
   type ConnectOptions,
   loadPg,
   type Statement,
-} from "./wire.js";
+} from "./pg-client.js";
 
 export interface ConnectionSettings {
   readonly url: string;

@@ -12,16 +12,16 @@ import { firstSeq } from "../../../core/journal/save.js";
 import type { LineId } from "../../../core/values/ids.js";
 import type { Applied, Change, NewSave } from "../../port/changes.js";
 import type { Traits } from "../../port/info.js";
-import type { Ask, Begun, Database, Dialect, Job, Param, Row, Steps } from "../database.js";
+import type { Begun, Database, Dialect, Job, Param, Procedure, Row, SqlCall } from "../database.js";
 import { pack } from "../rows.js";
 import { Appends } from "./appends.js";
 import type { Connection, Connections } from "./connections.js";
 import { asBytes, NOW, numbered, postgresDialect } from "./dialect.js";
 import { Locks } from "./locks.js";
-import type { Notices } from "./notices.js";
+import type { Notifier } from "./notify.js";
+import { PerSessionQueue } from "./per-session-queue.js";
+import type { Answer, Statement } from "./pg-client.js";
 import { Reads } from "./reads.js";
-import { Turns } from "./turns.js";
-import type { Answer, Statement } from "./wire.js";
 
 export interface PostgresSettings {
   /** Quoted. */
@@ -48,9 +48,9 @@ export class PostgresDatabase implements Database {
   readonly tryLock: Database["tryLock"];
   readonly lockAll: Database["lockAll"];
   readonly #connections: Connections;
-  readonly #notices: Notices;
+  readonly #notices: Notifier;
   readonly #tenant: string;
-  readonly #turns = new Turns();
+  readonly #turns = new PerSessionQueue();
   readonly #appends: Appends;
   readonly #reads: Reads;
   readonly #beginAs: Statement;
@@ -62,7 +62,7 @@ export class PostgresDatabase implements Database {
 
   constructor(
     connections: Connections,
-    notices: Notices,
+    notices: Notifier,
     { schema, space, tenant, readCommitted, queue, lockMs, answerMs }: PostgresSettings,
   ) {
     this.#connections = connections;
@@ -156,7 +156,7 @@ export class PostgresDatabase implements Database {
     again: boolean,
   ): Promise<T> {
     let opening: readonly Statement[] = [BEGIN, this.#beginAs, ...locks];
-    const send = async (asks: readonly Ask[]): Promise<readonly (readonly Row[])[]> => {
+    const send = async (asks: readonly SqlCall[]): Promise<readonly (readonly Row[])[]> => {
       const answers = await connection.send([...opening, ...asks.map(statementOf)]);
       const own = answers.slice(opening.length);
       opening = [];
@@ -217,8 +217,8 @@ const rowsOf = ({ rows, count }: Answer, changes: boolean): readonly Row[] =>
   changes ? [[count]] : rows;
 
 async function drive<T>(
-  work: Steps<T>,
-  send: (asks: readonly Ask[]) => Promise<readonly (readonly Row[])[]>,
+  work: Procedure<T>,
+  send: (asks: readonly SqlCall[]) => Promise<readonly (readonly Row[])[]>,
 ): Promise<T> {
   for (let step = work.next(); ; ) {
     if (step.done) return step.value;

@@ -1,7 +1,7 @@
 /** Advisory locks: their keys (M5), and the order that all take them in. */
 import { createHash } from "node:crypto";
-import type { Ask, Lock } from "../database.js";
-import type { Statement } from "./wire.js";
+import type { Lock, SqlCall } from "../database.js";
+import type { Statement } from "./pg-client.js";
 
 const MAX_KEYS = 10_000;
 
@@ -43,14 +43,14 @@ export class Locks {
   }
 
   /** As `Database.tryLock`. G1 also holds for claims, which do not wait. */
-  readonly tryLock = (session: string): Ask => ({
+  readonly tryLock = (session: string): SqlCall => ({
     text: "SELECT pg_try_advisory_xact_lock(?)",
     params: [this.session(session)],
     changes: false,
   });
 
   /** As `Database.lockAll`. */
-  readonly lockAll = (sessions: readonly string[]): readonly Ask[] =>
+  readonly lockAll = (sessions: readonly string[]): readonly SqlCall[] =>
     [...new Set(sessions.map((session) => this.session(session)))]
       .sort()
       .map((key) => ({ text: "SELECT pg_advisory_xact_lock(?)", params: [key], changes: false }));

@@ -7,15 +7,15 @@ import { noBackup } from "../../refusals.js";
 import type { Database, Maintenance } from "../database.js";
 import { concernsOf } from "./concerns.js";
 import type { Connections } from "./connections.js";
-import type { Notices } from "./notices.js";
+import type { Notifier } from "./notify.js";
 import { FORMAT } from "./schema.js";
 
 export class PostgresMaintenance implements Maintenance {
   readonly #db: Pick<Database, "read">;
   readonly #connections: Connections;
-  readonly #notices: Notices;
+  readonly #notices: Notifier;
 
-  constructor(db: Pick<Database, "read">, connections: Connections, notices: Notices) {
+  constructor(db: Pick<Database, "read">, connections: Connections, notices: Notifier) {
     this.#db = db;
     this.#connections = connections;
     this.#notices = notices;

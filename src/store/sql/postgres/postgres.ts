@@ -18,10 +18,10 @@ import { type Connection, Connections } from "./connections.js";
 import { PostgresDatabase } from "./database.js";
 import { PostgresMaintenance } from "./maintenance.js";
 import { checkSchema } from "./names.js";
-import { Notices } from "./notices.js";
+import { Notifier } from "./notify.js";
+import type { Answer } from "./pg-client.js";
 import { FORMAT, schemaText } from "./schema.js";
 import { PostgresIndex } from "./search/postgres-index.js";
-import type { Answer } from "./wire.js";
 
 export interface PostgresOptions {
   readonly tenant?: string;
@@ -71,7 +71,7 @@ export async function openPostgres(
     const quoted = identifier(schema);
     const { id, isIndexed } = await connections.use((connection) => known(connection, schema, key));
     const space = `${id}\0${quoted}`;
-    const notices = new Notices(connections, space, key);
+    const notices = new Notifier(connections, space, key);
     const db = new PostgresDatabase(connections, notices, {
       schema: quoted,
       space,

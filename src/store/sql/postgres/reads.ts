@@ -5,7 +5,7 @@
 import { HoldfastError } from "../../../core/values/errors.js";
 import type { Row } from "../database.js";
 import type { Connections } from "./connections.js";
-import type { Statement } from "./wire.js";
+import type { Statement } from "./pg-client.js";
 
 interface Waiting {
   readonly statement: Statement;

@@ -8,7 +8,7 @@ import type { LineId } from "../../../core/values/ids.js";
 import { monotonicMs } from "../../machine.js";
 import type { Applied, Change, NewSave } from "../../port/changes.js";
 import type { Traits } from "../../port/info.js";
-import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
+import type { Begun, Database, Dialect, Job, Param, Row, SqlCall } from "../database.js";
 import { Appender } from "./append.js";
 import { sqliteDialect } from "./dialect.js";
 import { type Committer, translate } from "./driver/committer.js";
@@ -71,7 +71,7 @@ export class SqliteDatabase implements Database {
     return removes ? this.#writes.remove(() => this.#committer.submit(job)) : this.#writes.add(job);
   }
 
-  #ask({ text, params, changes }: Ask): readonly Row[] {
+  #ask({ text, params, changes }: SqlCall): readonly Row[] {
     const statement = this.#statements.of(text);
     return changes ? [[statement.run(...params)]] : statement.all(...params);
   }

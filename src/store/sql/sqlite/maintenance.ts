@@ -16,7 +16,7 @@ import { findingsOf } from "./driver/unreadable.js";
 import { backup } from "./files/backup.js";
 import { copiesBeside } from "./files/copies.js";
 import { anchorsForbidden, areAnchorsForbidden } from "./files/look-only.js";
-import type { Room } from "./room.js";
+import type { SpaceReclaimer } from "./reclaim-space.js";
 import { scrub } from "./scrub.js";
 import type { TenantAnchors } from "./tenant-anchors.js";
 import type { SqliteWatch } from "./watch.js";
@@ -44,7 +44,7 @@ export interface Maintained {
   readonly driver: Driver;
   readonly db: Pick<Database, "read">;
   readonly committer: Committer;
-  readonly room: Room;
+  readonly room: SpaceReclaimer;
   readonly writes: Writes;
   readonly watching: SqliteWatch;
   readonly opened: OpenedFile;

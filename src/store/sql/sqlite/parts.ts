@@ -5,7 +5,7 @@ import { SqliteDatabase } from "./database.js";
 import { Committer } from "./driver/committer.js";
 import type { Driver } from "./driver/driver.js";
 import { type OpenedFile, SqliteMaintenance } from "./maintenance.js";
-import { Room } from "./room.js";
+import { SpaceReclaimer } from "./reclaim-space.js";
 import { SqliteWatch } from "./watch.js";
 import { Writes } from "./writes.js";
 
@@ -13,7 +13,7 @@ export function sqliteParts(driver: Driver, opened: OpenedFile, tenant: string):
   const { place, presence, anchors, refuses, reserve, busyMs } = opened;
   reserve?.keep();
   const committer = new Committer(driver, { busyMs, presence, refuses });
-  const room = new Room(driver, place);
+  const room = new SpaceReclaimer(driver, place);
   const writes = new Writes(committer, room, place, reserve);
   const watching = new SqliteWatch(driver);
   const saved = (save: Save) => anchors.note(save);

@@ -20,7 +20,7 @@ import {
 import { findingsOf } from "./driver/unreadable.js";
 import { markedAt } from "./files/backup.js";
 import { checkSchema, schemaOf } from "./files/check-schema.js";
-import { checkIdentity } from "./files/header.js";
+import { checkIdentity } from "./files/inspect-file.js";
 
 const OLDEST_SQLITE = [3, 53, 2] as const;
 const CHECKED_WHOLE_BYTES = 16 * 1024 * 1024;
@@ -90,8 +90,8 @@ function begin(db: Driver): void {
   db.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
   transaction(db, "BEGIN", () => {
     // Where each page is pointed to from is noted, so that pages can be moved to the front a few at
-    // a time (room.ts). It is said before the first page is made, and makes it: in a transaction of
-    // its own, a kill behind it would leave a page that is not known to be ours.
+    // a time (reclaim-space.ts). It is said before the first page is made, and makes it: in a
+    // transaction of its own, a kill behind it would leave a page that is not known to be ours.
     db.exec("PRAGMA auto_vacuum = INCREMENTAL");
     // Read again under the lock: another process may have been here in between.
     if (pragma(db, "application_id") !== 0 || schemaOf(db).length > 0) return;

@@ -6,19 +6,24 @@ import { setImmediate as breathe } from "node:timers/promises";
 import type { Freed } from "../../port/reclaim.js";
 import { freeing, isFull, type Reserve } from "../../reserve.js";
 import type { Committer, Work } from "./driver/committer.js";
-import type { Room } from "./room.js";
+import type { SpaceReclaimer } from "./reclaim-space.js";
 
 /** So many pages take some milliseconds. */
 const SHRUNK_PAGES = 1_000;
 
 export class Writes {
   readonly #committer: Committer;
-  readonly #room: Room;
+  readonly #room: SpaceReclaimer;
   readonly #place: string;
   readonly #reserve: Reserve | undefined;
 
   /** `place` is the file that the caller named; `reserve` is room to delete by, on a full disk. */
-  constructor(committer: Committer, room: Room, place: string, reserve: Reserve | undefined) {
+  constructor(
+    committer: Committer,
+    room: SpaceReclaimer,
+    place: string,
+    reserve: Reserve | undefined,
+  ) {
     this.#committer = committer;
     this.#room = room;
     this.#place = place;

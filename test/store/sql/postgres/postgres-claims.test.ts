@@ -13,7 +13,7 @@ import { Connections } from "../../../../src/store/sql/postgres/connections.js";
 import { PostgresDatabase } from "../../../../src/store/sql/postgres/database.js";
 import { numbered, postgresDialect } from "../../../../src/store/sql/postgres/dialect.js";
 import { PostgresMaintenance } from "../../../../src/store/sql/postgres/maintenance.js";
-import { Notices } from "../../../../src/store/sql/postgres/notices.js";
+import { Notifier } from "../../../../src/store/sql/postgres/notify.js";
 import { statementsIn } from "../../../../src/store/sql/statements.js";
 import { SqlStore } from "../../../../src/store/sql/store.js";
 import { begin, Fixture } from "../../../../src/testing/contract/fixture.js";
@@ -108,7 +108,7 @@ test("negative control: without the locks two claims are given the same session"
       lockMs: 1_000,
       answerMs: 5_000,
     };
-    const notices = new Notices(connections, quoted, "=");
+    const notices = new Notifier(connections, quoted, "=");
     const db = new Careless(connections, notices, settings);
     return new SqlStore(
       { db, watching: notices, maintenance: new PostgresMaintenance(db, connections, notices) },

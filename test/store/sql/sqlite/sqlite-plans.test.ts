@@ -335,7 +335,7 @@ const missing = (literals: readonly SqlInSource[]): readonly string[] =>
 /** What is given to a call as SQL and cannot be told from the source. */
 const handedOn: readonly string[] = [
   // They hand on what their callers give, and the callers are looked at.
-  "asks.ts: text",
+  "procedure.ts: text",
   "access.ts: statement",
   "reads.ts: statement",
   "sqlite/database.ts: text",

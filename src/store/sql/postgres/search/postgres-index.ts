@@ -17,10 +17,10 @@ import type {
   IndexFound,
   SearchIndex,
 } from "../../../search-port.js";
-import { change, look, row, rowsOf } from "../../asks.js";
-import type { Ask, Database, Row, Steps } from "../../database.js";
+import type { Database, Procedure, Row, SqlCall } from "../../database.js";
 import { againOf, firstOfEach, hitOf, hitParams, type Numbered } from "../../hits.js";
 import { indexKey } from "../../index-notes.js";
+import { change, look, row, rowsOf } from "../../procedure.js";
 import { saveRow, sessionRow } from "../../rows.js";
 import { recordOf, type Statements, statementsIn } from "../../statements.js";
 import { arrayOf, byIndex, rank } from "./ranking.js";
@@ -99,7 +99,7 @@ export class PostgresIndex implements SearchIndex {
    * Empties it where it is new, or was given up, for more was noted than anybody took in; `anew`
    * does so in any case.
    */
-  *#begin(anew: boolean): Steps<void> {
+  *#begin(anew: boolean): Procedure<void> {
     const tenant = this.#tenant;
     const key = indexKey(tenant);
     if (!anew && (yield* row(this.#sql.indexName, key)) !== undefined) return;
@@ -177,7 +177,7 @@ export class PostgresIndex implements SearchIndex {
   }
 
   /** Forgets what is gone. Answers where the index is, and of which sessions notes speak. */
-  *#forget(limit: number): Steps<{
+  *#forget(limit: number): Procedure<{
     from: State;
     notes: readonly string[];
     sessions: readonly string[];
@@ -237,7 +237,7 @@ export class PostgresIndex implements SearchIndex {
     return isIn;
   }
 
-  *#put(step: Step, documents: readonly Document[], done: boolean): Steps<boolean> {
+  *#put(step: Step, documents: readonly Document[], done: boolean): Procedure<boolean> {
     const { turn, to, notes, sessions } = step;
     const tenant = this.#tenant;
     const [now] =
@@ -295,7 +295,7 @@ export class PostgresIndex implements SearchIndex {
     };
   }
 
-  *#read(places: readonly Numbered[]): Steps<readonly (Hit | undefined)[]> {
+  *#read(places: readonly Numbered[]): Procedure<readonly (Hit | undefined)[]> {
     const { sessionByNo } = this.#sql;
     const hits = new Map<Numbered, Hit | undefined>();
     // Those of one line may be in one large save: a few first, which may be all that has to be
@@ -330,7 +330,7 @@ export class PostgresIndex implements SearchIndex {
   }
 
   /** What is left of one that was given up. */
-  *#empty(): Steps<void> {
+  *#empty(): Procedure<void> {
     yield* rowsOf("SELECT 1 FROM passage_state WHERE tenant = ? FOR UPDATE", this.#tenant);
     yield [
       change("DELETE FROM passage WHERE tenant = ?", this.#tenant),
@@ -350,7 +350,7 @@ export class PostgresIndex implements SearchIndex {
   }
 
   /** Those that notes speak of. The notes stay, so that they are looked at anew. */
-  *#forgetTitles(): Steps<void> {
+  *#forgetTitles(): Procedure<void> {
     yield* rowsOf("SELECT 1 FROM passage_state WHERE tenant = ? FOR UPDATE", this.#tenant);
     const noted = "SELECT -session FROM unindexed WHERE tenant = ? AND session IS NOT NULL";
     yield [
@@ -365,7 +365,7 @@ export class PostgresIndex implements SearchIndex {
 
   async close(): Promise<void> {}
 
-  #write<T>(steps: () => Steps<T>): Promise<T> {
+  #write<T>(steps: () => Procedure<T>): Promise<T> {
     return this.#db.write({ locks: [], steps, refused: (answer) => answer === false });
   }
 }
@@ -381,7 +381,7 @@ interface Saves {
  * Saves that come next: all there are, in the order of lines, and from then on by the transactions
  * they came with.
  */
-function* savesAfter(tenant: string, from: State, limit: number): Steps<Saves> {
+function* savesAfter(tenant: string, from: State, limit: number): Procedure<Saves> {
   const start = { atTx: 0, atLine: 0, atSeq: 0 };
   if (from.isNew === 0) {
     const text = saves("(v.line, v.seq) > (?, ?)", "v.line, v.seq");
@@ -429,7 +429,7 @@ const stateOf = ([turn, session, isNew, tx, oldest, atTx, atLine, atSeq]: Row): 
   ({ turn, session, isNew, tx, oldest, atTx, atLine, atSeq }) as unknown as State;
 
 /** Those that are there already stay as they are. */
-function adding(tenant: string, documents: readonly Document[]): Ask {
+function adding(tenant: string, documents: readonly Document[]): SqlCall {
   const column = (of: (document: Document) => number) =>
     arrayOf(documents.map((document) => String(of(document))));
   return change(

@@ -4,9 +4,9 @@
  */
 import type { Phrase, Query } from "../../../../core/search/query.js";
 import { type FindOptions, MOST_RANKED } from "../../../search-port.js";
-import { look } from "../../asks.js";
-import type { Steps } from "../../database.js";
+import type { Procedure } from "../../database.js";
 import { isFoundWithin, type Numbered } from "../../hits.js";
+import { look } from "../../procedure.js";
 import { filtersOf } from "../../search-filters.js";
 
 /**
@@ -22,7 +22,7 @@ export function* rank(
   tenant: string,
   query: Query,
   options: FindOptions,
-): Steps<readonly Numbered[]> {
+): Procedure<readonly Numbered[]> {
   const words = queryOf(query);
   const { joins, wheres, params } = filtersOf(tenant, options, {
     schema: "",

@@ -24,8 +24,8 @@ import { formatOf, PAGE_BYTES, STAMPS, userVersionOf } from "../driver/schema.js
 import { findUnreadable, Unreadable } from "../driver/unreadable.js";
 import { checkSchema } from "./check-schema.js";
 import { checkFile } from "./check-thread.js";
-import { dropDraft, newDraft, putInPlace } from "./drafts.js";
-import { kindOf } from "./header.js";
+import { kindOf } from "./inspect-file.js";
+import { dropDraft, newDraft, putInPlace } from "./temp-files.js";
 
 /** Two megabytes: a few milliseconds, after which others have their turn. */
 const PAGES_AT_ONCE = 256;

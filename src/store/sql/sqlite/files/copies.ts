@@ -5,7 +5,7 @@
 import { readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { quote } from "../../../../core/values/errors.js";
-import { clearLeft, dropDraft, isDraftOf } from "./drafts.js";
+import { clearLeft, dropDraft, isDraftOf } from "./temp-files.js";
 
 /** Between the name of a store and the time at which a restore put the store aside. */
 export const REPLACED = ".replaced-";

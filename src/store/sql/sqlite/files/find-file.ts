@@ -7,7 +7,7 @@ import { identityOf, isMoved, Presence } from "../../../presence.js";
 import { translate } from "../driver/committer.js";
 import { isOpenHere, stay } from "../driver/open-files.js";
 import { Unreadable } from "../driver/unreadable.js";
-import { inspect } from "./header.js";
+import { inspect } from "./inspect-file.js";
 import { forbidden } from "./look-only.js";
 
 export interface Entered {

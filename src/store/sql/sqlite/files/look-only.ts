@@ -36,7 +36,7 @@ import { HoldfastError, quote } from "../../../../core/values/errors.js";
 import type { Concern } from "../../../port/info.js";
 import { unreadable } from "../../../refusals.js";
 import { findUnreadable } from "../driver/unreadable.js";
-import { clearLeft, draftName } from "./drafts.js";
+import { clearLeft, draftName } from "./temp-files.js";
 
 /** Whether this process can only look at a store. */
 export const isLookOnly = (file: string): boolean => findUnwritable(file) !== undefined;

@@ -40,8 +40,8 @@ import { mark, markedAt, restamp } from "./backup.js";
 import { checkSchema } from "./check-schema.js";
 import { checkFile } from "./check-thread.js";
 import { REPLACED } from "./copies.js";
-import { dropDraft, newDraft, putInPlace } from "./drafts.js";
-import { checkHeaderOf, checkLengthOf, inspect, kindOf } from "./header.js";
+import { checkHeaderOf, checkLengthOf, inspect, kindOf } from "./inspect-file.js";
+import { dropDraft, newDraft, putInPlace } from "./temp-files.js";
 
 export interface RestoreOptions {
   /** Whether a store that stands in the place is put aside. */

@@ -2,8 +2,9 @@
  * What the store has noted for its index: texts that are gone, or another, and sessions whose title
  * may be.
  */
-import { change } from "../../asks.js";
+
 import type { Database } from "../../database.js";
+import { change } from "../../procedure.js";
 
 export type Note = GoneNote | SessionNote;
 

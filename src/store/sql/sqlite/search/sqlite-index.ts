@@ -11,9 +11,9 @@ import type {
   IndexFound,
   SearchIndex,
 } from "../../../search-port.js";
-import { change } from "../../asks.js";
 import type { Database } from "../../database.js";
 import { indexKey } from "../../index-notes.js";
+import { change } from "../../procedure.js";
 import { type Statements, statementsIn } from "../../statements.js";
 import { Filling } from "./filling.js";
 import { Finding } from "./finding.js";

@@ -21,7 +21,7 @@ const MOVED_PAGES = 100;
 /** After so many pages in the log SQLite moves it by itself: its own default. */
 const LOG_PAGES = 1_000;
 
-export class Room {
+export class SpaceReclaimer {
   readonly #db: Driver;
   readonly #file: string;
   #isHeld = false;

@@ -5,14 +5,14 @@
 import { join } from "node:path";
 import { nameOf } from "../files/names.js";
 import { forgetUnsynced, isUnsynced, Unsynced } from "../files/unsynced.js";
-import type { Standing } from "../index/catalogue.js";
+import type { CatalogEntry } from "../index/session-catalog.js";
 import { JournalFile } from "./journal-file.js";
 
 const OPEN = 256;
 /** Saves whose places are remembered, over all journals: about 100 MB. */
 const PLACES = 2_000_000;
 
-export class Journals {
+export class JournalCache {
   readonly #files = new Map<string, JournalFile>();
   readonly #directory: (session: string) => string;
   readonly unsynced = new Unsynced();
@@ -26,14 +26,14 @@ export class Journals {
     this.#directory = directory;
   }
 
-  path({ id, home }: Pick<Standing, "id" | "home">): string {
+  path({ id, home }: Pick<CatalogEntry, "id" | "home">): string {
     return join(this.#directory(home), `${nameOf(id)}.jsonl`);
   }
 
   /**
    * The journal of a line, as it is now. `version`: that of the file of the session it stands with.
    */
-  of(line: Pick<Standing, "id" | "home">, version: number): JournalFile {
+  of(line: Pick<CatalogEntry, "id" | "home">, version: number): JournalFile {
     let file = this.#files.get(line.id);
     if (file === undefined) {
       file = new JournalFile(line.id, this.path(line), {
@@ -48,7 +48,7 @@ export class Journals {
   }
 
   /** The same, to write to it. K4: one whose sync failed is written anew before. */
-  toWrite(line: Pick<Standing, "id" | "home">, version: number): JournalFile {
+  toWrite(line: Pick<CatalogEntry, "id" | "home">, version: number): JournalFile {
     const file = this.of(line, version);
     if (this.#sound.has(file)) return file;
     if (isUnsynced(file.path)) {

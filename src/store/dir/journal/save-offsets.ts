@@ -20,7 +20,7 @@ const WIDTH = FIELDS.length;
  * By rising place in the file. Grows at both ends: newer saves are appended, older ones are found
  * by walking back.
  */
-export class Spans {
+export class SaveOffsets {
   #numbers = new Float64Array(16 * WIDTH);
   #first = 8;
   #after = 8;

@@ -11,7 +11,7 @@ import type { SessionIndex } from "../index/session-index.js";
 import { Inbox } from "../sessions/inbox.js";
 import { type SessionDoc, sessionRow } from "../sessions/session-file.js";
 import type { Found, SessionFiles } from "../sessions/session-files.js";
-import type { Waiting } from "./waiting.js";
+import type { InboxMarkers } from "./inbox-markers.js";
 
 interface Candidate {
   readonly id: string;
@@ -23,13 +23,13 @@ interface Candidate {
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-export class Due {
+export class Claims {
   readonly #root: string;
   readonly #sessions: SessionFiles;
   readonly #index: SessionIndex;
-  readonly #waiting: Waiting;
+  readonly #waiting: InboxMarkers;
 
-  constructor(root: string, sessions: SessionFiles, index: SessionIndex, waiting: Waiting) {
+  constructor(root: string, sessions: SessionFiles, index: SessionIndex, waiting: InboxMarkers) {
     this.#root = root;
     this.#sessions = sessions;
     this.#index = index;

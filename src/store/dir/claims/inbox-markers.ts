@@ -28,7 +28,7 @@ import { isName } from "../files/names.js";
 /** No name ends with it. */
 const ASIDE = "~";
 
-export class Waiting {
+export class InboxMarkers {
   readonly path: string;
 
   constructor(root: string) {

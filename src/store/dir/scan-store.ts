@@ -9,13 +9,13 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { AGENT, SNAPSHOT } from "../port/documents.js";
 import type { Counts } from "../port/info.js";
 import type { Swept } from "../port/reclaim.js";
-import type { Due } from "./claims/due.js";
+import type { Claims } from "./claims/claims.js";
 import type { Blobs, KeptBlob } from "./files/blobs.js";
 import { translate } from "./files/failures.js";
 import { namesIn } from "./files/files.js";
 import { blobPath } from "./files/names.js";
-import type { Standing } from "./index/catalogue.js";
 import { sessionDirectories } from "./index/rebuild.js";
+import type { CatalogEntry } from "./index/session-catalog.js";
 import type { SessionIndex } from "./index/session-index.js";
 import { Approach } from "./journal/approach.js";
 import { type Seal, textBytes } from "./journal/save-rows.js";
@@ -30,7 +30,7 @@ export interface Surveyed {
   readonly index: SessionIndex;
   readonly blobs: Blobs;
   readonly reader: Reader;
-  readonly due: Due;
+  readonly due: Claims;
   /** Looks at what is there now, in an open store. */
   readonly read: <T>(look: () => T) => Promise<T>;
 }
@@ -47,12 +47,12 @@ const BREATHE_EVERY = 200;
 
 /** Seals of a line from a number on, oldest first. */
 interface Sealed {
-  readonly line: Standing;
+  readonly line: CatalogEntry;
   readonly from: number;
   readonly seals: readonly Seal[];
 }
 
-export class Survey {
+export class StoreScan {
   readonly #of: Surveyed;
 
   constructor(of: Surveyed) {
@@ -145,7 +145,7 @@ export class Survey {
     }
   }
 
-  async *#sealsOf(line: Standing): AsyncGenerator<Sealed> {
+  async *#sealsOf(line: CatalogEntry): AsyncGenerator<Sealed> {
     const { reader, read } = this.#of;
     let from = (line.origin?.seq ?? 0) + 1;
     const approach = new Approach();

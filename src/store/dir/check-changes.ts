@@ -7,21 +7,21 @@ import type { LineId, Place } from "../../core/values/ids.js";
 import type { Applied, Change, NewSave, Refusal } from "../port/changes.js";
 import { type Decision, type DocChange, PINS_NOTHING } from "../port/documents.js";
 import { type DocFiles, type DocStep, filedDoc } from "./documents/doc-files.js";
-import type { Standing } from "./index/catalogue.js";
+import type { CatalogEntry } from "./index/session-catalog.js";
 import { type LineDoc, newDoc, type SessionDoc } from "./sessions/session-file.js";
 
 /** What a plan looks at. */
-export interface PlanInput {
+export interface CheckInput {
   readonly lastSession: number;
   readonly lastLine: number;
   doc(id: string): SessionDoc | undefined;
-  line(id: string): Standing | undefined;
+  line(id: string): CatalogEntry | undefined;
   /** Lines of a session that stand in the directory of another. */
-  awayOf(session: string): readonly Standing[];
-  tail(line: Standing): number | undefined;
+  awayOf(session: string): readonly CatalogEntry[];
+  tail(line: CatalogEntry): number | undefined;
   /** Of the first save that ends at this number or a higher one. */
   sealAt(
-    line: Standing,
+    line: CatalogEntry,
     seq: number,
   ): { readonly seq: number; readonly check: string; readonly mark?: number } | undefined;
   /** Those of these ids that wait in the session's inbox. */
@@ -39,8 +39,8 @@ export interface Append {
   readonly saves: NewSave[];
 }
 
-export class Plan {
-  readonly #input: PlanInput;
+export class ChangeCheck {
+  readonly #input: CheckInput;
   readonly #docs = new Map<string, Draft>();
   /** Lines that begin, and with which session they stand. */
   readonly begun = new Map<string, { readonly home: string; readonly origin: Place | null }>();
@@ -61,7 +61,7 @@ export class Plan {
   #lastLine: number;
   #lastDoc: number | undefined;
 
-  constructor(input: PlanInput) {
+  constructor(input: CheckInput) {
     this.#input = input;
     this.#lastSession = input.lastSession;
     this.#lastLine = input.lastLine;

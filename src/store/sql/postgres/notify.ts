@@ -12,7 +12,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { digest } from "../../../core/values/digest.js";
 import type { Watching } from "../database.js";
 import { type Connections, end } from "./connections.js";
-import type { Client } from "./wire.js";
+import type { Client } from "./pg-client.js";
 
 const TOLD_EVERY_MS = 20;
 const NAME_CHARS = 16;
@@ -21,7 +21,7 @@ const AT_ONCE = 400;
 const RECONNECT_MS = 500;
 const LONGEST_MS = 30_000;
 
-export class Notices implements Watching {
+export class Notifier implements Watching {
   readonly #connections: Connections;
   readonly #channel: string;
   readonly #space: string;

@@ -1,18 +1,18 @@
 /** What a plan looks at, from the files of a store. */
 import { HoldfastError } from "../../core/values/errors.js";
+import type { CheckInput } from "./check-changes.js";
 import { Unsure } from "./files/failures.js";
-import type { Standing } from "./index/catalogue.js";
+import type { CatalogEntry } from "./index/session-catalog.js";
 import type { JournalFile } from "./journal/journal-file.js";
-import type { PlanInput } from "./plan.js";
 import { Inbox } from "./sessions/inbox.js";
 import type { StoreFiles } from "./store-files.js";
 
-export function planInputOf({
+export function checkInputOf({
   sessions,
   journals,
   index,
-}: Pick<StoreFiles, "sessions" | "journals" | "index">): PlanInput {
-  const journal = (line: Standing): JournalFile =>
+}: Pick<StoreFiles, "sessions" | "journals" | "index">): CheckInput {
+  const journal = (line: CatalogEntry): JournalFile =>
     journals.of(line, sessions.get(line.home)?.version ?? 0);
   return {
     get lastSession() {

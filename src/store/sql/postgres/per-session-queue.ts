@@ -2,7 +2,7 @@
  * Keeps what is done to one session in the order in which it was asked for. Sessions do not wait
  * for each other.
  */
-export class Turns {
+export class PerSessionQueue {
   readonly #last = new Map<string, Promise<void>>();
 
   /** The last thing that was asked for on a session and has not ended. */

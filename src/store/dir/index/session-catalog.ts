@@ -72,16 +72,16 @@ export function isSameEntry(a: Entry, b: Entry): boolean {
   );
 }
 
-export interface Standing extends LineEntry {
+export interface CatalogEntry extends LineEntry {
   /** The session in whose directory its journal stands. */
   readonly home: string;
 }
 
 const noLines: ReadonlySet<string> = new Set();
 
-export class Catalogue {
+export class SessionCatalog {
   readonly #entries = new Map<string, Entry>();
-  readonly #lines = new Map<string, Standing>();
+  readonly #lines = new Map<string, CatalogEntry>();
   /**
    * Lines by the line they begin on, and by the session they belong to where they stand in
    * another's directory.
@@ -108,7 +108,7 @@ export class Catalogue {
     return this.#entries.get(id);
   }
 
-  line(id: string): Standing | undefined {
+  line(id: string): CatalogEntry | undefined {
     return this.#lines.get(id);
   }
 
@@ -116,17 +116,17 @@ export class Catalogue {
     return this.#cut.has(line);
   }
 
-  forksOf(line: string): Standing[] {
+  forksOf(line: string): CatalogEntry[] {
     return this.#standing(this.#forks.get(line) ?? noLines);
   }
 
   /** Lines of this session that stand in another's directory. */
-  awayOf(session: string): Standing[] {
+  awayOf(session: string): CatalogEntry[] {
     return this.#standing(this.#away.get(session) ?? noLines);
   }
 
-  #standing(ids: ReadonlySet<string>): Standing[] {
-    return [...ids].map((id) => this.#lines.get(id) as Standing);
+  #standing(ids: ReadonlySet<string>): CatalogEntry[] {
+    return [...ids].map((id) => this.#lines.get(id) as CatalogEntry);
   }
 
   set(entry: Entry): void {
