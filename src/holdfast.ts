@@ -283,12 +283,12 @@ export class Holdfast implements AsyncDisposable {
     if (held !== undefined)
       throw new HoldfastError(
         "BAD_STATUS",
-        `Session ${quote(held.id)} is open here. Close all sessions before another incarnation begins.`,
+        `Session ${quote(held.id)} is open here. Close all sessions before another generation begins.`,
         {
           sessionId: held.id,
         },
       );
-    this.#ctx.inIncarnation(await copies.begin());
+    this.#ctx.inGeneration(await copies.begin());
   }
 
   /**

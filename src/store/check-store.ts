@@ -24,7 +24,7 @@ const CALLS: { readonly [C in Capability]: readonly (keyof NonNullable<Capabilit
   claims: ["claim"],
   documents: ["get", "list", "pins", "capture"],
   reclaim: ["replace", "cut", "sweep", "compact", "scrub"],
-  copies: ["incarnation", "begin", "backup", "anchors"],
+  copies: ["generation", "begin", "backup", "anchors"],
   index: ["find", "exists", "begin", "behind", "missing", "next", "put", "purge"],
 };
 

@@ -30,7 +30,7 @@ export class Contents {
   readonly inboxes = new Map<string, Map<string, Mail & { readonly drained: boolean }>>();
   readonly blobs = new Map<Digest, Uint8Array>();
   readonly docs = new Map<string, KeptDoc>();
-  incarnation = "";
+  generation = "";
   nextSession = 1;
   nextLine = 1;
   nextDoc = 1;

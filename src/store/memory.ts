@@ -9,7 +9,7 @@ import { highest } from "../core/values/highest.js";
 import type { LineId } from "../core/values/ids.js";
 import { textBytes } from "../core/values/json.js";
 import { firstFrom } from "./beginnings.js";
-import { newIncarnation } from "./incarnation.js";
+import { newGeneration } from "./generation.js";
 import {
   applyDoc,
   applyOne,
@@ -349,10 +349,10 @@ export class MemoryStore implements Store {
   }
 
   readonly copies: StoreCopies = {
-    incarnation: async () => this.#open().incarnation,
+    generation: async () => this.#open().generation,
     begin: async () => {
-      this.#open().incarnation = newIncarnation();
-      return this.#contents.incarnation;
+      this.#open().generation = newGeneration();
+      return this.#contents.generation;
     },
     backup: async () => {
       this.#open();

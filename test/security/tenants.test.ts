@@ -209,7 +209,7 @@ describe.each(stores.filter(({ traits }) => traits.durable))(
       await operator.close();
     });
 
-    test("a new incarnation is the operator's to begin: a tenant puts no other in doubt", async () => {
+    test("a new generation is the operator's to begin: a tenant puts no other in doubt", async () => {
       const place = address();
       const [mine, other] = [
         await open(place, { tenant: "acme" }),
@@ -223,16 +223,16 @@ describe.each(stores.filter(({ traits }) => traits.durable))(
         message: expect.stringContaining("tenant"),
       });
       await mine.close();
-      const incarnationOf = async (tenant?: string) => {
+      const generationOf = async (tenant?: string) => {
         await using hold = await open(place, tenant === undefined ? {} : { tenant });
-        return (await hold.info()).incarnation;
+        return (await hold.info()).generation;
       };
-      expect(await incarnationOf("other")).toBeUndefined();
+      expect(await generationOf("other")).toBeUndefined();
       // The control: of the operator it holds for all.
       await using operator = await open(place);
       await operator.markRestored();
-      expect(await incarnationOf("other")).toEqual(await incarnationOf());
-      expect(await incarnationOf("other")).toBeDefined();
+      expect(await generationOf("other")).toEqual(await generationOf());
+      expect(await generationOf("other")).toBeDefined();
     });
   },
 );

@@ -253,7 +253,7 @@ describe.each(kinds)("$kind", ({ kind, file, losses }) => {
             other.sessions.redact("b", ["secret"]),
         }
       : {
-          "begins another incarnation in another process": (
+          "begins another generation in another process": (
             _: string,
             __: Holdfast,
             other: Holdfast,

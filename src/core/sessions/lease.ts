@@ -37,10 +37,10 @@ export interface Lease {
   /** Of whom it was granted to: no other grant has it. */
   readonly token?: string;
   /**
-   * The incarnation of the store that it was granted in; absent in the first. In another it means
+   * The generation of the store that it was granted in; absent in the first. In another it means
    * nothing (L2).
    */
-  readonly incarnation?: string;
+  readonly generation?: string;
 }
 
 export const freeLease: Lease = { epoch: 0, owner: null, until: 0 };
@@ -53,8 +53,8 @@ export interface LeaseRequest {
   readonly owner: Owner;
   readonly now: number;
   readonly leaseMs: number;
-  /** Which incarnation of the store it is granted in; the first has no name. */
-  readonly incarnation?: string;
+  /** Which generation of the store it is granted in; the first has no name. */
+  readonly generation?: string;
   /** Whether the present owner is proven dead. */
   readonly dead: (owner: Owner) => boolean;
 }
@@ -63,10 +63,10 @@ export const MAX_LEASE_MS = 24 * 60 * 60 * 1_000;
 
 export function grantLease(
   lease: Lease,
-  { owner, now, leaseMs, incarnation = "", dead }: LeaseRequest,
+  { owner, now, leaseMs, generation = "", dead }: LeaseRequest,
 ): Grant {
   const remainingMs = lease.until - now;
-  const isOurs = (lease.incarnation ?? "") === incarnation;
+  const isOurs = (lease.generation ?? "") === generation;
   const lasts = isOurs && lease.owner !== null && remainingMs > 0 && remainingMs <= MAX_LEASE_MS;
   if (lasts && !dead(lease.owner)) return { heldBy: lease.owner, remainingMs };
   return {
@@ -74,7 +74,7 @@ export function grantLease(
       epoch: lease.epoch + 1,
       owner,
       until: now + leaseMs,
-      ...(incarnation !== "" && { incarnation }),
+      ...(generation !== "" && { generation }),
     },
   };
 }

@@ -24,7 +24,7 @@ import { restate } from "../session/settle-calls.js";
 import type { WorkingCopy } from "../session/working-copy.js";
 
 /**
- * What stands in the head of a session that came from another store: no incarnation of any has this
+ * What stands in the head of a session that came from another store: no generation of any has this
  * name.
  */
 export const IMPORTED = "(imported)";
@@ -50,7 +50,7 @@ export async function leaveToSomebody(held: HeldSession): Promise<void> {
  * hand. It is asked about once it acts.
  */
 const isOnlyKept = ({ head, fold: { inFlight } }: WorkingCopy): boolean =>
-  head.incarnation === IMPORTED && inFlight.turn === undefined && !inFlight.open.some(acts);
+  head.generation === IMPORTED && inFlight.turn === undefined && !inFlight.open.some(acts);
 
 /**
  * R2: for whoever is about to go on with the last turn, or to act by hand. Answers what it waits
@@ -69,7 +69,7 @@ export async function standstillOf(
 async function doubt(held: HeldSession): Promise<void> {
   const { work } = held;
   const { status, reason } = work.fold;
-  const isImported = work.head.incarnation === IMPORTED;
+  const isImported = work.head.generation === IMPORTED;
   if (!isUnderWay(status) || work.fold.isCancelling) work.event("work");
   for (const effect of work.fold.inFlight.open)
     if (isUnknownInCopy(effect))
@@ -122,16 +122,16 @@ function stop(work: WorkingCopy, name: string, input: JsonObject): void {
 }
 
 /**
- * The id that the letter of a turn is posted under: it says in which incarnation of the store that
+ * The id that the letter of a turn is posted under: it says in which generation of the store that
  * was.
  */
 export async function turnMailId(ctx: StoreContext, turn: string): Promise<string> {
-  return `${mailOf(await ctx.learnIncarnation())}${keyOf(turn)}`;
+  return `${mailOf(await ctx.learnGeneration())}${keyOf(turn)}`;
 }
 
 /** Whether the letter of a turn was there when the store was copied. */
-export const isMailOfBefore = ({ incarnation }: StoreContext, id: string): boolean =>
-  !id.startsWith(mailOf(incarnation));
+export const isMailOfBefore = ({ generation }: StoreContext, id: string): boolean =>
+  !id.startsWith(mailOf(generation));
 
-const mailOf = (incarnation: string): string =>
-  incarnation === "" ? TURN_MAIL : `${TURN_MAIL}${incarnation}:`;
+const mailOf = (generation: string): string =>
+  generation === "" ? TURN_MAIL : `${TURN_MAIL}${generation}:`;

@@ -70,7 +70,7 @@ export class StoreContext {
   readonly #clock: Clock;
   readonly #posting = new Set<Promise<void>>();
   #storeClock: { readonly at: number; readonly now: number } | undefined;
-  #incarnation: string | undefined;
+  #generation: string | undefined;
   #isClosed = false;
 
   constructor(
@@ -177,20 +177,20 @@ export class StoreContext {
     return Math.floor(now + performance.now() - at);
   }
 
-  /** Which incarnation of the store this is. Asked for once: it changes under nobody's hands. */
-  async learnIncarnation(): Promise<string> {
-    this.#incarnation ??= (await this.store.copies?.incarnation()) ?? "";
-    return this.#incarnation;
+  /** Which generation of the store this is. Asked for once: it changes under nobody's hands. */
+  async learnGeneration(): Promise<string> {
+    this.#generation ??= (await this.store.copies?.generation()) ?? "";
+    return this.#generation;
   }
 
   /** The same for those who hold a session: whoever opened it has asked. */
-  get incarnation(): string {
-    return this.#incarnation ?? "";
+  get generation(): string {
+    return this.#generation ?? "";
   }
 
   /** Another one has begun. */
-  inIncarnation(name: string): void {
-    this.#incarnation = name;
+  inGeneration(name: string): void {
+    this.#generation = name;
   }
 
   wallMs(): number {

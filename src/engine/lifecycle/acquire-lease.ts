@@ -13,14 +13,14 @@ import { noSession } from "../util/not-found.js";
 import type { Wanted } from "./session-options.js";
 
 /**
- * What heads and leases say of the incarnation they are of; nothing in a store that never was put
+ * What heads and leases say of the generation they are of; nothing in a store that never was put
  * back.
  */
-export async function inThisIncarnation(
+export async function inThisGeneration(
   ctx: StoreContext,
-): Promise<{ readonly incarnation?: string }> {
-  const incarnation = await ctx.learnIncarnation();
-  return incarnation === "" ? {} : { incarnation };
+): Promise<{ readonly generation?: string }> {
+  const generation = await ctx.learnGeneration();
+  return generation === "" ? {} : { generation };
 }
 
 /** A session belongs to one agent. */
@@ -70,7 +70,7 @@ export async function take(
     owner: ctx.machine.self,
     now: await ctx.now(),
     leaseMs: want.leaseMs,
-    incarnation: await ctx.learnIncarnation(),
+    generation: await ctx.learnGeneration(),
     dead: (owner) => ctx.machine.isDead(owner, oneMachine),
   });
   if ("heldBy" in grant) {

@@ -15,7 +15,7 @@ import {
   newLine,
   rootDigest,
 } from "../records/rows.js";
-import { inThisIncarnation, orFound, refuseOtherAgent } from "./acquire-lease.js";
+import { inThisGeneration, orFound, refuseOtherAgent } from "./acquire-lease.js";
 import { type SessionOptions, type Wanted, wanted } from "./session-options.js";
 
 /** Makes a session, held by nobody, where there is none. */
@@ -75,7 +75,7 @@ async function make(
     ...(want.agent === undefined ? undefined : { agent: want.agent }),
     createdAt: ctx.wallMs(),
     ...(want.parent === undefined ? undefined : { parent: want.parent }),
-    ...(await inThisIncarnation(ctx)),
+    ...(await inThisGeneration(ctx)),
   };
   const label: LabelDoc = {
     id: want.id,
@@ -109,7 +109,7 @@ export async function begin(
       : {
           owner: ctx.machine.self,
           until: (await ctx.now()) + leaseMs,
-          ...(await inThisIncarnation(ctx)),
+          ...(await inThisGeneration(ctx)),
         };
   for (let buried = 0; ; buried = (await ctx.store.session(head.id)).buried) {
     const lease = { ...held, epoch: buried + 1 };

@@ -10,7 +10,7 @@ import type { Receipt } from "../journal/receipts.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, newLine } from "../records/rows.js";
 import { notFound } from "../util/not-found.js";
-import { inThisIncarnation } from "./acquire-lease.js";
+import { inThisGeneration } from "./acquire-lease.js";
 import { begin } from "./create-session.js";
 
 /** Makes a fork, held by nobody. */
@@ -55,7 +55,7 @@ export async function makeFork(
     ...(from.title === undefined ? undefined : { title: from.title }),
     createdAt: ctx.wallMs(),
     origin: { sessionId: checkpoint.sessionId, checkpointId: checkpoint.id },
-    ...(await inThisIncarnation(ctx)),
+    ...(await inThisGeneration(ctx)),
   };
   const { title, tags, metadata } = labelOf(row);
   const label: LabelDoc = {

@@ -52,8 +52,8 @@ export interface HeadDoc {
   readonly parent?: SessionId;
   /** It has sessions that its calls run. */
   readonly children?: true;
-  /** The incarnation of the store that it was last set going in; absent in the first. */
-  readonly incarnation?: string;
+  /** The generation of the store that it was last set going in; absent in the first. */
+  readonly generation?: string;
 }
 
 export interface LabelDoc {
@@ -143,7 +143,7 @@ export const isHead = fields<HeadDoc>({
   ),
   parent: maybe(isString),
   children: maybe(oneOf(true)),
-  incarnation: maybe(isString),
+  generation: maybe(isString),
 });
 
 export const labelRow = (doc: LabelDoc): Label => ({

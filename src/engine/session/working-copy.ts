@@ -90,12 +90,12 @@ export class WorkingCopy {
    * original did with it is not known.
    */
   get isOfBefore(): boolean {
-    return !this.#head.isOf(this.#ctx.incarnation);
+    return !this.#head.isOf(this.#ctx.generation);
   }
 
-  /** Whatever is begun from here on is begun in this incarnation of the store. */
+  /** Whatever is begun from here on is begun in this generation of the store. */
   joins(): void {
-    if (this.isOfBefore) this.#head.joins(this.#ctx.incarnation);
+    if (this.isOfBefore) this.#head.joins(this.#ctx.generation);
   }
 
   /** Files that staged messages name without bringing them. */

@@ -31,13 +31,13 @@ export class WorkingHead {
     this.#isChanged = true;
   }
 
-  isOf(incarnation: string): boolean {
-    return (this.#doc.incarnation ?? "") === incarnation;
+  isOf(generation: string): boolean {
+    return (this.#doc.generation ?? "") === generation;
   }
 
-  joins(incarnation: string): void {
-    const { incarnation: _before, ...doc } = this.#doc;
-    this.#change(incarnation === "" ? doc : { ...doc, incarnation });
+  joins(generation: string): void {
+    const { generation: _before, ...doc } = this.#doc;
+    this.#change(generation === "" ? doc : { ...doc, generation });
   }
 
   title(title: string): void {

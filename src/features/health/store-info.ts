@@ -38,8 +38,8 @@ export interface StoreInfo extends About {
     readonly abandoned: readonly string[];
     readonly counts: { readonly held: number; readonly abandoned: number };
   };
-  /** Which incarnation this is; absent until it was first put back from a copy. */
-  readonly incarnation?: string;
+  /** Which generation this is; absent until it was first put back from a copy. */
+  readonly generation?: string;
 }
 
 const MOST = 100_000;
@@ -48,27 +48,27 @@ const WEEK_MS = 7 * 24 * 60 * 60 * 1_000;
 
 export async function about(ctx: StoreContext, isIndexed: boolean): Promise<StoreInfo> {
   const { store } = ctx;
-  const survey = new SessionSurvey(ctx, await ctx.now(), await ctx.learnIncarnation());
+  const survey = new SessionSurvey(ctx, await ctx.now(), await ctx.learnGeneration());
   for await (const row of sessionRows(store)) {
     survey.take(row);
     if (survey.looked === MOST) break;
   }
   const { index } = store;
-  const incarnation = await ctx.learnIncarnation();
+  const generation = await ctx.learnGeneration();
   return {
     ...(await store.info()).about,
     ...(isIndexed &&
       index !== undefined &&
       (await index.exists()) && { index: { behind: await index.missing() } }),
     ...survey.report(),
-    ...(incarnation !== "" && { incarnation }),
+    ...(generation !== "" && { generation }),
   };
 }
 
 class SessionSurvey {
   readonly #ctx: StoreContext;
   readonly #now: number;
-  readonly #incarnation: string;
+  readonly #generation: string;
   readonly #byStatus: Record<string, number> = {};
   readonly #held: HeldLease[] = [];
   readonly #abandoned: string[] = [];
@@ -78,10 +78,10 @@ class SessionSurvey {
   #damaged = 0;
   looked = 0;
 
-  constructor(ctx: StoreContext, now: number, incarnation: string) {
+  constructor(ctx: StoreContext, now: number, generation: string) {
     this.#ctx = ctx;
     this.#now = now;
-    this.#incarnation = incarnation;
+    this.#generation = generation;
   }
 
   take(row: SessionRow): void {
@@ -106,7 +106,7 @@ class SessionSurvey {
       owner: machine.self,
       now: this.#now,
       leaseMs,
-      incarnation: this.#incarnation,
+      generation: this.#generation,
       dead: (owner) => machine.isDead(owner, store.traits.oneMachine),
     });
     if ("heldBy" in grant) {

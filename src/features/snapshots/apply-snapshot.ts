@@ -14,7 +14,7 @@ import { placeId, type SessionId } from "../../core/values/ids.js";
 import { unsettled } from "../../engine/calls/pending.js";
 import type { Receipt } from "../../engine/journal/receipts.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { inThisIncarnation } from "../../engine/lifecycle/acquire-lease.js";
+import { inThisGeneration } from "../../engine/lifecycle/acquire-lease.js";
 import { putAgent, recordOf, soundAgent, versionIn } from "../../engine/records/agent-record.js";
 import { leaseOf, leaseRow } from "../../engine/records/rows.js";
 import {
@@ -76,7 +76,7 @@ export class SnapshotRestore {
   async look(): Promise<RestoreReport> {
     const verified = await this.#verify();
     const now = await this.#ctx.now();
-    await this.#ctx.learnIncarnation();
+    await this.#ctx.learnGeneration();
     const sessions = await lookAt(this.#ctx, this.#snapshot.agent);
     const outcomes = outcomesOf(sessions, verified);
     const held = sessions.filter(
@@ -135,7 +135,7 @@ export class SnapshotRestore {
   /** Nobody writes to what is to be moved from here on. */
   async #seize(verified: ReadonlyMap<string, Verified>): Promise<ReadonlyMap<string, Lease>> {
     const now = await this.#ctx.now();
-    const incarnation = await inThisIncarnation(this.#ctx);
+    const generation = await inThisGeneration(this.#ctx);
     const seized = new Map<string, Lease>();
     await withAgentSessions(this.#ctx, { agent: this.#snapshot.agent, hold: true }, (sessions) => {
       seized.clear();
@@ -151,7 +151,7 @@ export class SnapshotRestore {
           epoch: before.epoch + 1,
           owner: this.#ctx.machine.self,
           until: now + SEIZED_MS,
-          ...incarnation,
+          ...generation,
         };
         seized.set(id, lease);
         changes.push({
@@ -170,7 +170,7 @@ export class SnapshotRestore {
     const grant = grantLease(leaseOf(row), {
       owner: machine.self,
       now,
-      incarnation: this.#ctx.incarnation,
+      generation: this.#ctx.generation,
       leaseMs: SEIZED_MS,
       dead: (owner) => machine.isDead(owner, store.traits.oneMachine),
     });
@@ -352,7 +352,7 @@ export class SnapshotRestore {
   }
 
   #onNewLine(): OnNewLine {
-    return { line: this.#ctx.newLineId(), incarnation: this.#ctx.incarnation };
+    return { line: this.#ctx.newLineId(), generation: this.#ctx.generation };
   }
 
   async #letGo(seized: ReadonlyMap<string, Lease>): Promise<void> {

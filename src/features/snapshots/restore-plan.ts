@@ -35,7 +35,7 @@ export interface OnNewLine {
   /**
    * The store that restores: the session goes on in it, even if the store was put back from a copy.
    */
-  readonly incarnation: string;
+  readonly generation: string;
 }
 
 /** What becomes of each session: those that are there, and those that a snapshot has. */
@@ -61,7 +61,7 @@ export function moved(
   lease: Lease,
   on: OnNewLine,
 ): Change {
-  const { reason: _reason, due: _due, incarnation: _before, ...rest } = headOf(row);
+  const { reason: _reason, due: _due, generation: _before, ...rest } = headOf(row);
   const head: HeadDoc = { ...rest, ...begunAs(on, status, reason) };
   const label = labelOf(row);
   return {
@@ -106,14 +106,14 @@ export function relabelled({ row }: Present, was: Entry | undefined): Change {
 }
 
 const begunAs = (
-  { line, incarnation }: OnNewLine,
+  { line, generation }: OnNewLine,
   status: SessionStatus,
   reason: string | undefined,
 ) => ({
   line,
   status,
   ...(reason === undefined ? undefined : { reason }),
-  ...(incarnation === "" ? undefined : { incarnation }),
+  ...(generation === "" ? undefined : { generation }),
 });
 
 const lineFor = ({ place, digest }: Entry, { line }: OnNewLine) =>

@@ -243,7 +243,7 @@ export class RowCheck {
     const { doc, row: head } = headFrom(
       session,
       row.head,
-      row.goneOn ? IMPORTED : this.#target.incarnation,
+      row.goneOn ? IMPORTED : this.#target.generation,
     );
     const current = own.includes(on) && doc.line === on ? this.#since.lines.get(on) : undefined;
     if (current === undefined)

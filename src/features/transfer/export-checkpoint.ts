@@ -50,7 +50,7 @@ export async function momentAt(ctx: StoreContext, place: Place): Promise<Moment>
   const { checkpoint } = found;
   labelOf(present.row);
   const {
-    incarnation: _incarnation,
+    generation: _generation,
     due: _due,
     reason: _reason,
     title,

@@ -326,7 +326,7 @@ class Export {
           session: {
             session: id,
             on: head.line,
-            head: withoutIncarnation(row),
+            head: withoutGeneration(row),
             label: row.label.text,
           },
           lines,
@@ -453,7 +453,7 @@ function incomplete(left: readonly LeftOut[]): HoldfastError {
 }
 
 /** The head as it stands but for what concerns this store alone. */
-function withoutIncarnation(row: SessionRow): string {
-  const { incarnation, ...head } = headOf(row);
-  return incarnation === undefined ? row.head.text : headRow(head).text;
+function withoutGeneration(row: SessionRow): string {
+  const { generation, ...head } = headOf(row);
+  return generation === undefined ? row.head.text : headRow(head).text;
 }

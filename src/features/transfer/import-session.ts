@@ -64,7 +64,7 @@ export interface Target {
   readonly ctx: StoreContext;
   readonly dryRun: boolean;
   /** What the heads of sessions say that they are of. */
-  readonly incarnation: string;
+  readonly generation: string;
   /** The blobs that came so far: a dry run would have brought them in. */
   readonly came: ReadonlyMap<Digest, unknown>;
   /** Lines that were brought in and that gc must leave alone meanwhile. */

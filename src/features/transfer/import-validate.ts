@@ -35,13 +35,13 @@ import {
 import type { Head, Label, NewLine } from "../../store/port/rows.js";
 
 /**
- * The head in a text, as one of an incarnation. What is brought in is not due, whatever it was
+ * The head in a text, as one of a generation. What is brought in is not due, whatever it was
  * where it came from: two stores would go on with it.
  */
 export function headFrom(
   id: SessionId,
   text: string,
-  incarnation: string,
+  generation: string,
 ): { readonly doc: HeadDoc; readonly row: Head } {
   const doc = unsealed<HeadDoc>(text, "head", id);
   const { status, agent, reason, title, due, origin, parent } = doc;
@@ -55,12 +55,12 @@ export function headFrom(
     (origin === undefined || sessionId(origin.sessionId) === origin.sessionId) &&
     (parent === undefined || sessionId(parent) === parent);
   if (!isFit || headRow(doc).text !== text) throw damaged("head", id);
-  const { due: _due, incarnation: _there, ...idle } = doc;
+  const { due: _due, generation: _there, ...idle } = doc;
   // What is over needs nobody's word to be what it is.
   const isOver = status === "completed" || status === "cancelled";
   return {
     doc: idle,
-    row: headRow(isOver || incarnation === "" ? idle : { ...idle, incarnation }),
+    row: headRow(isOver || generation === "" ? idle : { ...idle, generation }),
   };
 }
 

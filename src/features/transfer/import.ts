@@ -120,13 +120,13 @@ export async function importRows(
   ctx.imports.add(pinned);
   try {
     const came = new Map<Digest, KnownBlob>();
-    const incarnation = flag(o.moved, "moved") ? await ctx.learnIncarnation() : IMPORTED;
+    const generation = flag(o.moved, "moved") ? await ctx.learnGeneration() : IMPORTED;
     const dryRun = flag(o.dryRun, "dryRun") ?? false;
     const wrote = { saves: 0, blobs: 0 };
     const target: Target = {
       ctx,
       dryRun,
-      incarnation,
+      generation,
       came,
       pinned,
       wrote,
@@ -362,7 +362,7 @@ class Import {
   async #post(session: SessionId, letters: readonly LetterText[]): Promise<void> {
     const { ctx, dryRun } = this.#target;
     const row = dryRun ? undefined : (await ctx.store.session(session)).row;
-    if (row === undefined || headOf(row).incarnation !== IMPORTED) return;
+    if (row === undefined || headOf(row).generation !== IMPORTED) return;
     // Without an inbox these calls are in doubt when the session is opened.
     if (ctx.store.inbox === undefined) return;
     for (const { id, doc } of lettersFrom(session, letters))

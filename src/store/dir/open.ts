@@ -4,7 +4,7 @@ import { mkdirSync, realpathSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { refuseNetworkFileSystem } from "../file-system.js";
-import { newIncarnation } from "../incarnation.js";
+import { newGeneration } from "../generation.js";
 import { identityOf, isMoved } from "../presence.js";
 import { ofAllTenants } from "../refusals.js";
 import { isUnseen, translate } from "./files/failures.js";
@@ -39,7 +39,7 @@ interface Birth {
    * Absent until the directory was first put back from a copy; of the directory itself, for all
    * tenants.
    */
-  readonly incarnation?: string;
+  readonly generation?: string;
 }
 
 export async function openDir(
@@ -61,10 +61,10 @@ export async function openDir(
       format: FORMAT,
       findMoved: movedFrom(at, store),
       checkFormat: () => void born(at, tenant),
-      incarnation: () => born(top, "").incarnation ?? "",
-      beginIncarnation: () => {
-        if (tenant !== "") throw ofAllTenants("A new incarnation");
-        return beginIncarnation(top);
+      generation: () => born(top, "").generation ?? "",
+      beginGeneration: () => {
+        if (tenant !== "") throw ofAllTenants("A new generation");
+        return beginGeneration(top);
       },
     });
     await opened.begin();
@@ -120,7 +120,7 @@ function born(root: string, tenant: string): Birth {
 
 /**
  * Answers how to find that another directory stands at the path, or another store in it. A process
- * that begins an incarnation replaces holdfast.json: then the id in it is the same.
+ * that begins a generation replaces holdfast.json: then the id in it is the same.
  */
 function movedFrom(root: string, store: string): () => string | undefined {
   const path = join(root, "holdfast.json");
@@ -147,7 +147,7 @@ function parse(text: string): Birth | undefined {
       Number.isSafeInteger(found?.format) &&
       (found?.format as number) >= 1 &&
       /^[\w-]{16}$/.test(String(found?.store)) &&
-      (found?.incarnation === undefined || /^[\w-]{16}$/.test(String(found.incarnation)));
+      (found?.generation === undefined || /^[\w-]{16}$/.test(String(found.generation)));
     return isOurs ? (found as Birth) : undefined;
   } catch {
     return undefined;
@@ -172,10 +172,10 @@ function begin(root: string, path: string, tenant: string): string {
   return readFile(path)?.toString() ?? "";
 }
 
-function beginIncarnation(root: string): string {
-  const incarnation = newIncarnation();
-  putFile(join(root, "holdfast.json"), `${JSON.stringify({ ...born(root, ""), incarnation })}\n`);
-  return incarnation;
+function beginGeneration(root: string): string {
+  const generation = newGeneration();
+  putFile(join(root, "holdfast.json"), `${JSON.stringify({ ...born(root, ""), generation })}\n`);
+  return generation;
 }
 
 /** What only this machine knows, or can be made again. */

@@ -34,8 +34,8 @@ export interface DirStoreOptions extends Omit<AccessOptions, "saved"> {
   readonly format: number;
   /** The path of what is no longer the directory, or the store, that was opened. */
   readonly findMoved: () => string | undefined;
-  readonly incarnation: () => string;
-  readonly beginIncarnation: () => string;
+  readonly generation: () => string;
+  readonly beginGeneration: () => string;
 }
 
 const none: readonly never[] = [];
@@ -241,11 +241,11 @@ export class DirStore extends DirReads implements Store {
   };
 
   readonly copies: StoreCopies = {
-    incarnation: () => this.read(() => this.#options.incarnation()),
+    generation: () => this.read(() => this.#options.generation()),
     begin: async () => {
       this.checkOpen();
       this.files.presence.check();
-      return this.#options.beginIncarnation();
+      return this.#options.beginGeneration();
     },
     backup: async () => {
       this.checkOpen();

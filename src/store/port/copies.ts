@@ -34,10 +34,10 @@ export interface Backup {
 
 export interface StoreCopies {
   /**
-   * Which incarnation this is: empty until the store was first put back from a copy. The same for
+   * Which generation this is: empty until the store was first put back from a copy. The same for
    * all tenants.
    */
-  incarnation(): Promise<string>;
+  generation(): Promise<string>;
   /**
    * Begins another, and answers its name: the store is a copy, and the original may go on. Others
    * who have it open learn of that when they open it again. It concerns all tenants, and is

@@ -271,9 +271,9 @@ export function statementsIn(dialect: Dialect) {
     indexName: "SELECT value FROM meta WHERE key = ?",
     beginIndex: "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING",
 
-    incarnation: "SELECT value FROM meta WHERE key = 'incarnation'",
-    beginIncarnation:
-      "INSERT INTO meta (key, value) VALUES ('incarnation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    generation: "SELECT value FROM meta WHERE key = 'generation'",
+    beginGeneration:
+      "INSERT INTO meta (key, value) VALUES ('generation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
 
     sessionCounts: `SELECT count(*), (SELECT count(*) FROM (SELECT agent FROM session WHERE tenant = ? AND agent IS NOT NULL
       UNION SELECT id FROM doc WHERE tenant = ? AND kind = '${AGENT}') a) FROM session WHERE tenant = ?`,

@@ -5,7 +5,7 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/values/digest.js";
 import type { LineId } from "../../core/values/ids.js";
-import { newIncarnation } from "../incarnation.js";
+import { newGeneration } from "../generation.js";
 import { justASave } from "../just-a-save.js";
 import type { Applied, Change } from "../port/changes.js";
 import type { StoreClaims } from "../port/claims.js";
@@ -178,12 +178,12 @@ export class SqlStore extends SqlReads implements Store {
   }
 
   readonly copies: StoreCopies = {
-    incarnation: async () => String((await this.read(this.sql.incarnation))[0]?.[0] ?? ""),
+    generation: async () => String((await this.read(this.sql.generation))[0]?.[0] ?? ""),
     begin: async () => {
       this.checkOpen();
-      if (this.#isOfOne) throw ofAllTenants("A new incarnation");
-      const name = newIncarnation();
-      await this.db.write(this.#writer.beginIncarnation(name));
+      if (this.#isOfOne) throw ofAllTenants("A new generation");
+      const name = newGeneration();
+      await this.db.write(this.#writer.beginGeneration(name));
       return name;
     },
     backup: async (path, o) => {

@@ -255,10 +255,10 @@ export class Writer {
     return true;
   }
 
-  beginIncarnation(name: string): Job<number> {
+  beginGeneration(name: string): Job<number> {
     return {
       locks: [],
-      steps: () => changed(this.#sql.beginIncarnation, name),
+      steps: () => changed(this.#sql.beginGeneration, name),
       refused: () => false,
     };
   }

@@ -7,12 +7,12 @@ const define = defineFor("copies");
 
 export const copies: readonly ContractCase[] = [
   define(
-    "a store that was never put back has no incarnation; each that begins has a name of its own, and keeps it",
+    "a store that was never put back has no generation; each that begins has a name of its own, and keeps it",
     {
       async act(store) {
-        assert.equal(await store.copies.incarnation(), "");
+        assert.equal(await store.copies.generation(), "");
         const first = await store.copies.begin();
-        assert.equal(await store.copies.incarnation(), first);
+        assert.equal(await store.copies.generation(), first);
         const second = await store.copies.begin();
         assert.notEqual(first, "");
         assert.notEqual(second, first);
@@ -20,7 +20,7 @@ export const copies: readonly ContractCase[] = [
         return second;
       },
       async check(store, name) {
-        assert.equal(await store.copies.incarnation(), name);
+        assert.equal(await store.copies.generation(), name);
         assert.notEqual((await store.session("a")).row, undefined);
       },
     },

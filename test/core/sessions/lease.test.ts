@@ -80,18 +80,18 @@ describe("grantLease", () => {
     ).toBe(false);
   });
 
-  test("L2: a lease of another incarnation holds nobody up, and a grant says of which it is", () => {
-    const lease: Lease = { epoch: 3, owner: a, until: 1_000, incarnation: "one" };
-    const ask = (incarnation?: string) =>
+  test("L2: a lease of another generation holds nobody up, and a grant says of which it is", () => {
+    const lease: Lease = { epoch: 3, owner: a, until: 1_000, generation: "one" };
+    const ask = (generation?: string) =>
       grantLease(lease, {
         owner: b,
         now: 1,
         leaseMs: 50,
         dead: alive,
-        ...(incarnation && { incarnation }),
+        ...(generation && { generation }),
       });
     expect(isGranted(ask("one"))).toBe(false);
-    expect(ask("two")).toEqual({ granted: { epoch: 4, owner: b, until: 51, incarnation: "two" } });
+    expect(ask("two")).toEqual({ granted: { epoch: 4, owner: b, until: 51, generation: "two" } });
     expect(ask()).toEqual({ granted: { epoch: 4, owner: b, until: 51 } });
   });
 

@@ -173,7 +173,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     expect(made).toEqual(["look", "refund", "refund", "mail"]);
   });
 
-  test("R1 it is said once, whoever opens it and however often; the next incarnation says it anew", async () => {
+  test("R1 it is said once, whoever opens it and however often; the next generation says it anew", async () => {
     const { hold, bot } = await copied("refund");
     await bot.run("a", "go");
     const other = on.start().hold;
@@ -242,7 +242,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
       expect(await here.run(id, "and now?")).toMatchObject({ status: "completed" });
     }
     expect((await hold.effects.list({ status: "in-doubt" })).items).toEqual([]);
-    // Opened again, it is a session of this incarnation.
+    // Opened again, it is a session of this generation.
     expect(await here.run("done", "and now?")).toMatchObject({
       status: "completed",
       replayed: true,
@@ -487,7 +487,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     expect(made.filter((name) => name === "mail")).toHaveLength(1);
   });
 
-  test("a fork of what came with the copy is a session of this incarnation", async () => {
+  test("a fork of what came with the copy is a session of this generation", async () => {
     const there = await on.start().hold.session("a");
     there.append({ role: "user", content: "x" });
     const mark = await there.checkpoint();

@@ -1279,7 +1279,7 @@ test("a session that was due is not where it is brought to, and is the same in a
   expect([await isDue(from), await isDue(to)]).toEqual([true, false]);
   expect(headOf((await to.session("a")).row as SessionRow)).toEqual({
     ...head,
-    incarnation: "(imported)",
+    generation: "(imported)",
   });
   for (const hold of runtimes) await sound(hold);
 });

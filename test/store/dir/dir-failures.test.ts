@@ -202,8 +202,8 @@ test.each(["ENOENT", "EACCES", "ENOTDIR", "EMFILE", "EIO"])(
       ["check", () => store.check()],
       ["anchors", () => store.copies.anchors()],
       ["about", () => store.info()],
-      ["incarnation", () => store.copies.incarnation()],
-      ["beginIncarnation", () => store.copies.begin()],
+      ["generation", () => store.copies.generation()],
+      ["beginGeneration", () => store.copies.begin()],
       ["cut", () => store.reclaim.cut(f.line, 1, 5, true)],
       ["compact", () => store.reclaim.compact(10)],
       ["sweep", () => store.reclaim.sweep(10, true)],
@@ -226,7 +226,7 @@ test.each(["ENOENT", "EACCES", "ENOTDIR", "EMFILE", "EIO"])(
       failed.push(name);
       expect([name, thrown.name, thrown.message]).toEqual([name, "HoldfastError", thrown.message]);
     }
-    expect(failed).toEqual(expect.arrayContaining(["beginIncarnation", "scrub", "apply"]));
+    expect(failed).toEqual(expect.arrayContaining(["beginGeneration", "scrub", "apply"]));
     // A directory that is not there has nothing in it.
     if (code.startsWith("EN")) return store.close();
     expect(failed).toEqual(

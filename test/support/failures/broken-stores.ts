@@ -583,12 +583,12 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
       })),
     },
     {
-      does: "begins the same incarnation every time",
+      does: "begins the same generation every time",
       make: harness(() => ({ copies: { begin: async () => "again" } })),
     },
     {
-      does: "forgets which incarnation it is",
-      make: harness(() => ({ copies: { incarnation: async () => "" } })),
+      does: "forgets which generation it is",
+      make: harness(() => ({ copies: { generation: async () => "" } })),
     },
     {
       does: "estimates its counts",

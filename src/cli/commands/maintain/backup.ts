@@ -83,7 +83,7 @@ export const markRestored = command({
     await store.markRestored();
     return {
       json: {},
-      lines: ["A new incarnation of the store has begun."],
+      lines: ["A new generation of the store has begun."],
       next: [propose("ls")],
     };
   },

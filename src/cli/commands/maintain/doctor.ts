@@ -36,7 +36,7 @@ export const doctor = command({
       ["store", `${about.kind}, ${inline(about.place)}`],
       [
         "kept by",
-        `${about.engine}, format ${about.format}${about.incarnation === undefined ? "" : `, put back from a copy (incarnation ${about.incarnation})`}`,
+        `${about.engine}, format ${about.format}${about.generation === undefined ? "" : `, put back from a copy (generation ${about.generation})`}`,
       ],
       ["synced", about.synced],
       [

@@ -46,7 +46,7 @@ export class SessionClaims {
     agent: string,
     isRunning: (id: SessionId) => boolean,
   ): Promise<readonly SessionRow[]> {
-    await this.#ctx.learnIncarnation();
+    await this.#ctx.learnGeneration();
     const due = { agent, dueBy: Math.max(0, this.#ctx.wallMs()), limit: 1 };
     return this.#claims.claim(due, (row, now) => {
       // The calls it is going to make begin by this clock, and nothing else of a claim asks for it.
@@ -66,12 +66,12 @@ export class SessionClaims {
     }
     if (this.#isResting(row, before) || (before.owner === null && this.isHopeless(before)))
       return undefined;
-    const { machine, store, incarnation } = this.#ctx;
+    const { machine, store, generation } = this.#ctx;
     const grant = grantLease(before, {
       owner: machine.self,
       now,
       leaseMs: this.#leaseMs,
-      incarnation,
+      generation,
       dead: (owner) => machine.isDead(owner, store.traits.oneMachine),
     });
     if ("heldBy" in grant) return undefined;

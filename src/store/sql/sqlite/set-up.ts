@@ -5,7 +5,7 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { existsSync, renameSync } from "node:fs";
 import { HoldfastError, quote } from "../../../core/values/errors.js";
-import { newIncarnation } from "../../incarnation.js";
+import { newGeneration } from "../../generation.js";
 import type { Driver } from "./driver/driver.js";
 import {
   APPLICATION_ID,
@@ -130,14 +130,14 @@ export function becomeStore(db: Driver, file: string): void {
   transaction(db, "BEGIN IMMEDIATE", () => {
     // Another process may have been here in between.
     if (db.prepare("DELETE FROM meta WHERE key = 'backup'").run() === 0) return;
-    const incarnation = newIncarnation();
+    const generation = newGeneration();
     // How far the store had come that stood here says nothing of this one. A kill behind this loses
     // a witness, and nothing else.
     const anchors = `${file}-anchors`;
-    if (existsSync(anchors)) renameSync(anchors, `${anchors}.before-${incarnation}`);
+    if (existsSync(anchors)) renameSync(anchors, `${anchors}.before-${generation}`);
     db.prepare(
-      "INSERT INTO meta (key, value) VALUES ('incarnation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-    ).run(incarnation);
+      "INSERT INTO meta (key, value) VALUES ('generation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    ).run(generation);
   });
 }
 

@@ -11,7 +11,7 @@
  * F4       files are created for their owner alone.
  * F5       rows that damage hides are not passed over in silence: the trees are checked before
  *          anything is read from them.
- * F6       a backup that is opened becomes a store of its own, in another incarnation: also a copy
+ * F6       a backup that is opened becomes a store of its own, in another generation: also a copy
  *          that was put there by hand.
  */
 import { setTimeout as sleep } from "node:timers/promises";

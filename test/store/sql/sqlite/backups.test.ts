@@ -101,7 +101,7 @@ describe("what is in a backup", () => {
     expect((await theirs.sessions.list()).items.map(({ id }) => id)).toEqual(["theirs"]);
   });
 
-  test("a copy of a backup that somebody puts in place by hand is another incarnation too, each its own, and its anchors no witnesses", async () => {
+  test("a copy of a backup that somebody puts in place by hand is another generation too, each its own, and its anchors no witnesses", async () => {
     const hold = await made();
     await hold.backup(at("b.db"));
     const session = await hold.session("going");
@@ -111,10 +111,10 @@ describe("what is in a backup", () => {
     }
     await session.close();
     await hold.close();
-    const incarnation = (path: string) => {
+    const generation = (path: string) => {
       const db = openDriver(path);
       const rows = db
-        .prepare("SELECT key, value FROM meta WHERE key IN ('incarnation', 'backup') ORDER BY key")
+        .prepare("SELECT key, value FROM meta WHERE key IN ('generation', 'backup') ORDER BY key")
         .all();
       db.close();
       return rows;
@@ -129,14 +129,14 @@ describe("what is in a backup", () => {
       const opening = await back.session("going");
       expect([opening.status, opening.messages.length]).toEqual(["in-doubt", 1]);
       await back.close();
-      seen.push(incarnation(at(name)));
+      seen.push(generation(at(name)));
       // Opened again it is the same.
       await (await start(name)).close();
-      expect(incarnation(at(name))).toEqual(seen.at(-1));
+      expect(generation(at(name))).toEqual(seen.at(-1));
     }
     expect(seen).toEqual([
-      [["incarnation", expect.any(String)]],
-      [["incarnation", expect.any(String)]],
+      [["generation", expect.any(String)]],
+      [["generation", expect.any(String)]],
     ]);
     expect(seen[0]).not.toEqual(seen[1]);
     expect(names().some((name) => name.startsWith("store.db-anchors.before-"))).toBe(true);
@@ -361,7 +361,7 @@ describe("an agent that went on after the backup", () => {
     expect(ledger).toEqual(["look", "refund", "refund", "mail", "refund", "mail"]);
   });
 
-  test("negative control: the same copy, had it no incarnation, would silently make them twice", async () => {
+  test("negative control: the same copy, had it no generation, would silently make them twice", async () => {
     const { ledger, agentOf } = await backedUp();
     const db = openDriver(at("b.db"));
     db.exec("DELETE FROM meta WHERE key = 'backup'");

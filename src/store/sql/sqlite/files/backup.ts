@@ -6,7 +6,7 @@
  *     what is written meanwhile is not in it.
  * B2  whatever stands at the path is replaced by one rename, once the copy is whole, checked and
  *     synced; a kill leaves the old one, and at most a draft that the next backup clears away.
- * B3  the copy says of itself that it is one, so that whoever opens it begins another incarnation;
+ * B3  the copy says of itself that it is one, so that whoever opens it begins another generation;
  *     and it has a stamp of its own, so that no log of the original is taken for its own (H3).
  */
 import { randomInt } from "node:crypto";

@@ -82,7 +82,7 @@ export class SqliteIndex implements SearchIndex {
   }
 
   async #enter(anew: boolean): Promise<Open> {
-    const [born] = await this.#db.read(this.#sql.incarnation, []);
+    const [born] = await this.#db.read(this.#sql.generation, []);
     const name = String(await this.#name());
     const note = await this.#notes.last();
     const index = new OpenIndex(
