@@ -1,7 +1,7 @@
 /** The rows of an anchors file, as whoever compares them with a store reads them (A2). */
 import { digest } from "../core/values/digest.js";
 import { HoldfastError, quote } from "../core/values/errors.js";
-import type { Anchor } from "./port/copies.js";
+import type { TailAnchor } from "./port/copies.js";
 
 /**
  * So many lines are looked for in the text; where more are asked for, all rows are put in order
@@ -13,14 +13,14 @@ const LOOKED_FOR = 8;
  * The rows of the file. There may be very many of them, and few be asked for by whoever only has a
  * look: a row is found, and held against its digest, when it is asked for.
  */
-export class WitnessRows {
+export class AnchorRows {
   readonly #text: string;
   readonly #ours: string;
   /** How many rows there are, also of lines that were forgotten. */
   readonly count: number;
   #asked = 0;
   /** What was asked for and found, or not. */
-  readonly #known = new Map<string, Anchor | undefined>();
+  readonly #known = new Map<string, TailAnchor | undefined>();
   /** Where the rows of each line begin. */
   #places: Map<string, number | number[]> | undefined;
 
@@ -47,7 +47,7 @@ export class WitnessRows {
     return this.#all().size;
   }
 
-  of(line: string): Anchor | undefined {
+  of(line: string): TailAnchor | undefined {
     if (this.#known.has(line)) return this.#known.get(line);
     this.#asked += 1;
     const isLookedFor = this.#places === undefined && this.#asked <= LOOKED_FOR;
@@ -56,7 +56,7 @@ export class WitnessRows {
     return anchor;
   }
 
-  *[Symbol.iterator](): Generator<Anchor> {
+  *[Symbol.iterator](): Generator<TailAnchor> {
     for (const places of this.#all().values()) {
       const anchor = this.#furthest(places);
       if (anchor !== undefined) yield anchor;
@@ -108,7 +108,7 @@ export class WitnessRows {
     return all;
   }
 
-  #furthest(places: number | readonly number[] = []): Anchor | undefined {
+  #furthest(places: number | readonly number[] = []): TailAnchor | undefined {
     return typeof places === "number"
       ? furthest([this.#row(places)])
       : furthest(places.map((at) => this.#row(at)));
@@ -131,8 +131,8 @@ function endOfRow(text: string, at: number): number {
  * What rows of one line come to: a process that was slower to write may have known less, and one
  * may have said that it is forgotten.
  */
-export function furthest(rows: Iterable<string>): Anchor | undefined {
-  let found: Anchor | undefined;
+export function furthest(rows: Iterable<string>): TailAnchor | undefined {
+  let found: TailAnchor | undefined;
   for (const row of rows) {
     const anchor = anchorIn(row);
     if (anchor?.seq === 0) found = undefined;
@@ -148,7 +148,7 @@ const exchanged = (path: string): HoldfastError =>
   );
 
 /** A2: what a row says, if it is whole. */
-function anchorIn(row: string): Anchor | undefined {
+function anchorIn(row: string): TailAnchor | undefined {
   const [store, line, seq, check, sum] = row.split(" ");
   if (
     store === undefined ||

@@ -3,9 +3,9 @@
  * tail that was lost (a truncated log, an old copy put back) from one that was never written; an
  * anchor can, up to when it was written.
  *
- * The file is text, one anchor a row with a digest of its own. It is only ever a witness: losing it
- * loses nothing else, so nothing fails because it cannot be written, except to cut what it speaks
- * for.
+ * The file is text, one anchor a row with a digest of its own. It is only ever a tail anchor:
+ * losing it loses nothing else, so nothing fails because it cannot be written, except to cut what
+ * it speaks for.
  *
  * A1  a line that was deleted on purpose is not reported as lost, whichever process deleted it, and
  *     whenever any of them is killed.
@@ -15,8 +15,8 @@ import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open, rename, rm, stat, writeFile } from "node:fs/promises";
 import { HoldfastError, quote } from "../core/values/errors.js";
-import { furthest, sumOf, WitnessRows } from "./anchor-rows.js";
-import type { Anchor } from "./port/copies.js";
+import { AnchorRows, furthest, sumOf } from "./anchor-rows.js";
+import type { TailAnchor } from "./port/copies.js";
 import type { Presence } from "./presence.js";
 import { exhausted, isExhausted } from "./refusals.js";
 
@@ -31,11 +31,11 @@ const SMALL_BYTES = 64 * 1024;
 const doublings = (bytes: number): number =>
   Math.max(0, Math.floor(Math.log2(bytes / SMALL_BYTES)));
 
-type End = Omit<Anchor, "line">;
-/** Stands for "no witness any more". */
+type End = Omit<TailAnchor, "line">;
+/** Stands for "no tail anchor any more". */
 const FORGOTTEN: End = { seq: 0, check: "" };
 
-export class Anchors {
+export class AnchorFile {
   readonly #path: string;
   readonly #named: string;
   readonly #storeId: string;
@@ -69,10 +69,10 @@ export class Anchors {
   }
 
   /** The last anchor of every line, or of each of these. */
-  async read(of?: ReadonlySet<string>): Promise<WitnessRows> {
+  async read(of?: ReadonlySet<string>): Promise<AnchorRows> {
     await this.#write().catch(() => {});
     const text = await this.#text();
-    return new WitnessRows(text, this.#storeId, this.#named, of);
+    return new AnchorRows(text, this.#storeId, this.#named, of);
   }
 
   async close(): Promise<void> {
@@ -117,7 +117,7 @@ export class Anchors {
   }
 
   async #append(fresh: ReadonlyMap<string, End>): Promise<void> {
-    // Another store may stand in the place of a store that is gone. These rows would witness
+    // Another store may stand in the place of a store that is gone. These rows would tail anchor
     // against it.
     this.#presence.check();
     const ends = [...fresh];
@@ -127,7 +127,7 @@ export class Anchors {
       const wanted = ends.slice(at, at + AT_ONCE).filter(([line]) => !this.#isGone(line));
       await this.#appendRows(wanted);
       // A1: a session that was deleted while its rows were being written leaves them without a line
-      // to witness for.
+      // to tail anchor for.
       await this.#appendRows(
         wanted.filter(([line]) => this.#isGone(line)).map(([line]) => [line, FORGOTTEN]),
       );
@@ -154,18 +154,18 @@ export class Anchors {
 
   async #tidy(): Promise<void> {
     const text = await this.#text();
-    const rows = new WitnessRows(text, this.#storeId, this.#named);
+    const rows = new AnchorRows(text, this.#storeId, this.#named);
     if (rows.count > 2 * rows.size + SPARED) await this.#rewrite([...rows], text.length);
   }
 
-  async #rewrite(anchors: readonly Anchor[], bytes: number): Promise<void> {
+  async #rewrite(anchors: readonly TailAnchor[], bytes: number): Promise<void> {
     const draft = `${this.#path}.${randomBytes(6).toString("hex")}.draft`;
     await writeFile(draft, anchors.map(({ line, ...end }) => this.#row(line, end)).join(""), {
       mode: 0o600,
       flag: "wx",
     });
     // Another process wrote meanwhile, perhaps that a line was deleted: better a long file than a
-    // false witness.
+    // false tail anchor.
     if ((await stat(this.#path)).size === bytes) await rename(draft, this.#path);
     else await rm(draft);
   }

@@ -14,12 +14,12 @@ export { MemoryStore } from "./memory.js";
 export type { Applied, Change, NewSave, Refusal } from "./port/changes.js";
 export { type ClaimQuery, type Granting, MAX_CANDIDATES, type StoreClaims } from "./port/claims.js";
 export type {
-  Anchor,
   Backup,
   BackupOptions,
   BackupProgress,
   StoreCopies,
-  Witnesses,
+  TailAnchor,
+  TailAnchors,
 } from "./port/copies.js";
 export {
   AGENT,

@@ -22,7 +22,7 @@ import {
 } from "./memory-contents.js";
 import type { Applied, Change } from "./port/changes.js";
 import { MAX_CANDIDATES, type StoreClaims } from "./port/claims.js";
-import { noWitnesses, type StoreCopies } from "./port/copies.js";
+import { noTailAnchors, type StoreCopies } from "./port/copies.js";
 import {
   AGENT,
   type Decision,
@@ -358,7 +358,7 @@ export class MemoryStore implements Store {
       this.#open();
       throw noBackup("What is in memory can be exported (hold.export).");
     },
-    anchors: async () => noWitnesses,
+    anchors: async () => noTailAnchors,
   };
 
   #counts(): Counts {

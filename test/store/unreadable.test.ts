@@ -11,7 +11,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { Holdfast } from "../../src/holdfast.js";
 import { type HoldfastError, open, restoreBackup } from "../../src/index.js";
 import { thisMachine } from "../../src/store/machine.js";
-import { noWitnesses } from "../../src/store/port/copies.js";
+import { noTailAnchors } from "../../src/store/port/copies.js";
 import { identityOf, Presence } from "../../src/store/presence.js";
 import type { DatabaseParts, Maintenance } from "../../src/store/sql/database.js";
 import { translate } from "../../src/store/sql/postgres/failures.js";
@@ -166,7 +166,7 @@ describe("SQLite", () => {
         file: path,
         place: path,
         presence: new Presence(() => undefined),
-        anchors: { note() {}, read: async () => noWitnesses, close: async () => {} },
+        anchors: { note() {}, read: async () => noTailAnchors, close: async () => {} },
         busyMs: 50,
         leave() {},
       },

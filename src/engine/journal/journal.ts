@@ -9,7 +9,7 @@ import { isGap, priorOf } from "../../core/journal/save-note.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
-import { noWitnesses, type Witnesses } from "../../store/port/copies.js";
+import { noTailAnchors, type TailAnchors } from "../../store/port/copies.js";
 import { oneLine } from "../../store/port/queries.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
@@ -50,7 +50,7 @@ export class Journal {
   /** The saves of lines. All reading of saves goes through it. */
   readonly saves: SaveReader;
   readonly #docs = new Map<string, LineDoc>();
-  #anchors: Witnesses | Promise<Witnesses> | undefined;
+  #anchors: TailAnchors | Promise<TailAnchors> | undefined;
   #hasListed = false;
   readonly #lines = {
     read: (line: LineId, limit: number) => this.#pastRows(line, limit),
@@ -115,7 +115,7 @@ export class Journal {
   }
 
   /** The last save of a line, without its sections, or undefined where it has none. */
-  async tail(line: LineId, ends?: Witnesses): Promise<Read | undefined> {
+  async tail(line: LineId, ends?: TailAnchors): Promise<Read | undefined> {
     const anchors = ends ?? (await this.#knownEnds());
     const save = await this.saves.last(line);
     checkAnchor(anchors, line, save);
@@ -126,8 +126,8 @@ export class Journal {
    * Where lines ended when their anchors were written. Read before the ends themselves: those only
    * move on.
    */
-  #knownEnds(): Witnesses | Promise<Witnesses> {
-    if (this.#store.copies === undefined) return noWitnesses;
+  #knownEnds(): TailAnchors | Promise<TailAnchors> {
+    if (this.#store.copies === undefined) return noTailAnchors;
     this.#anchors ??= this.#store.copies.anchors().then(
       (anchors) => {
         this.#anchors = anchors;
@@ -150,7 +150,7 @@ export class Journal {
    * The same for a few lines, for whoever lists once: all there are need not be kept in mind for
    * that.
    */
-  async endsOf(lines: readonly LineId[]): Promise<Witnesses> {
+  async endsOf(lines: readonly LineId[]): Promise<TailAnchors> {
     const isFirst = !this.#hasListed;
     this.#hasListed = true;
     const { copies } = this.#store;

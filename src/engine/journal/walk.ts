@@ -18,7 +18,7 @@ import { isGap } from "../../core/journal/save-note.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
-import type { Witnesses } from "../../store/port/copies.js";
+import type { TailAnchors } from "../../store/port/copies.js";
 import type { SaveQuery } from "../../store/port/queries.js";
 import type { Store } from "../../store/port.js";
 import type { SharedReads } from "../util/shared-reads.js";
@@ -98,10 +98,10 @@ const nothing: readonly JournalRecord[] = [];
 
 export class SaveReader {
   readonly #store: Store;
-  readonly #ends: () => Witnesses | Promise<Witnesses>;
+  readonly #ends: () => TailAnchors | Promise<TailAnchors>;
 
   /** `ends` says where lines ended when their anchors were written. */
-  constructor(store: Store, ends: () => Witnesses | Promise<Witnesses>) {
+  constructor(store: Store, ends: () => TailAnchors | Promise<TailAnchors>) {
     this.#store = store;
     this.#ends = ends;
   }
@@ -162,7 +162,7 @@ export class SaveReader {
     let at = to;
     let isAtEnd = ends !== undefined;
     for await (const saves of this.pages(stretch, { ...o, newestFirst: true })) {
-      if (isAtEnd) checkAnchor(ends as Witnesses, line, saves[0]);
+      if (isAtEnd) checkAnchor(ends as TailAnchors, line, saves[0]);
       isAtEnd = false;
       yield* verified(saves, (save) => {
         // The end of a line is wherever it is. Any other place must be there.
@@ -183,7 +183,7 @@ export class SaveReader {
         return walked;
       });
     }
-    if (isAtEnd) await this.#checkEnd(ends as Witnesses, line, undefined, o);
+    if (isAtEnd) await this.#checkEnd(ends as TailAnchors, line, undefined, o);
     if (at >= from && at !== MAX_SEQ) throw hole(line, at);
   }
 
@@ -252,7 +252,7 @@ export class SaveReader {
 
   /** WALK-3. If the walk found no save, it looks up the last one of the line. */
   async #checkEnd(
-    ends: Witnesses,
+    ends: TailAnchors,
     line: LineId,
     last: Save | undefined,
     { shared }: WalkOptions,
@@ -325,7 +325,7 @@ function opened(save: Save, { items = false, state = false, opens, whole }: Walk
 }
 
 /** Throw where a line, whose last save is given, ends before its anchor, or in another save. */
-export function checkAnchor(anchors: Witnesses, line: LineId, last: Save | undefined): void {
+export function checkAnchor(anchors: TailAnchors, line: LineId, last: Save | undefined): void {
   const anchor = anchors.of(line);
   if (anchor === undefined) return;
   const end = last?.seq ?? 0;

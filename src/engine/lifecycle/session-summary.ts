@@ -3,7 +3,7 @@ import type { SessionStatus } from "../../core/sessions/status.js";
 import { type SessionId, sessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import { isoTime } from "../../core/values/time.js";
-import type { Witnesses } from "../../store/port/copies.js";
+import type { TailAnchors } from "../../store/port/copies.js";
 import type { SessionRow } from "../../store/port/rows.js";
 import type { Standpoint } from "../journal/journal.js";
 import type { StoreContext } from "../journal/store-context.js";
@@ -63,7 +63,7 @@ export async function summaryAt(
 export async function summaryOfRow(
   ctx: StoreContext,
   row: SessionRow,
-  ends?: Witnesses,
+  ends?: TailAnchors,
 ): Promise<SessionSummary> {
   const head = headOf(row);
   return summaryOf(

@@ -24,7 +24,7 @@ import { contentsOf } from "../../engine/records/snapshot-record.js";
 import { callback, options } from "../../engine/util/validate.js";
 import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
-import { noWitnesses, type Witnesses } from "../../store/port/copies.js";
+import { noTailAnchors, type TailAnchors } from "../../store/port/copies.js";
 import { AGENT, type DocRow, RECEIPT, REDACTED, SNAPSHOT } from "../../store/port/documents.js";
 import { oneLine } from "../../store/port/queries.js";
 import type { LineRow } from "../../store/port/rows.js";
@@ -78,10 +78,10 @@ class Verification {
   async run(only: SessionId | undefined): Promise<VerifyReport> {
     const { store } = this.#ctx;
     // Before the ends they are compared with: those may move on meanwhile.
-    let anchors: Witnesses = noWitnesses;
+    let anchors: TailAnchors = noTailAnchors;
     if (only === undefined) {
       await this.#guard({}, async () => {
-        anchors = (await store.copies?.anchors()) ?? noWitnesses;
+        anchors = (await store.copies?.anchors()) ?? noTailAnchors;
         for (const message of await store.check()) this.#find({ code: "STORE", message });
       });
     }
@@ -259,7 +259,7 @@ class Verification {
     }
   }
 
-  async #anchors(anchors: Witnesses): Promise<void> {
+  async #anchors(anchors: TailAnchors): Promise<void> {
     for (const { line, seq, check } of anchors) {
       // Where it ends is not known, and what stopped the reading has been said.
       if (this.#unread.has(line)) continue;

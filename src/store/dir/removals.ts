@@ -64,7 +64,7 @@ export class Removals {
     const goes = newest.length < limit ? newest : upToGroup(journal, newest);
     const isWhole = after === -1 && forks.length === 0 && journal.hasOnly(goes.length);
     if (goes.length === 0 && !isWhole) return nothing;
-    // Before anything goes: its anchor must not be taken for a witness of a loss.
+    // Before anything goes: its anchor must not be taken for a tail anchor of a loss.
     const marked = doc.cut.includes(line) ? doc : this.#change(doc, { cut: [...doc.cut, line] });
     if (journal.endGroupBefore(goes.length)) journal = this.#writable.open(line, standing.home);
     journal.dropLast(goes.length);

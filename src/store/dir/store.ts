@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { highest } from "../../core/values/highest.js";
 import type { LineId } from "../../core/values/ids.js";
-import { Anchors } from "../anchors.js";
+import { AnchorFile } from "../anchors.js";
 import { monotonicMs } from "../machine.js";
 import { bytesOf, concernsAbout, filesBelow } from "../place.js";
 import type { Applied, Change } from "../port/changes.js";
@@ -44,7 +44,7 @@ export class DirStore extends DirReads implements Store {
   readonly traits: Traits = { durable: true, oneMachine: true, shared: true, inBulk: true };
   readonly #options: DirStoreOptions;
   readonly #survey: StoreScan;
-  readonly #anchors: Anchors;
+  readonly #anchors: AnchorFile;
   readonly #watches = new Set<() => void>();
 
   constructor(root: string, storeId: string, options: DirStoreOptions) {
@@ -61,7 +61,7 @@ export class DirStore extends DirReads implements Store {
     // Another process may have deleted it since. A line of which nothing is known gets no anchor.
     const isDeleted = (line: string) =>
       !this.access.isCurrent() || files.index.catalogue.line(line)?.owner == null;
-    this.#anchors = new Anchors(join(root, "anchors"), storeId, isDeleted, files.presence);
+    this.#anchors = new AnchorFile(join(root, "anchors"), storeId, isDeleted, files.presence);
   }
 
   /** Reads the index, or makes it again. */

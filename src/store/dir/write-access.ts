@@ -123,7 +123,7 @@ export class WriteAccess {
       reserve.keep();
       this.#writer = new Writer({
         ...this.#files,
-        // What was cut on purpose is no witness of a loss.
+        // What was cut on purpose is no tail anchor of a loss.
         anchored: (line) =>
           index.catalogue.wasCut(line)
             ? 0

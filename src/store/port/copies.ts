@@ -1,17 +1,20 @@
 /** Backups, and the anchors by which a copy is known. */
 
-export interface Anchor {
+export interface TailAnchor {
   readonly line: string;
   readonly seq: number;
   readonly check: string;
 }
 
 /** Anchors as they were at one moment: of one line, or of each. */
-export interface Witnesses extends Iterable<Anchor> {
-  of(line: string): Anchor | undefined;
+export interface TailAnchors extends Iterable<TailAnchor> {
+  of(line: string): TailAnchor | undefined;
 }
 
-export const noWitnesses: Witnesses = { of: () => undefined, [Symbol.iterator]: () => [].values() };
+export const noTailAnchors: TailAnchors = {
+  of: () => undefined,
+  [Symbol.iterator]: () => [].values(),
+};
 
 export interface BackupOptions {
   /** Told how far it is, in bytes. */
@@ -54,5 +57,5 @@ export interface StoreCopies {
    * The last place known to have been on each line, or on each of these, from outside the store's
    * own file.
    */
-  anchors(of?: ReadonlySet<string>): Promise<Witnesses>;
+  anchors(of?: ReadonlySet<string>): Promise<TailAnchors>;
 }

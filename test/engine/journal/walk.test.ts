@@ -8,7 +8,7 @@ import type { Stretch, WalkOptions } from "../../../src/engine/journal/walk.js";
 import { Holdfast } from "../../../src/holdfast.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { MemoryStore } from "../../../src/store/memory.js";
-import { noWitnesses } from "../../../src/store/port/copies.js";
+import { noTailAnchors } from "../../../src/store/port/copies.js";
 import type { SaveQuery } from "../../../src/store/port/queries.js";
 import type { Store } from "../../../src/store/port.js";
 import { wrapped } from "../../support/failures/wrapped.js";
@@ -140,7 +140,7 @@ describe.each(orders)("a walk, %s", (_, order) => {
       const save = (await savesOf(one.store, one.line))[i] as Save;
       const exchanged = damaged(one.store, (was) => (was.seq === save.seq ? other : was));
       const found = walked(
-        wrapped(exchanged, { copies: { anchors: async () => noWitnesses } }),
+        wrapped(exchanged, { copies: { anchors: async () => noTailAnchors } }),
         [own],
         {
           ...order,
@@ -154,10 +154,10 @@ describe.each(orders)("a walk, %s", (_, order) => {
   test("WALK-3 sees that a line ends before its anchor, if a session owns it", async () => {
     const { store, line } = await grown();
     const last = (await savesOf(store, line)).at(-1) as Save;
-    const witness = { line, seq: last.seq, check: last.check };
+    const anchor = { line, seq: last.seq, check: last.check };
     const anchors = async () => ({
-      of: (id: string) => (id === line ? witness : undefined),
-      [Symbol.iterator]: () => [witness].values(),
+      of: (id: string) => (id === line ? anchor : undefined),
+      [Symbol.iterator]: () => [anchor].values(),
     });
     const short = wrapped(damaged(store, without(last)), { copies: { anchors } });
     const own = { line, from: 1, to: MAX_SEQ, session: "a" };

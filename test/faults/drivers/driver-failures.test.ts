@@ -9,7 +9,7 @@ import { expect, test } from "vitest";
 import { Holdfast } from "../../../src/holdfast.js";
 import { HoldfastError, open, type Session } from "../../../src/index.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import { noWitnesses } from "../../../src/store/port/copies.js";
+import { noTailAnchors } from "../../../src/store/port/copies.js";
 import { Presence } from "../../../src/store/presence.js";
 import type { DatabaseParts } from "../../../src/store/sql/database.js";
 import { type Driver, openDriver } from "../../../src/store/sql/sqlite/driver/driver.js";
@@ -31,7 +31,7 @@ const parts = (db: Driver): DatabaseParts =>
       file: "",
       place: "",
       presence: new Presence(() => undefined),
-      anchors: { note() {}, read: async () => noWitnesses, close: async () => {} },
+      anchors: { note() {}, read: async () => noTailAnchors, close: async () => {} },
       busyMs: BUSY_MS,
       leave() {},
     },

@@ -1,6 +1,6 @@
 /** Looks after a schema: most of it is the server's to do. */
 
-import { type Backup, noWitnesses, type Witnesses } from "../../port/copies.js";
+import { type Backup, noTailAnchors, type TailAnchors } from "../../port/copies.js";
 import type { About } from "../../port/info.js";
 import type { Freed, Scrubbed } from "../../port/reclaim.js";
 import { noBackup } from "../../refusals.js";
@@ -22,8 +22,8 @@ export class PostgresMaintenance implements Maintenance {
   }
 
   /** A server keeps its own log of what it acknowledged; there is no file beside it to ask. */
-  async anchors(): Promise<Witnesses> {
-    return noWitnesses;
+  async anchors(): Promise<TailAnchors> {
+    return noTailAnchors;
   }
 
   async check(): Promise<readonly string[]> {

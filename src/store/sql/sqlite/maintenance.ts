@@ -2,7 +2,12 @@
 import { dirname } from "node:path";
 import type { HoldfastError } from "../../../core/values/errors.js";
 import { bytesOf, concernsAbout, filesOf } from "../../place.js";
-import { type Backup, type BackupOptions, noWitnesses, type Witnesses } from "../../port/copies.js";
+import {
+  type Backup,
+  type BackupOptions,
+  noTailAnchors,
+  type TailAnchors,
+} from "../../port/copies.js";
 import type { About } from "../../port/info.js";
 import type { Freed, Scrubbed } from "../../port/reclaim.js";
 import { identityOf, type Presence } from "../../presence.js";
@@ -57,8 +62,8 @@ export class SqliteMaintenance implements Maintenance {
     this.#of = of;
   }
 
-  async anchors(of?: ReadonlySet<string>): Promise<Witnesses> {
-    return this.#isWithoutAnchors ? noWitnesses : this.#of.opened.anchors.read(of);
+  async anchors(of?: ReadonlySet<string>): Promise<TailAnchors> {
+    return this.#isWithoutAnchors ? noTailAnchors : this.#of.opened.anchors.read(of);
   }
 
   get #isWithoutAnchors(): boolean {

@@ -132,7 +132,7 @@ export function becomeStore(db: Driver, file: string): void {
     if (db.prepare("DELETE FROM meta WHERE key = 'backup'").run() === 0) return;
     const generation = newGeneration();
     // How far the store had come that stood here says nothing of this one. A kill behind this loses
-    // a witness, and nothing else.
+    // a tail anchor, and nothing else.
     const anchors = `${file}-anchors`;
     if (existsSync(anchors)) renameSync(anchors, `${anchors}.before-${generation}`);
     db.prepare(

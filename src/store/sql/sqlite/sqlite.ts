@@ -15,7 +15,7 @@
  *          that was put there by hand.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { Anchors } from "../../anchors.js";
+import { AnchorFile } from "../../anchors.js";
 import { bytesOf } from "../../place.js";
 import { identityOf, Presence } from "../../presence.js";
 import { isFull, noRoomToOpen, Reserve } from "../../reserve.js";
@@ -156,7 +156,13 @@ async function start(
     refuseExchanged(file, key);
     const isGone = await retry(deadline, () => findGone(opened, tenant));
     const presence = copy === undefined ? presenceOf(file) : new Presence(() => copy.findChanged());
-    const anchors = new Anchors(`${file}-anchors`, storeId, isGone, presence, `${place}-anchors`);
+    const anchors = new AnchorFile(
+      `${file}-anchors`,
+      storeId,
+      isGone,
+      presence,
+      `${place}-anchors`,
+    );
     const parts = sqliteParts(
       opened,
       { ...opening, presence, anchors: new TenantAnchors(opened, anchors, tenant), busyMs },

@@ -94,8 +94,8 @@ export const forbidden = (path: string, cause?: unknown): HoldfastError =>
   );
 
 /**
- * Whether there are anchors that this process may not read. They are only witnesses, so a look goes
- * on without them.
+ * Whether there are anchors that this process may not read. They are only tail anchors, so a look
+ * goes on without them.
  */
 export const areAnchorsForbidden = (file: string): boolean =>
   existsSync(`${file}-anchors`) && !allows(`${file}-anchors`, constants.R_OK);

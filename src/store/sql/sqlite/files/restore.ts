@@ -187,7 +187,7 @@ async function replace(draft: string, target: string, driver: DriverName): Promi
   const old = isOurs(target) ? takeDown(target, driver) : undefined;
   try {
     await putInPlace(draft, target, () => {
-      // First what stands beside it: a store without its witnesses is whole, and with those of
+      // First what stands beside it: a store without its tail anchors is whole, and with those of
       // another it is not.
       for (const suffix of SIDES)
         if (existsSync(target + suffix)) renameSync(target + suffix, aside + suffix);
