@@ -255,7 +255,8 @@ async function flips(name, make, bits) {
       jobs,
       onProgress: (done, { wrong }) => progress(`${done} of ${jobs.length}, ${wrong.length} wrong`),
     });
-    for (const line of classes(result.wrong, cartographer(path))) console.error(`  WRONG ${line}`);
+    for (const branch of classes(result.wrong, cartographer(path)))
+      console.error(`  WRONG ${branch}`);
     return {
       did: `${result.jobs} bits: ${result.found} found, ${result.harmless} harmless`,
       wrong: result.wrong.map(({ wrong }) => wrong[0]),

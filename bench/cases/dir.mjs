@@ -121,16 +121,16 @@ async function opening(directory, sessions) {
   );
   for (let i = 1; i < sessions; i++) {
     const id = `s-${i}`;
-    const line = { ...doc.lines[0], no: i + 1, id: i.toString(32).padStart(16, "0"), owner: id };
+    const line = { ...doc.branches[0], no: i + 1, id: i.toString(32).padStart(16, "0"), owner: id };
     const path = join(place, sessionPath(id));
     mkdirSync(path, { recursive: true });
     const made = {
       ...doc,
       id,
       no: i + 1,
-      head: { ...doc.head, line: line.id },
-      lines: [line],
-      lastLine: i + 1,
+      head: { ...doc.head, branch: line.id },
+      branches: [line],
+      lastBranch: i + 1,
     };
     writeFileSync(join(path, "session.json"), sealedText(made));
   }

@@ -22,10 +22,10 @@ export class FileStore {
   /** The epochs of deleted sessions. */
   #buried = new Map();
   /** Each line has its row, and its saves by rising number. */
-  #lines = new Map();
+  #branches = new Map();
   #blobs = new Map();
   /** How many sessions and lines were made: the number of the last of each. */
-  #made = new Map(Object.entries({ session: 0, line: 0 }));
+  #made = new Map(Object.entries({ session: 0, branch: 0 }));
   #undo = [];
 
   constructor(path) {
@@ -63,7 +63,17 @@ export class FileStore {
 
   /** Makes a change, or answers why it is refused. Each step notes how it is taken back. */
   #change(change) {
-    const { session: id, when, line, loose, claims = [], saves = [], head, label, lease } = change;
+    const {
+      session: id,
+      when,
+      branch: line,
+      loose,
+      claims = [],
+      saves = [],
+      head,
+      label,
+      lease,
+    } = change;
     const row = this.#sessions.get(id);
     if (when.absent) {
       if (row !== undefined) return "exists";
@@ -81,43 +91,43 @@ export class FileStore {
     const why = this.#begin(id, line, loose);
     if (why !== undefined) return why;
     for (const claimed of claims) {
-      const found = this.#lines.get(claimed);
-      if (found === undefined || found.row.owned) return "line";
+      const found = this.#branches.get(claimed);
+      if (found === undefined || found.row.owned) return "branch";
       this.#own(found, id);
     }
     for (const save of saves) if (!this.#append(save)) return "tail";
     if (change.remove) {
       this.#put(this.#buried, id, this.#sessions.get(id).lease.epoch);
       this.#put(this.#sessions, id, undefined);
-      for (const one of this.#lines.values()) if (one.row.session === id) this.#own(one, null);
+      for (const one of this.#branches.values()) if (one.row.session === id) this.#own(one, null);
     }
     return undefined;
   }
 
   /** A line begins at a checkpoint. One that is brought in begins at any save. */
   #begin(session, line, loose) {
-    const known = loose && this.#lines.get(loose.id)?.row;
-    if (known && (known.owned || known.text !== loose.text)) return "line";
+    const known = loose && this.#branches.get(loose.id)?.row;
+    if (known && (known.owned || known.text !== loose.text)) return "branch";
     const made = line ?? (known ? undefined : loose);
     if (made === undefined) return undefined;
     if (made.origin !== null) {
-      const found = this.#lines.get(made.origin.line)?.saves ?? [];
+      const found = this.#branches.get(made.origin.branch)?.saves ?? [];
       const save = found.find(({ seq }) => seq === made.origin.seq);
       if (save === undefined || (line && save.mark === null)) return "origin";
     }
     const owner = { owned: line !== undefined, session: line ? session : null };
-    const row = { no: this.#number("line"), ...made, ...owner };
-    this.#put(this.#lines, made.id, { row, saves: [] });
+    const row = { no: this.#number("branch"), ...made, ...owner };
+    this.#put(this.#branches, made.id, { row, saves: [] });
     return undefined;
   }
 
   #own(line, session) {
     const row = { ...line.row, owned: session !== null, session };
-    this.#put(this.#lines, row.id, { ...line, row });
+    this.#put(this.#branches, row.id, { ...line, row });
   }
 
   #append({ save, blobs }) {
-    const line = this.#lines.get(save.line);
+    const line = this.#branches.get(save.branch);
     if (line === undefined) return false;
     const tail = line.saves.at(-1)?.seq ?? line.row.origin?.seq ?? 0;
     // One that is there already is there: its answer was lost, and it was sent again.
@@ -173,10 +183,10 @@ export class FileStore {
     this.#checkOpen();
     const row = this.#sessions.get(id);
     if (row === undefined) return { row, buried: this.#buried.get(id) ?? 0 };
-    const line = this.#lines.get(row.head.line);
+    const line = this.#branches.get(row.head.branch);
     const last = line?.saves.at(-1);
     const end = last && { ...last, items: null, state: null };
-    return how === "end" ? { row, line: line?.row, end, buried: 0 } : { row, buried: 0 };
+    return how === "end" ? { row, branch: line?.row, end, buried: 0 } : { row, buried: 0 };
   }
 
   async sessions({ beginning, agent, status, tag, archived, before = Infinity, limit }) {
@@ -195,17 +205,19 @@ export class FileStore {
     this.#checkOpen();
     if (kind === "past") {
       const past = [];
-      const rowOf = (line) => this.#lines.get(line)?.row;
-      for (let row = rowOf(id); row && past.length < limit; row = rowOf(row.origin?.line))
+      const rowOf = (line) => this.#branches.get(line)?.row;
+      for (let row = rowOf(id); row && past.length < limit; row = rowOf(row.origin?.branch))
         past.push(row);
       return past;
     }
     if (kind === "beginning")
-      return firstFrom(this.#lines.keys(), beginning, limit).map((one) => this.#lines.get(one).row);
-    const rows = newestFirst([...this.#lines.values()].map(({ row }) => row));
+      return firstFrom(this.#branches.keys(), beginning, limit).map(
+        (one) => this.#branches.get(one).row,
+      );
+    const rows = newestFirst([...this.#branches.values()].map(({ row }) => row));
     if (kind === "session") return rows.filter((row) => row.session === session);
     if (kind === "all") return rows.filter(({ no }) => no < before).slice(0, limit);
-    const forks = rows.filter(({ origin }) => origin?.line === of);
+    const forks = rows.filter(({ origin }) => origin?.branch === of);
     if (kind === "forks") return forks;
     const later = forks.filter(({ no }) => no > after);
     return later.reverse().slice(0, limit);
@@ -213,7 +225,7 @@ export class FileStore {
 
   async saves(line, { from, to, limit, newestFirst: isBackward, items, state }) {
     this.#checkOpen();
-    const found = (this.#lines.get(line)?.saves ?? []).filter(
+    const found = (this.#branches.get(line)?.saves ?? []).filter(
       (save) => save.seq >= from && firstSeq(save) <= to,
     );
     const without = { ...(items ? {} : { items: null }), ...(state ? {} : { state: null }) };
@@ -242,7 +254,7 @@ export class FileStore {
     const engine = { kind: "file", engine: "JSON lines", format: 1, concerns: [] };
     const about = { ...engine, place: this.#path, synced: "the file, at every change" };
     if (how !== "counts") return { about };
-    const saves = [...this.#lines.values()].flatMap((line) => line.saves);
+    const saves = [...this.#branches.values()].flatMap((line) => line.saves);
     const texts = saves.flatMap(({ items, state, mark }) => [items ?? "", state ?? "", mark ?? ""]);
     const sizes = [...texts.map((text) => Buffer.from(text)), ...this.#blobs.values()];
     const counts = {

@@ -27,7 +27,7 @@ import {
   prune,
 } from "../features/retention/prune-session.js";
 import { removeMarks } from "../features/retention/remove-checkpoints.js";
-import { scanLine } from "../features/retention/scan-branch.js";
+import { scanBranch } from "../features/retention/scan-branch.js";
 import { requireCapability } from "../store/capabilities.js";
 
 export interface DeleteCheckpointReport {
@@ -42,7 +42,7 @@ export interface CheckpointState extends StateThere {
 }
 
 /**
- * As many lines may begin alike; a beginning of three letters stands for fewer in all but very
+ * As many branches may begin alike; a beginning of three letters stands for fewer in all but very
  * large stores.
  */
 const MOST_ALIKE = 1_000;
@@ -96,11 +96,11 @@ export class Checkpoints {
       checkName(abbreviation, "checkpoint id"),
     );
     const [, beginning = "", seq = ""] = given ?? [];
-    const lines =
+    const branches =
       given === null
         ? []
         : await this.#ctx.store.branches({ kind: "beginning", beginning, limit: MOST_ALIKE });
-    if (lines.length === MOST_ALIKE)
+    if (branches.length === MOST_ALIKE)
       throw new HoldfastError(
         "INVALID_ID",
         `${quote(abbreviation)} may stand for very many checkpoints. Say more of it.`,
@@ -109,7 +109,7 @@ export class Checkpoints {
         },
       );
     const found: Checkpoint[] = [];
-    for (const { id } of lines) {
+    for (const { id } of branches) {
       const checkpoint = await unlessDamaged(() => this.get(`${id}-${seq}`));
       if (checkpoint !== undefined) found.push(checkpoint);
     }
@@ -125,7 +125,7 @@ export class Checkpoints {
    */
   async latest(id: string): Promise<Checkpoint | undefined> {
     const present = await this.#ctx.journal.present(sessionId(id));
-    return present && this.#ctx.journal.latest(present.tail, present.line, present.head.id);
+    return present && this.#ctx.journal.latest(present.tail, present.branch, present.head.id);
   }
 
   /**
@@ -248,7 +248,7 @@ export class Checkpoints {
     if (place === undefined || (await this.#ctx.journal.checkpointAt(place)) === undefined)
       return false;
     for (let plan = 0; plan < PLANS; plan++) {
-      const survey = await scanLine(this.#ctx, place.line);
+      const survey = await scanBranch(this.#ctx, place.branch);
       if ((await removeMarks(this.#ctx, survey, new Set([place.seq]))).done) return true;
     }
     throw new HoldfastError(

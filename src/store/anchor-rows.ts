@@ -4,7 +4,7 @@ import { HoldfastError, quote } from "../core/values/errors.js";
 import type { TailAnchor } from "./port/copies.js";
 
 /**
- * So many lines are looked for in the text; where more are asked for, all rows are put in order
+ * So many branches are looked for in the text; where more are asked for, all rows are put in order
  * first.
  */
 const LOOKED_FOR = 8;
@@ -16,15 +16,15 @@ const LOOKED_FOR = 8;
 export class AnchorRows {
   readonly #text: string;
   readonly #ours: string;
-  /** How many rows there are, also of lines that were forgotten. */
+  /** How many rows there are, also of branches that were forgotten. */
   readonly count: number;
   #asked = 0;
   /** What was asked for and found, or not. */
   readonly #known = new Map<string, TailAnchor | undefined>();
-  /** Where the rows of each line begin. */
+  /** Where the rows of each branch begin. */
   #places: Map<string, number | number[]> | undefined;
 
-  /** Of all lines, or of those that are `wanted`. */
+  /** Of all branches, or of those that are `wanted`. */
   constructor(text: string, storeId: string, path: string, wanted?: ReadonlySet<string>) {
     this.#text = text;
     this.#ours = `${storeId} `;
@@ -35,24 +35,24 @@ export class AnchorRows {
       if (!text.startsWith(this.#ours, at)) {
         if (anchorIn(this.#row(at)) !== undefined) throw exchanged(path);
       } else if (wanted !== undefined) {
-        const line = this.#lineAt(at);
-        if (wanted.has(line)) note(this.#places as Map<string, number | number[]>, line, at);
+        const branch = this.#branchAt(at);
+        if (wanted.has(branch)) note(this.#places as Map<string, number | number[]>, branch, at);
       }
     });
     this.count = count;
   }
 
-  /** How many lines there are anchors of. */
+  /** How many branches there are anchors of. */
   get size(): number {
     return this.#all().size;
   }
 
-  of(line: string): TailAnchor | undefined {
-    if (this.#known.has(line)) return this.#known.get(line);
+  of(branch: string): TailAnchor | undefined {
+    if (this.#known.has(branch)) return this.#known.get(branch);
     this.#asked += 1;
     const isLookedFor = this.#places === undefined && this.#asked <= LOOKED_FOR;
-    const anchor = this.#furthest(isLookedFor ? this.#lookFor(line) : this.#all().get(line));
-    this.#known.set(line, anchor);
+    const anchor = this.#furthest(isLookedFor ? this.#lookFor(branch) : this.#all().get(branch));
+    this.#known.set(branch, anchor);
     return anchor;
   }
 
@@ -75,19 +75,19 @@ export class AnchorRows {
     return this.#text.slice(at, endOfRow(this.#text, at));
   }
 
-  #lineAt(at: number): string {
+  #branchAt(at: number): string {
     const from = at + this.#ours.length;
     return this.#text.slice(from, this.#text.indexOf(" ", from));
   }
 
-  #lookFor(line: string): number[] {
+  #lookFor(branch: string): number[] {
     const places: number[] = [];
-    for (let at = this.#text.indexOf(line); at !== -1; at = this.#text.indexOf(line, at + 1)) {
+    for (let at = this.#text.indexOf(branch); at !== -1; at = this.#text.indexOf(branch, at + 1)) {
       const from = at - this.#ours.length;
       const isItsOwn =
         from >= 0 &&
         this.#text.startsWith(this.#ours, from) &&
-        this.#text[at + line.length] === " ";
+        this.#text[at + branch.length] === " ";
       if (isItsOwn && (from === 0 || this.#text[from - 1] === "\n")) places.push(from);
     }
     return places;
@@ -99,11 +99,13 @@ export class AnchorRows {
     const forgotten = new Set<string>();
     this.#eachRow((at) => {
       if (!this.#text.startsWith(this.#ours, at)) return;
-      const line = this.#lineAt(at);
-      note(all, line, at);
-      if (this.#text.startsWith(" 0 ", at + this.#ours.length + line.length)) forgotten.add(line);
+      const branch = this.#branchAt(at);
+      note(all, branch, at);
+      if (this.#text.startsWith(" 0 ", at + this.#ours.length + branch.length))
+        forgotten.add(branch);
     });
-    for (const line of forgotten) if (this.#furthest(all.get(line)) === undefined) all.delete(line);
+    for (const branch of forgotten)
+      if (this.#furthest(all.get(branch)) === undefined) all.delete(branch);
     this.#places = all;
     return all;
   }
@@ -115,10 +117,10 @@ export class AnchorRows {
   }
 }
 
-function note(places: Map<string, number | number[]>, line: string, at: number): void {
-  const before = places.get(line);
-  if (before === undefined) places.set(line, at);
-  else if (typeof before === "number") places.set(line, [before, at]);
+function note(places: Map<string, number | number[]>, branch: string, at: number): void {
+  const before = places.get(branch);
+  if (before === undefined) places.set(branch, at);
+  else if (typeof before === "number") places.set(branch, [before, at]);
   else before.push(at);
 }
 
@@ -149,15 +151,15 @@ const exchanged = (path: string): HoldfastError =>
 
 /** A2: what a row says, if it is whole. */
 function anchorIn(row: string): TailAnchor | undefined {
-  const [store, line, seq, check, sum] = row.split(" ");
+  const [store, branch, seq, check, sum] = row.split(" ");
   if (
     store === undefined ||
-    line === undefined ||
+    branch === undefined ||
     sum === undefined ||
     sum !== sumOf(row.slice(0, -sum.length))
   )
     return undefined;
-  return { line, seq: Number(seq), check: check ?? "" };
+  return { branch, seq: Number(seq), check: check ?? "" };
 }
 
 /** A row ends with a digest of itself. */

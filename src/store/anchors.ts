@@ -1,13 +1,14 @@
 /**
- * Anchors: where each line was known to end, kept in a side file. A store's own file cannot tell a
- * tail that was lost (a truncated log, an old copy put back) from one that was never written; an
+ * Anchors: where each branch was known to end, kept in a side file. A store's own file cannot tell
+ * a tail that was lost (a truncated log, an old copy put back) from one that was never written; an
  * anchor can, up to when it was written.
  *
  * The file is text, one anchor a row with a digest of its own. It is only ever a tail anchor:
  * losing it loses nothing else, so nothing fails because it cannot be written, except to cut what
  * it speaks for.
  *
- * A1  a line that was deleted on purpose is not reported as lost, whichever process deleted it, and
+ * A1  a branch that was deleted on purpose is not reported as lost, whichever process deleted it,
+ * and
  *     whenever any of them is killed.
  * A2  a row that was cut short or damaged says nothing, and takes no other row with it.
  */
@@ -21,7 +22,7 @@ import type { Presence } from "./presence.js";
 import { exhausted, isExhausted } from "./refusals.js";
 
 const EVERY_MS = 10_000;
-/** Lines that are asked for, and written, without a pause. */
+/** Branches that are asked for, and written, without a pause. */
 const AT_ONCE = 1_000;
 /** Rows that may be there in vain. */
 const SPARED = 1_000;
@@ -31,7 +32,7 @@ const SMALL_BYTES = 64 * 1024;
 const doublings = (bytes: number): number =>
   Math.max(0, Math.floor(Math.log2(bytes / SMALL_BYTES)));
 
-type End = Omit<TailAnchor, "line">;
+type End = Omit<TailAnchor, "branch">;
 /** Stands for "no tail anchor any more". */
 const FORGOTTEN: End = { seq: 0, check: "" };
 
@@ -39,20 +40,20 @@ export class AnchorFile {
   readonly #path: string;
   readonly #named: string;
   readonly #storeId: string;
-  readonly #isGone: (line: string) => boolean;
+  readonly #isGone: (branch: string) => boolean;
   readonly #presence: Presence;
   readonly #timer: NodeJS.Timeout;
   #fresh = new Map<string, End>();
   #writing: Promise<void> = Promise.resolve();
 
   /**
-   * `isGone` says of a line whether it, or its session, was deleted. `named`: the file that errors
-   * name, where this one is a copy of it.
+   * `isGone` says of a branch whether it, or its session, was deleted. `named`: the file that
+   * errors name, where this one is a copy of it.
    */
   constructor(
     path: string,
     storeId: string,
-    isGone: (line: string) => boolean,
+    isGone: (branch: string) => boolean,
     presence: Presence,
     named = path,
   ) {
@@ -64,11 +65,11 @@ export class AnchorFile {
     this.#timer = setInterval(() => void this.#write().catch(() => {}), EVERY_MS).unref();
   }
 
-  note(line: string, seq: number, check: string): void {
-    this.#fresh.set(line, { seq, check });
+  note(branch: string, seq: number, check: string): void {
+    this.#fresh.set(branch, { seq, check });
   }
 
-  /** The last anchor of every line, or of each of these. */
+  /** The last anchor of every branch, or of each of these. */
   async read(of?: ReadonlySet<string>): Promise<AnchorRows> {
     await this.#write().catch(() => {});
     const text = await this.#text();
@@ -121,15 +122,15 @@ export class AnchorFile {
     // against it.
     this.#presence.check();
     const ends = [...fresh];
-    // The store is asked for each line, in the same tick: of a hundred thousand lines at once, that
-    // would keep others waiting.
+    // The store is asked for each branch, in the same tick: of a hundred thousand branches at once,
+    // that would keep others waiting.
     for (let at = 0; at < ends.length; at += AT_ONCE) {
-      const wanted = ends.slice(at, at + AT_ONCE).filter(([line]) => !this.#isGone(line));
+      const wanted = ends.slice(at, at + AT_ONCE).filter(([branch]) => !this.#isGone(branch));
       await this.#appendRows(wanted);
-      // A1: a session that was deleted while its rows were being written leaves them without a line
-      // to tail anchor for.
+      // A1: a session that was deleted while its rows were being written leaves them without a
+      // branch to tail anchor for.
       await this.#appendRows(
-        wanted.filter(([line]) => this.#isGone(line)).map(([line]) => [line, FORGOTTEN]),
+        wanted.filter(([branch]) => this.#isGone(branch)).map(([branch]) => [branch, FORGOTTEN]),
       );
     }
   }
@@ -137,7 +138,7 @@ export class AnchorFile {
   async #appendRows(ends: readonly (readonly [string, End])[]): Promise<void> {
     if (ends.length === 0) return;
     // A2: a line of its own, also after a row that a kill cut short.
-    const text = `\n${ends.map(([line, end]) => this.#row(line, end)).join("")}`;
+    const text = `\n${ends.map(([branch, end]) => this.#row(branch, end)).join("")}`;
     const before = await withFile(
       this.#path,
       constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT,
@@ -160,25 +161,25 @@ export class AnchorFile {
 
   async #rewrite(anchors: readonly TailAnchor[], bytes: number): Promise<void> {
     const draft = `${this.#path}.${randomBytes(6).toString("hex")}.draft`;
-    await writeFile(draft, anchors.map(({ line, ...end }) => this.#row(line, end)).join(""), {
+    await writeFile(draft, anchors.map(({ branch, ...end }) => this.#row(branch, end)).join(""), {
       mode: 0o600,
       flag: "wx",
     });
-    // Another process wrote meanwhile, perhaps that a line was deleted: better a long file than a
+    // Another process wrote meanwhile, perhaps that a branch was deleted: better a long file than a
     // false tail anchor.
     if ((await stat(this.#path)).size === bytes) await rename(draft, this.#path);
     else await rm(draft);
   }
 
-  #row(line: string, { seq, check }: End): string {
-    const text = `${this.#storeId} ${line} ${seq} ${check} `;
+  #row(branch: string, { seq, check }: End): string {
+    const text = `${this.#storeId} ${branch} ${seq} ${check} `;
     return `${text}${sumOf(text)}\n`;
   }
 }
 
-/** How far the anchors in a text say that a line has gone, or 0. */
-export const anchoredSeq = (text: string, line: string): number =>
-  furthest(text.split("\n").filter((row) => row.split(" ", 2)[1] === line))?.seq ?? 0;
+/** How far the anchors in a text say that a branch has gone, or 0. */
+export const anchoredSeq = (text: string, branch: string): number =>
+  furthest(text.split("\n").filter((row) => row.split(" ", 2)[1] === branch))?.seq ?? 0;
 
 /**
  * All of a file at once: in pieces, decoding takes longer than reading. Others may append to it

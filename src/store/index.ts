@@ -7,7 +7,7 @@ export { firstSeq, isSame } from "../core/journal/save.js";
 export type { Blob } from "../core/messages/message.js";
 export type { Digest } from "../core/values/digest.js";
 export { HoldfastError } from "../core/values/errors.js";
-export type { LineId, Place } from "../core/values/ids.js";
+export type { BranchId, Place } from "../core/values/ids.js";
 export { firstFrom } from "./beginnings.js";
 export { CAPABILITIES, type Capability, intercepted } from "./capabilities.js";
 export { MemoryStore } from "./memory.js";
@@ -45,7 +45,7 @@ export {
   type StoreInbox,
 } from "./port/inbox.js";
 export type { About, Concern, Counts, Info, Traits } from "./port/info.js";
-export type { LineQuery, NewestSessions, SaveQuery, SessionQuery } from "./port/queries.js";
+export type { BranchQuery, NewestSessions, SaveQuery, SessionQuery } from "./port/queries.js";
 export type {
   Freed,
   KnownNeeds,
@@ -55,11 +55,11 @@ export type {
   Swept,
 } from "./port/reclaim.js";
 export type {
+  BranchRow,
   Head,
   Label,
   LeaseRow,
-  LineRow,
-  NewLine,
+  NewBranch,
   Present,
   SessionFound,
   SessionRow,

@@ -5,7 +5,7 @@ import type { Change, NewSave } from "./port/changes.js";
 export function justASave(change: Change): NewSave | undefined {
   const {
     when,
-    line,
+    branch,
     loose,
     claims,
     saves,
@@ -25,7 +25,7 @@ export function justASave(change: Change): NewSave | undefined {
     when.version !== undefined
   )
     return undefined;
-  return line ||
+  return branch ||
     loose ||
     claims ||
     head ||

@@ -5,7 +5,7 @@ import type { Place } from "../core/values/ids.js";
 import type { Change, NewSave, Refusal } from "./port/changes.js";
 import type { Doc, DocChange, Pin } from "./port/documents.js";
 import { drainedText, type Mail } from "./port/inbox.js";
-import type { LineRow, SessionRow } from "./port/rows.js";
+import type { BranchRow, SessionRow } from "./port/rows.js";
 
 export interface Kept {
   readonly save: Save;
@@ -16,8 +16,8 @@ export interface KeptDoc extends Doc {
   readonly no: number;
 }
 
-interface Line {
-  row: LineRow;
+interface Branch {
+  row: BranchRow;
   /** By rising number. */
   saves: Kept[];
 }
@@ -26,13 +26,13 @@ interface Line {
 export class Contents {
   readonly sessions = new Map<string, SessionRow>();
   readonly buried = new Map<string, number>();
-  readonly lines = new Map<string, Line>();
+  readonly branches = new Map<string, Branch>();
   readonly inboxes = new Map<string, Map<string, Mail & { readonly drained: boolean }>>();
   readonly blobs = new Map<Digest, Uint8Array>();
   readonly docs = new Map<string, KeptDoc>();
   generation = "";
   nextSession = 1;
-  nextLine = 1;
+  nextBranch = 1;
   nextDoc = 1;
   #undo: (() => void)[] = [];
 
@@ -49,9 +49,9 @@ export class Contents {
     this.#undo.push(() => map.set(key, before as V));
   }
 
-  push(line: Line, kept: Kept): void {
-    line.saves.push(kept);
-    this.#undo.push(() => line.saves.pop());
+  push(branch: Branch, kept: Kept): void {
+    branch.saves.push(kept);
+    this.#undo.push(() => branch.saves.pop());
   }
 
   keep(): void {
@@ -68,7 +68,7 @@ export function applyOne(into: Contents, change: Change): Refusal | undefined {
   const {
     session,
     when,
-    line,
+    branch,
     loose,
     claims = [],
     saves = [],
@@ -84,7 +84,7 @@ export function applyOne(into: Contents, change: Change): Refusal | undefined {
       return "epoch";
     if (head !== undefined && label !== undefined && lease !== undefined)
       into.put(into.sessions, session, { no: into.nextSession++, id: session, head, label, lease });
-    else if (head ?? label ?? lease ?? line)
+    else if (head ?? label ?? lease ?? branch)
       throw new TypeError("a new session needs head, label and lease");
   } else {
     if (row === undefined) return "absent";
@@ -98,23 +98,26 @@ export function applyOne(into: Contents, change: Change): Refusal | undefined {
       lease: lease ?? row.lease,
     });
   }
-  const known = loose && into.lines.get(loose.id)?.row;
-  if (known !== undefined && (known.owned || known.text !== loose?.text)) return "line";
-  const begun = line ?? (known === undefined ? loose : undefined);
+  const known = loose && into.branches.get(loose.id)?.row;
+  if (known !== undefined && (known.owned || known.text !== loose?.text)) return "branch";
+  const begun = branch ?? (known === undefined ? loose : undefined);
   if (begun !== undefined) {
     const { origin } = begun;
     if (
       origin !== null &&
-      !(line === undefined ? saveAt(into, origin) !== undefined : canBeginAt(into, origin))
+      !(branch === undefined ? saveAt(into, origin) !== undefined : canBeginAt(into, origin))
     )
       return "origin";
-    const owner = line === undefined ? { owned: false, session: null } : { owned: true, session };
-    into.put(into.lines, begun.id, { row: { ...begun, no: into.nextLine++, ...owner }, saves: [] });
+    const owner = branch === undefined ? { owned: false, session: null } : { owned: true, session };
+    into.put(into.branches, begun.id, {
+      row: { ...begun, no: into.nextBranch++, ...owner },
+      saves: [],
+    });
   }
   for (const id of claims) {
-    const claimed = into.lines.get(id);
-    if (claimed === undefined || claimed.row.owned) return "line";
-    into.put(into.lines, id, { ...claimed, row: { ...claimed.row, owned: true, session } });
+    const claimed = into.branches.get(id);
+    if (claimed === undefined || claimed.row.owned) return "branch";
+    into.put(into.branches, id, { ...claimed, row: { ...claimed.row, owned: true, session } });
   }
   for (const fresh of saves) if (!append(into, fresh)) return "tail";
   changeMail(into, change);
@@ -147,9 +150,9 @@ export function applyDoc(
 
 export const docKey = (kind: string, id: string): string => `${kind}\0${id}`;
 
-export const pinsOf = ({ docs }: Contents, line: string): readonly Pin[] =>
+export const pinsOf = ({ docs }: Contents, branch: string): readonly Pin[] =>
   [...docs.values()].flatMap(({ no, pins }) =>
-    pins.flatMap((pin) => (pin.line === line ? { seq: pin.seq, doc: no } : [])),
+    pins.flatMap((pin) => (pin.branch === branch ? { seq: pin.seq, doc: no } : [])),
   );
 
 function changeMail(
@@ -172,13 +175,13 @@ function changeMail(
 }
 
 function append(into: Contents, { save, refs, blobs }: NewSave): boolean {
-  const line = into.lines.get(save.line);
-  if (line === undefined) return false;
-  const last = line.saves.at(-1)?.save;
-  const tail = last?.seq ?? line.row.origin?.seq ?? 0;
+  const branch = into.branches.get(save.branch);
+  if (branch === undefined) return false;
+  const last = branch.saves.at(-1)?.save;
+  const tail = last?.seq ?? branch.row.origin?.seq ?? 0;
   if (tail !== firstSeq(save) - 1)
-    return line.saves[indexOf(line.saves, save.seq)]?.save.check === save.check;
-  into.push(line, { save, refs });
+    return branch.saves[indexOf(branch.saves, save.seq)]?.save.check === save.check;
+  into.push(branch, { save, refs });
   for (const { digest, bytes } of blobs)
     if (!into.blobs.has(digest)) into.put(into.blobs, digest, bytes.slice());
   return true;
@@ -189,21 +192,24 @@ function bury(into: Contents, session: string): void {
   into.remove(into.sessions, session);
   into.remove(into.inboxes, session);
   into.put(into.buried, session, row.lease.epoch);
-  for (const [id, line] of into.lines)
-    if (line.row.session === session)
-      into.put(into.lines, id, { ...line, row: { ...line.row, owned: false, session: null } });
+  for (const [id, branch] of into.branches)
+    if (branch.row.session === session)
+      into.put(into.branches, id, {
+        ...branch,
+        row: { ...branch.row, owned: false, session: null },
+      });
 }
 
 function canBeginAt(into: Contents, place: Place): boolean {
   const save = saveAt(into, place);
   return (
     save !== undefined &&
-    (save.mark !== null || pinsOf(into, place.line).some(({ seq }) => seq === place.seq))
+    (save.mark !== null || pinsOf(into, place.branch).some(({ seq }) => seq === place.seq))
   );
 }
 
-function saveAt(into: Contents, { line, seq }: Place): Save | undefined {
-  const saves = into.lines.get(line)?.saves ?? [];
+function saveAt(into: Contents, { branch, seq }: Place): Save | undefined {
+  const saves = into.branches.get(branch)?.saves ?? [];
   const save = saves[indexOf(saves, seq)]?.save;
   return save?.seq === seq ? save : undefined;
 }

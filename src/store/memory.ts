@@ -6,7 +6,7 @@
 import { firstSeq, isSame, type Save } from "../core/journal/save.js";
 import type { Digest } from "../core/values/digest.js";
 import { highest } from "../core/values/highest.js";
-import type { LineId } from "../core/values/ids.js";
+import type { BranchId } from "../core/values/ids.js";
 import { textBytes } from "../core/values/json.js";
 import { firstFrom } from "./beginnings.js";
 import { newGeneration } from "./generation.js";
@@ -33,9 +33,9 @@ import {
 } from "./port/documents.js";
 import { isDrained, isForNow, type Mail, type StoreInbox } from "./port/inbox.js";
 import type { About, Counts, Info, Traits } from "./port/info.js";
-import type { LineQuery, SaveQuery, SessionQuery } from "./port/queries.js";
+import type { BranchQuery, SaveQuery, SessionQuery } from "./port/queries.js";
 import type { Replacement, StoreReclaim } from "./port/reclaim.js";
-import type { LineRow, Present, SessionFound, SessionRow } from "./port/rows.js";
+import type { BranchRow, Present, SessionFound, SessionRow } from "./port/rows.js";
 import type { Store } from "./port.js";
 import { noBackup, storeClosed } from "./refusals.js";
 
@@ -77,7 +77,7 @@ export class MemoryStore implements Store {
         .sort((a, b) => b.no - a.no)
         .slice(0, limit)
         .map(docRow),
-    pins: async (line) => pinsOf(this.#open(), line),
+    pins: async (branch) => pinsOf(this.#open(), branch),
     capture: async ({ agent, limit }, decide) => {
       const own = [...this.#open().sessions.values()]
         .filter(({ head }) => head.agent === agent)
@@ -99,9 +99,9 @@ export class MemoryStore implements Store {
   }
 
   #present(row: SessionRow): Present {
-    const line = this.#contents.lines.get(row.head.line);
-    const end = line?.saves.at(-1)?.save;
-    return { row, line: line?.row, end: end && { ...end, items: null, state: null } };
+    const branch = this.#contents.branches.get(row.head.branch);
+    const end = branch?.saves.at(-1)?.save;
+    return { row, branch: branch?.row, end: end && { ...end, items: null, state: null } };
   }
 
   async sessions(query: SessionQuery): Promise<readonly SessionRow[]> {
@@ -143,23 +143,23 @@ export class MemoryStore implements Store {
     return how === undefined ? { about } : { about, counts: this.#counts() };
   }
 
-  async branches(query: LineQuery): Promise<readonly LineRow[]> {
-    const { lines } = this.#open();
+  async branches(query: BranchQuery): Promise<readonly BranchRow[]> {
+    const { branches } = this.#open();
     if (query.kind === "past") return this.#past(query.id, query.limit);
-    const newest = [...lines.values()].map(({ row }) => row).sort((a, b) => b.no - a.no);
+    const newest = [...branches.values()].map(({ row }) => row).sort((a, b) => b.no - a.no);
     switch (query.kind) {
       case "session":
         return newest.filter(({ session }) => session === query.session);
       case "forks":
-        return newest.filter(({ origin }) => origin?.line === query.of);
+        return newest.filter(({ origin }) => origin?.branch === query.of);
       case "later-forks":
         return newest
-          .filter(({ no, origin }) => origin?.line === query.of && no > query.after)
+          .filter(({ no, origin }) => origin?.branch === query.of && no > query.after)
           .slice(-query.limit)
           .reverse();
       case "beginning":
-        return firstFrom(lines.keys(), query.beginning, query.limit).flatMap(
-          (id) => lines.get(id)?.row ?? [],
+        return firstFrom(branches.keys(), query.beginning, query.limit).flatMap(
+          (id) => branches.get(id)?.row ?? [],
         );
       case "all":
         return newest
@@ -168,13 +168,13 @@ export class MemoryStore implements Store {
     }
   }
 
-  #past(id: string, limit: number): readonly LineRow[] {
-    const past: LineRow[] = [];
-    const { lines } = this.#contents;
+  #past(id: string, limit: number): readonly BranchRow[] {
+    const past: BranchRow[] = [];
+    const { branches } = this.#contents;
     for (
-      let row = lines.get(id)?.row;
+      let row = branches.get(id)?.row;
       row !== undefined;
-      row = row.origin === null ? undefined : lines.get(row.origin.line)?.row
+      row = row.origin === null ? undefined : branches.get(row.origin.branch)?.row
     ) {
       past.push(row);
       if (past.length === limit) break;
@@ -183,10 +183,10 @@ export class MemoryStore implements Store {
   }
 
   async saves(
-    line: LineId,
+    branch: BranchId,
     { from, to, limit, newestFirst, items, state }: SaveQuery,
   ): Promise<readonly Save[]> {
-    const all = this.#open().lines.get(line)?.saves ?? [];
+    const all = this.#open().branches.get(branch)?.saves ?? [];
     const found: Save[] = [];
     const start = newestFirst ? after(all, to) : indexOf(all, from);
     for (
@@ -202,15 +202,17 @@ export class MemoryStore implements Store {
   }
 
   readonly reclaim: StoreReclaim = {
-    replace: async (line, replacements, known) => {
-      const { lines } = this.#open();
-      const found = lines.get(line);
+    replace: async (branch, replacements, known) => {
+      const { branches } = this.#open();
+      const found = branches.get(branch);
       if (
         found === undefined ||
-        [...lines.values()].some(({ row }) => row.origin?.line === line && row.no > known.line)
+        [...branches.values()].some(
+          ({ row }) => row.origin?.branch === branch && row.no > known.branch,
+        )
       )
         return false;
-      if (pinsOf(this.#contents, line).some(({ doc }) => doc > known.doc)) return false;
+      if (pinsOf(this.#contents, branch).some(({ doc }) => doc > known.doc)) return false;
       const within = ({ save }: Replacement, seq: number) =>
         firstSeq(save) <= seq && seq <= save.seq;
       for (const replacement of replacements) {
@@ -233,20 +235,20 @@ export class MemoryStore implements Store {
         if (!this.#contents.blobs.has(digest)) this.#contents.blobs.set(digest, bytes.slice());
       return true;
     },
-    cut: async (line, after, limit, dryRun) => {
-      const { lines } = this.#open();
-      const found = lines.get(line);
+    cut: async (branch, after, limit, dryRun) => {
+      const { branches } = this.#open();
+      const found = branches.get(branch);
       if (found === undefined || found.row.owned) return { count: 0, bytes: 0 };
-      const forked = [...lines.values()].flatMap(({ row }) =>
-        row.origin?.line === line ? row.origin.seq : [],
+      const forked = [...branches.values()].flatMap(({ row }) =>
+        row.origin?.branch === branch ? row.origin.seq : [],
       );
-      const pinned = pinsOf(this.#contents, line).map(({ seq }) => seq);
+      const pinned = pinsOf(this.#contents, branch).map(({ seq }) => seq);
       const behind = highest(after, dryRun ? pinned : [...pinned, ...forked]);
       const goes = found.saves.filter(({ save }) => save.seq > behind).slice(-limit);
       if (!dryRun) {
         found.saves = found.saves.slice(0, found.saves.length - goes.length);
         if (after === -1 && found.saves.length === 0 && forked.length + pinned.length === 0)
-          lines.delete(line);
+          branches.delete(branch);
       }
       return {
         count: goes.length,
@@ -254,9 +256,9 @@ export class MemoryStore implements Store {
       };
     },
     sweep: async (limit, dryRun, after = "") => {
-      const { lines, blobs } = this.#open();
+      const { branches, blobs } = this.#open();
       const used = new Set(
-        [...lines.values()].flatMap(({ saves }) => saves.flatMap(({ refs }) => refs)),
+        [...branches.values()].flatMap(({ saves }) => saves.flatMap(({ refs }) => refs)),
       );
       const behind = [...blobs]
         .filter(([digest]) => digest > after)
@@ -362,8 +364,8 @@ export class MemoryStore implements Store {
   };
 
   #counts(): Counts {
-    const { sessions, lines, blobs, docs } = this.#open();
-    const saves = [...lines.values()].flatMap((line) => line.saves.map(({ save }) => save));
+    const { sessions, branches, blobs, docs } = this.#open();
+    const saves = [...branches.values()].flatMap((branch) => branch.saves.map(({ save }) => save));
     return {
       agents: new Set([
         ...[...sessions.values()].flatMap(({ head }) => head.agent ?? []),

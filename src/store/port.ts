@@ -15,7 +15,8 @@
  * P5  readers see whole applies only, in the order in which they were made.
  * P6  nothing that is passed in or handed out is changed afterwards by either side.
  * P7  ids are compared byte by byte; no text is ever taken for a pattern, a path or a query.
- * P8  lines and sessions are numbered in the order of their making; no number and no line id is
+ * P8  branches and sessions are numbered in the order of their making; no number and no branch id
+ * is
  *     used twice.
  * P9  a store is opened for one tenant. What others keep in the same place is not there for it: not
  *     to read, count, fork or delete.
@@ -24,16 +25,16 @@
  */
 import type { Save } from "../core/journal/save.js";
 import type { Digest } from "../core/values/digest.js";
-import type { LineId } from "../core/values/ids.js";
+import type { BranchId } from "../core/values/ids.js";
 import type { Applied, Change } from "./port/changes.js";
 import type { StoreClaims } from "./port/claims.js";
 import type { StoreCopies } from "./port/copies.js";
 import type { DocChange, StoreDocuments } from "./port/documents.js";
 import type { StoreInbox } from "./port/inbox.js";
 import type { Info, Traits } from "./port/info.js";
-import type { LineQuery, SaveQuery, SessionQuery } from "./port/queries.js";
+import type { BranchQuery, SaveQuery, SessionQuery } from "./port/queries.js";
 import type { StoreReclaim } from "./port/reclaim.js";
-import type { LineRow, SessionFound, SessionRow } from "./port/rows.js";
+import type { BranchRow, SessionFound, SessionRow } from "./port/rows.js";
 import type { SearchIndex } from "./search-port.js";
 
 /** What a store may have besides its required methods. */
@@ -74,12 +75,12 @@ export interface Store extends Capabilities {
   apply(changes: readonly Change[], docs?: readonly DocChange[], how?: "frees"): Promise<Applied>;
   /**
    * Finds a session, or what is left of one that was deleted, in one look. With `end` the answer
-   * also has the session's line and its last save, all of one instant.
+   * also has the session's branch and its last save, all of one instant.
    */
   session(id: string, how?: "end"): Promise<SessionFound>;
   sessions(query: SessionQuery): Promise<readonly SessionRow[]>;
-  branches(query: LineQuery): Promise<readonly LineRow[]>;
-  saves(line: LineId, query: SaveQuery): Promise<readonly Save[]>;
+  branches(query: BranchQuery): Promise<readonly BranchRow[]>;
+  saves(branch: BranchId, query: SaveQuery): Promise<readonly Save[]>;
   blob(digest: Digest): Promise<Uint8Array | undefined>;
   /** The clock of leases, in milliseconds: it never goes back while any lease lasts. */
   now(): Promise<number>;

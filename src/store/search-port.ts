@@ -17,13 +17,13 @@
  */
 import type { Save } from "../core/journal/save.js";
 import type { Query } from "../core/search/query.js";
-import type { LineId } from "../core/values/ids.js";
-import type { LineRow, SessionRow } from "./port/rows.js";
+import type { BranchId } from "../core/values/ids.js";
+import type { BranchRow, SessionRow } from "./port/rows.js";
 
 /** Roles as numbers; 0 is a title. */
 export const ROLES = ["title", "system", "user", "assistant", "tool"] as const;
 
-/** A passage of a message, or a title. `of` is the number of its line, or of its session. */
+/** A passage of a message, or a title. `of` is the number of its branch, or of its session. */
 export interface Document {
   readonly kind: "message" | "title";
   readonly of: number;
@@ -37,17 +37,17 @@ export interface Document {
 
 export interface FindOptions {
   /**
-   * Only texts of these lines, up to a number, and the title of this session, which has a number
+   * Only texts of these branches, up to a number, and the title of this session, which has a number
    * too.
    */
   readonly within?: {
     readonly session: string;
     readonly no: number;
-    readonly lines: ReadonlyMap<LineId, { readonly no: number; readonly upTo: number }>;
+    readonly branches: ReadonlyMap<BranchId, { readonly no: number; readonly upTo: number }>;
   };
   /**
-   * Sessions whose line is theirs. Lines that no session owns are given where such a session goes
-   * back to them: the caller knows whose they are.
+   * Sessions whose branch is theirs. Branches that no session owns are given where such a session
+   * goes back to them: the caller knows whose they are.
    */
   readonly agent?: string;
   readonly tag?: string;
@@ -70,8 +70,8 @@ export const MOST_GONE_OVER = 10_000;
 /** A passage that was found, and what it was found in. */
 interface MessageHit {
   readonly kind: "message";
-  /** It says whose it is; a line may be nobody's. */
-  readonly line: LineRow;
+  /** It says whose it is; a branch may be nobody's. */
+  readonly branch: BranchRow;
   /** The save that holds the record, with its items; undefined where there is none any more. */
   readonly save: Save | undefined;
   readonly seq: number;
@@ -88,7 +88,7 @@ interface TitleHit {
 export type Hit = MessageHit | TitleHit;
 
 export interface DamagedPlace {
-  readonly line: LineRow;
+  readonly branch: BranchRow;
   readonly seq: number;
 }
 
@@ -114,11 +114,11 @@ export const MOST_RANKED = 50_000;
 export type IndexFound = Omit<Found, "damaged">;
 
 interface FreshSave {
-  readonly line: number;
+  readonly branch: number;
   readonly save: Save;
   /**
    * The number of the last record before it: of the save before it, or of the place at which its
-   * line begins.
+   * branch begins.
    */
   readonly before: number;
 }

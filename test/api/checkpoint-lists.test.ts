@@ -107,14 +107,14 @@ describe("pages", () => {
       await expect(hold.checkpoints.list({ cursor })).rejects.toMatchObject(
         coded("INVALID_OPTION"),
       );
-    for (const filter of [{ agent: "ann" }, { lines: "all" as const }])
+    for (const filter of [{ agent: "ann" }, { branches: "all" as const }])
       await expect(hold.checkpoints.list({ ...filter, cursor: next })).rejects.toMatchObject(
         coded("INVALID_OPTION"),
       );
     await expect(hold.checkpoints.list("a", { cursor: next })).rejects.toMatchObject(
       coded("INVALID_OPTION"),
     );
-    for (const filter of [{ agent: "" }, { limit: 0 }, { lines: "some" }, { sessions: 1 }])
+    for (const filter of [{ agent: "" }, { limit: 0 }, { branches: "some" }, { sessions: 1 }])
       await expect(hold.checkpoints.list(filter as CheckpointFilter)).rejects.toMatchObject({
         name: "HoldfastError",
       });

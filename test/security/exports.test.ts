@@ -245,11 +245,11 @@ const markWith =
       (save) => save.mark?.includes('"label":"first"') === true,
       (save) => ({ mark: to(save.mark as string) }),
     );
-const line =
+const branch =
   (fields: object): Forge =>
   (rows) =>
     rows.map((row) =>
-      "line" in row && row.of === "a"
+      "branch" in row && row.of === "a"
         ? { ...row, text: sealed({ ...docIn(row.text), ...fields }) }
         : row,
     );
@@ -270,7 +270,7 @@ const hidden: Record<string, Forge> = {
   "a field beside a checkpoint": markWith((text) => text.replace(/\}$/, ',"hidden":"text"}')),
   "a salt that is a text": markWith((text) => text.replace(/"salt":"[^"]*"/, '"salt":"secret"')),
   "words without a salt": markWith((text) => text.replace(/,"salt":"[^"]*"/, "")),
-  "a field that no line has": line({ hidden: "text" }),
+  "a field that no line has": branch({ hidden: "text" }),
   "an id of a call that is a text": intent("id"),
   "a key of a call that is a text": intent("key"),
   "an input of a call that is a text": intent("inputDigest"),
@@ -450,7 +450,7 @@ test("M2 no head, label, line or checkpoint takes a field that none has", async 
     const texts =
       "session" in row
         ? { head: row.head, label: row.label }
-        : "line" in row
+        : "branch" in row
           ? { text: row.text }
           : {};
     for (const [name, sealedDoc] of Object.entries(texts))

@@ -27,7 +27,7 @@ describe("answers that were lost", () => {
   test("a holder that does not know which line its session is on does not go on with either", async () => {
     const inner = new MemoryStore();
     const hold = new Holdfast(
-      losing(inner, ([change]) => change?.line !== undefined && !change.when.absent),
+      losing(inner, ([change]) => change?.branch !== undefined && !change.when.absent),
       thisMachine(),
       { now: Date.now },
       30_000,

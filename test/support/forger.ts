@@ -7,7 +7,7 @@ import type { Save } from "../../src/core/journal/save.js";
 import { recordTexts } from "../../src/core/journal/save-section.js";
 import { freeLease } from "../../src/core/sessions/lease.js";
 import {
-  type LineText,
+  type BranchText,
   RowReader,
   RowWriter,
   type SessionText,
@@ -36,7 +36,7 @@ export function resealed(rows: readonly TransferRow[]): string[] {
   const now = new Map<string, string>();
   const writer = new RowWriter();
   const made: TransferRow[] = rows.slice(0, -1).map((row) => {
-    if ("line" in row && row.origin !== null) return lineAt(row, now);
+    if ("branch" in row && row.origin !== null) return lineAt(row, now);
     return "save" in row ? { save: sealedAgain(row.save, now) } : row;
   });
   return [...made, { end: { rows: made.length + 1, sessions: 0 } } as TransferRow].map((row) =>
@@ -44,7 +44,7 @@ export function resealed(rows: readonly TransferRow[]): string[] {
   );
 }
 
-function lineAt(row: LineText, now: ReadonlyMap<string, string>): LineText {
+function lineAt(row: BranchText, now: ReadonlyMap<string, string>): BranchText {
   const doc = JSON.parse(row.text.slice(16)) as { prev: string };
   return { ...row, text: sealed({ ...doc, prev: now.get(doc.prev) ?? doc.prev }) };
 }
@@ -55,7 +55,7 @@ export const sealedText = (text: string): string => digest(text).slice(0, 16) + 
 
 function chain(save: Save): string {
   const {
-    line,
+    branch: line,
     seq,
     at,
     nItems,
@@ -92,7 +92,7 @@ function sealedAgain(given: Save, now: Map<string, string>): Save {
     const text = save.note.slice(43);
     return {
       ...again,
-      note: digest(`${again.line} ${again.seq} ${again.prev} ${again.check} ${text}`) + text,
+      note: digest(`${again.branch} ${again.seq} ${again.prev} ${again.check} ${text}`) + text,
     };
   }
   const fresh = {
@@ -128,10 +128,10 @@ export function edit(
  */
 export async function plant(store: Store, rows: readonly string[]): Promise<void> {
   const blobs = new Map<string, Uint8Array>();
-  const lines: { row: LineText; saves: NewSave[] }[] = [];
+  const lines: { row: BranchText; saves: NewSave[] }[] = [];
   for (const row of read(rows)) {
     if ("blob" in row) blobs.set(row.blob, Buffer.from(row.base64, "base64"));
-    if ("line" in row) lines.push({ row, saves: [] });
+    if ("branch" in row) lines.push({ row, saves: [] });
     if ("save" in row) lines.at(-1)?.saves.push(newSave(row.save, blobs));
     if ("session" in row) await plantSession(store, row, lines.splice(0));
   }
@@ -156,10 +156,10 @@ function newSave(save: Save, blobs: ReadonlyMap<string, Uint8Array>): NewSave {
 async function plantSession(
   store: Store,
   row: SessionText,
-  lines: readonly { row: LineText; saves: NewSave[] }[],
+  lines: readonly { row: BranchText; saves: NewSave[] }[],
 ): Promise<void> {
   const { session, head, label } = row;
-  const loose = lines.map(({ row: { line, origin, text }, saves }) => ({
+  const loose = lines.map(({ row: { branch: line, origin, text }, saves }) => ({
     session: `\u0001import ${line}`,
     when: { absent: true } as const,
     loose: { id: line, origin, text },
@@ -171,7 +171,7 @@ async function plantSession(
     head: headFrom(session, head, "").row,
     label: labelFrom(session, label),
     lease: leaseRow(session, { ...freeLease, epoch: 1 }),
-    claims: lines.map(({ row: { line } }) => line),
+    claims: lines.map(({ row: { branch: line } }) => line),
   };
   const applied = await store.apply([...loose, made]);
   if (!applied.ok) throw new Error(`it could not be planted: ${JSON.stringify(applied)}`);

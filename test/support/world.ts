@@ -382,9 +382,9 @@ export class World {
     if (value === undefined) return undefined;
     const text = JSON.stringify(value, (key, part) => (key === "digest" ? "…" : part)) as string;
     return JSON.parse(
-      text.replace(/(?<=["\s])[0-9a-hjkmnp-tv-z]{16}(?=-\d+[\\"\s.:])/g, (line) => {
-        if (!this.#names.has(line)) this.#names.set(line, `line${this.#names.size}`);
-        return this.#names.get(line) as string;
+      text.replace(/(?<=["\s])[0-9a-hjkmnp-tv-z]{16}(?=-\d+[\\"\s.:])/g, (branch) => {
+        if (!this.#names.has(branch)) this.#names.set(branch, `line${this.#names.size}`);
+        return this.#names.get(branch) as string;
       }),
     );
   }

@@ -437,8 +437,8 @@ export const isEffectKey = (key: string): boolean =>
 export const isInputDigest = (inputDigest: string): boolean =>
   inputDigest === UNKNOWN || /^[A-Za-z0-9_-]{22}$/.test(inputDigest);
 
-/** The line a call was begun on, from its id. */
-export const lineOfEffect = (id: string): string => id.slice(0, id.indexOf("-"));
+/** The branch a call was begun on, from its id. */
+export const branchOfEffect = (id: string): string => id.slice(0, id.indexOf("-"));
 
 /**
  * The key of what is asked for at a place, again or for the first time: a digest in the shape of a

@@ -204,7 +204,7 @@ export class InFlight {
     return this.#children;
   }
 
-  /** Calls in pasts that were left from which calls of this line were answered. */
+  /** Calls in pasts that were left from which calls of this branch were answered. */
   get replayed(): readonly string[] {
     return this.#replayed;
   }
@@ -351,12 +351,14 @@ export class InFlight {
     this.#recent = new Map();
   }
 
-  /** Another line begins here: it does not own the calls that are open on the one it comes from. */
-  leaveLine(): void {
+  /**
+   * Another branch begins here: it does not own the calls that are open on the one it comes from.
+   */
+  leaveBranch(): void {
     for (const [id, { phase }] of [...this.#calls]) if (phase !== "done") this.#calls.delete(id);
     for (const [key, { phase }] of [...this.#named, ...this.#reread])
       if (phase !== "done") this.#unname(key);
-    // Their keys name the line that is left.
+    // Their keys name the branch that is left.
     this.#passing = this.#drop(this.#passing);
     this.#recent = this.#drop(this.#recent);
     this.holder = undefined;

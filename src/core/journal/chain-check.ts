@@ -1,9 +1,9 @@
 /**
- * Whether a save follows what came before it on its line: digests, numbers, pointers, and what its
- * records say of themselves. Pure, and the same for what leaves a store and for what comes in from
- * one that nobody knows.
+ * Whether a save follows what came before it on its branch: digests, numbers, pointers, and what
+ * its records say of themselves. Pure, and the same for what leaves a store and for what comes in
+ * from one that nobody knows.
  */
-import { onNewLine, type SessionStatus } from "../sessions/status.js";
+import { onNewBranch, type SessionStatus } from "../sessions/status.js";
 import type { Digest } from "../values/digest.js";
 import { HoldfastError } from "../values/errors.js";
 import { refsOf } from "./blob-refs.js";
@@ -15,8 +15,8 @@ import { firstSeq, type Save } from "./save.js";
 import { isGap } from "./save-note.js";
 import { isPlain } from "./save-section.js";
 
-/** Where a line stands, as far as what comes next depends on it. */
-export interface LineEnd {
+/** Where a branch stands, as far as what comes next depends on it. */
+export interface BranchEnd {
   readonly seq: number;
   /**
    * What the next save's `prev` begins with: a whole digest, or, behind a gap, the beginning of
@@ -32,7 +32,7 @@ export interface LineEnd {
   readonly status: string | undefined;
 }
 
-export const rootEnd = (follows: Digest): LineEnd => ({
+export const rootEnd = (follows: Digest): BranchEnd => ({
   seq: 0,
   follows,
   priors: [0],
@@ -40,8 +40,8 @@ export const rootEnd = (follows: Digest): LineEnd => ({
   status: "in-progress",
 });
 
-/** Where a line begins of whose origin only the number is known. */
-export const unknownEnd = (seq: number, follows: Digest): LineEnd => ({
+/** Where a branch begins of whose origin only the number is known. */
+export const unknownEnd = (seq: number, follows: Digest): BranchEnd => ({
   seq,
   follows,
   priors: undefined,
@@ -50,17 +50,17 @@ export const unknownEnd = (seq: number, follows: Digest): LineEnd => ({
 });
 
 /**
- * The same place as the beginning of another line: what was waited for or in doubt stays behind
+ * The same place as the beginning of another branch: what was waited for or in doubt stays behind
  * (see `Fold.leaveLine`).
  */
-export const begunAt = (end: LineEnd): LineEnd =>
-  end.status === undefined ? end : { ...end, status: onNewLine(end.status as SessionStatus) };
+export const begunAt = (end: BranchEnd): BranchEnd =>
+  end.status === undefined ? end : { ...end, status: onNewBranch(end.status as SessionStatus) };
 
 /**
- * Where a line begins that has its origin at this save, which has been verified. Sessions are put
+ * Where a branch begins that has its origin at this save, which has been verified. Sessions are put
  * back to places without a checkpoint, too.
  */
-export const originEnd = (save: Save, digest: Digest): LineEnd => ({
+export const originEnd = (save: Save, digest: Digest): BranchEnd => ({
   seq: save.seq,
   follows: digest,
   priors: [save.nMark > 0 ? save.seq : save.prior],
@@ -69,17 +69,19 @@ export const originEnd = (save: Save, digest: Digest): LineEnd => ({
 });
 
 export interface Followed {
-  readonly end: LineEnd;
+  readonly end: BranchEnd;
   /** The blobs its records refer to, each once. */
   readonly refs: readonly Digest[];
-  /** The lines that its base names. That its line goes back to them is for the caller to see. */
-  readonly lines: Base["lines"];
+  /**
+   * The branches that its base names. That its branch goes back to them is for the caller to see.
+   */
+  readonly branches: Base["branches"];
   /** What it says. That blobs are what these take them for is for the caller to see. */
   readonly records: readonly JournalRecord[];
 }
 
-/** Verifies a save as the next one on its line. Whatever does not fit is CORRUPT. */
-export function checkChain(before: LineEnd, save: Save): Followed {
+/** Verifies a save as the next one on its branch. Whatever does not fit is CORRUPT. */
+export function checkChain(before: BranchEnd, save: Save): Followed {
   try {
     return next(before, save);
   } catch (error) {
@@ -88,7 +90,7 @@ export function checkChain(before: LineEnd, save: Save): Followed {
   }
 }
 
-function next(before: LineEnd, save: Save): Followed {
+function next(before: BranchEnd, save: Save): Followed {
   if (firstSeq(save) !== before.seq + 1 || !save.prev.startsWith(before.follows))
     throw unfit(
       save,
@@ -108,7 +110,7 @@ function next(before: LineEnd, save: Save): Followed {
     return {
       end: { seq, follows: save.check, priors: [prior, seq], base, status: undefined },
       refs: [],
-      lines: undefined,
+      branches: undefined,
       records: [],
     };
   const { digest, items, state } = open(save, {
@@ -120,7 +122,7 @@ function next(before: LineEnd, save: Save): Followed {
   let status = save.nItems > 0 && save.items === null ? undefined : before.status;
   let messages = 0;
   let hasBase = false;
-  let lines: Base["lines"];
+  let branches: Base["branches"];
   const refs = new Set<Digest>();
   const records = [...items, ...state];
   for (const record of records) {
@@ -128,7 +130,7 @@ function next(before: LineEnd, save: Save): Followed {
     if (record.append !== undefined || record.item !== undefined) messages += 1;
     if (record.base !== undefined) {
       hasBase = true;
-      lines = record.base.lines;
+      branches = record.base.branches;
     }
     for (const name of refsOf(record)) refs.add(name);
   }
@@ -146,7 +148,7 @@ function next(before: LineEnd, save: Save): Followed {
   return {
     end: { seq, follows: digest, priors: [save.nMark > 0 ? seq : prior], base, status },
     refs: [...refs],
-    lines,
+    branches,
     records,
   };
 }
@@ -184,8 +186,8 @@ const statusOf = (mark: string): string => markOf(mark).status ?? "in-progress";
 function unfit(save: Save, what: string, cause?: unknown): HoldfastError {
   return new HoldfastError(
     "CORRUPT",
-    `The save at ${save.line}-${save.seq} ${what}.`,
-    { line: save.line, seq: save.seq },
+    `The save at ${save.branch}-${save.seq} ${what}.`,
+    { branch: save.branch, seq: save.seq },
     cause,
   );
 }

@@ -95,7 +95,7 @@ export function isRecord(record: unknown, at: number): record is JournalRecord {
 
 function isBase(base: unknown): boolean {
   if (!isObject(base) || !isStatus(base["status"])) return false;
-  const { reason, step, cost, replies = 0, tasks = 0, ranges, lines, state, inFlight } = base;
+  const { reason, step, cost, replies = 0, tasks = 0, ranges, branches, state, inFlight } = base;
   return (
     (reason === undefined || typeof reason === "string") &&
     [step, replies, tasks].every(isCount) &&
@@ -103,7 +103,7 @@ function isBase(base: unknown): boolean {
     (inFlight === undefined || isInFlightBase(inFlight)) &&
     Array.isArray(ranges) &&
     areApart(ranges) &&
-    (lines === undefined || (Array.isArray(lines) && lines.every(isStretch))) &&
+    (branches === undefined || (Array.isArray(branches) && branches.every(isStretch))) &&
     Array.isArray(state) &&
     state.every(isEntry)
   );

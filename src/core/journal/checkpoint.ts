@@ -4,8 +4,8 @@ import { readFields } from "../values/check-options.js";
 import type { Digest } from "../values/digest.js";
 import { HoldfastError, pathTo } from "../values/errors.js";
 import {
+  type BranchId,
   type CheckpointId,
-  type LineId,
   placeId,
   type SessionId,
   typeName,
@@ -256,7 +256,7 @@ const isMarkRecord = fields<MarkRecord>({
   salt: maybe(isSalt),
 });
 
-type LineOf = (seq: number) => LineId;
+type BranchOf = (seq: number) => BranchId;
 
 /**
  * The checkpoint in a save that was verified, or undefined where the save has none, or none any
@@ -266,22 +266,22 @@ export function checkpointOf(
   save: Save,
   digest: Digest,
   session: SessionId,
-  lineOf: LineOf,
+  branchOf: BranchOf,
 ): Checkpoint | undefined {
   if (save.mark === null) return undefined;
-  return checkpointFrom(markOf(save.mark), save, digest, session, lineOf);
+  return checkpointFrom(markOf(save.mark), save, digest, session, branchOf);
 }
 
 /** The checkpoint that a mark makes at the place of its save. Takes over the mark's metadata. */
 export function checkpointFrom(
   mark: Mark,
-  save: Pick<Save, "line" | "seq" | "at" | "prior">,
+  save: Pick<Save, "branch" | "seq" | "at" | "prior">,
   digest: Digest,
   session: SessionId,
-  lineOf: LineOf,
+  branchOf: BranchOf,
 ): Checkpoint {
   const made: { -readonly [K in keyof Checkpoint]?: Checkpoint[K] } = {
-    id: placeId(save.line, save.seq),
+    id: placeId(save.branch, save.seq),
     sessionId: session,
     seq: save.seq,
     step: mark.step,
@@ -291,7 +291,7 @@ export function checkpointFrom(
   if (mark.description !== undefined) made.description = mark.description;
   made.status = mark.status ?? "in-progress";
   if (mark.reason !== undefined) made.reason = mark.reason;
-  if (save.prior !== 0) made.parentId = placeId(lineOf(save.prior), save.prior);
+  if (save.prior !== 0) made.parentId = placeId(branchOf(save.prior), save.prior);
   made.createdAt = isoTime(save.at);
   made.messageCount = mark.messages;
   made.sizeBytes = mark.bytes;

@@ -17,7 +17,7 @@ export function viewOfRecord(
   const input = (
     body === undefined ? (record.append ?? record.item) : messageIn(body, record.blob as Digest)
   ) as MessageInput;
-  return messageView(input, `${save.line}-${seq}`, seq, save.at - (record.ago ?? 0));
+  return messageView(input, `${save.branch}-${seq}`, seq, save.at - (record.ago ?? 0));
 }
 
 /**

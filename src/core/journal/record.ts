@@ -57,10 +57,10 @@ export interface Base {
   /** The live messages, in their order, as ranges of record numbers. */
   readonly ranges: readonly (readonly [from: number, to: number])[];
   /**
-   * Where messages stand that are on other lines than the base, oldest first. A load need not look
-   * for these lines.
+   * Where messages stand that are on other branches than the base, oldest first. A load need not
+   * look for these branches.
    */
-  readonly lines?: readonly (readonly [line: string, from: number, to: number])[];
+  readonly branches?: readonly (readonly [branch: string, from: number, to: number])[];
   /** The state: values as they are, and big ones by their digest. */
   readonly state: readonly (
     | readonly [key: string, value: Json]

@@ -12,7 +12,7 @@ export const inChain = (mark: string): string => (mark.endsWith("}}") ? mark : d
 
 export function chain(save: Omit<Save, "check">, mark: string): Digest {
   const {
-    line,
+    branch,
     seq,
     at,
     nItems,
@@ -26,6 +26,6 @@ export function chain(save: Omit<Save, "check">, mark: string): Digest {
     stateDigest,
   } = save;
   return digest(
-    `${line} ${seq} ${at} ${nItems} ${nState} ${nMark} ${nMessages} ${prior} ${base} ${prev} ${itemsDigest ?? ""} ${stateDigest ?? ""} ${mark}`,
+    `${branch} ${seq} ${at} ${nItems} ${nState} ${nMark} ${nMessages} ${prior} ${base} ${prev} ${itemsDigest ?? ""} ${stateDigest ?? ""} ${mark}`,
   );
 }

@@ -24,7 +24,8 @@ export function readNote(save: Save): Note | undefined {
   if (save.note === null) return undefined;
   const text = save.note.slice(43);
   if (
-    digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) !== save.note.slice(0, 43)
+    digest(`${save.branch} ${save.seq} ${save.prev} ${save.check} ${text}`) !==
+    save.note.slice(0, 43)
   )
     throw corrupt(save, BAD_NOTE);
   const note = parseStored(text, () => corrupt(save, BAD_NOTE)) as Note;
@@ -54,9 +55,12 @@ const isNote = fields<Note>({
 const noteText = ({ mark, gap, prior, items, state, marked }: Note): string =>
   JSON.stringify({ mark, gap, prior, items, state, marked });
 
-export function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "check">, note: Note): string {
+export function writeNote(
+  save: Pick<Save, "branch" | "seq" | "prev" | "check">,
+  note: Note,
+): string {
   const text = noteText(note);
-  return digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) + text;
+  return digest(`${save.branch} ${save.seq} ${save.prev} ${save.check} ${text}`) + text;
 }
 
 export function isGap(save: Save): boolean {

@@ -1,5 +1,5 @@
 /**
- * A save: what one append adds to a line, sealed into the line's chain.
+ * A save: what one append adds to a branch, sealed into the branch's chain.
  *
  * A save holds numbered records as text, one to a row of text, in three sections by how long they
  * live:
@@ -8,9 +8,9 @@
  *   mark    the checkpoint, read alone by lists
  * Sections are sealed apart, so that each can be read, verified and dropped without the others.
  *
- * J1  records are numbered without gaps along a line and its origins: a fork goes on from the
+ * J1  records are numbered without gaps along a branch and its origins: a fork goes on from the
  *     number it began at.
- * J2  a save's digest covers its line, number, time, pointers, sections and the digest before it.
+ * J2  a save's digest covers its branch, number, time, pointers, sections and the digest before it.
  * J3  every section carries a random salt: its digest says nothing about a text that was removed.
  *     Only a checkpoint that says nothing but numbers needs none: it stands in the chain as it is.
  * J4  a section that was dropped leaves its digest; the chain still verifies.
@@ -20,10 +20,10 @@
  */
 import type { Digest } from "../values/digest.js";
 import { HoldfastError } from "../values/errors.js";
-import type { LineId } from "../values/ids.js";
+import type { BranchId } from "../values/ids.js";
 
 export interface Save {
-  readonly line: LineId;
+  readonly branch: BranchId;
   /** The number of its last record; the first is `firstSeq(save)`. */
   readonly seq: number;
   readonly at: number;
@@ -33,7 +33,8 @@ export interface Save {
   /** How many of its items are messages. */
   readonly nMessages: number;
   /**
-   * The newest checkpoint before this save, along the line and its origins; 0 where there is none.
+   * The newest checkpoint before this save, along the branch and its origins; 0 where there is
+   * none.
    */
   readonly prior: number;
   /** The save that holds the newest base at or before this one; 0 where there is none. */
@@ -75,7 +76,7 @@ export const isEmpty = (save: Save): boolean =>
 export function corrupt(save: Save, what: string): HoldfastError {
   return new HoldfastError(
     "CORRUPT",
-    `The save at ${save.line}-${save.seq} ${what}. Run verify to see what else is damaged; other sessions are not touched.`,
-    { line: save.line, seq: save.seq },
+    `The save at ${save.branch}-${save.seq} ${what}. Run verify to see what else is damaged; other sessions are not touched.`,
+    { branch: save.branch, seq: save.seq },
   );
 }

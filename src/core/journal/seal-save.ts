@@ -1,12 +1,12 @@
 /** Seal records into a save. */
 import { type Digest, digest } from "../values/digest.js";
-import type { LineId } from "../values/ids.js";
+import type { BranchId } from "../values/ids.js";
 import type { Save } from "./save.js";
 import { CHECK_CHARS, chain, inChain } from "./save-digest.js";
 import { section } from "./save-section.js";
 
 export interface Draft {
-  readonly line: LineId;
+  readonly branch: BranchId;
   /** The number of the record before. */
   readonly after: number;
   readonly at: number;
@@ -22,12 +22,12 @@ export interface Draft {
 }
 
 export function seal(draft: Draft): { readonly save: Save; readonly digest: Digest } {
-  const { line, after, at, prior, base, prev, nMessages, mark, salt } = draft;
+  const { branch, after, at, prior, base, prev, nMessages, mark, salt } = draft;
   const nMark = mark === null ? 0 : 1;
   const items = section(draft.items, salt);
   const state = section(draft.state, salt);
   const save = {
-    line,
+    branch,
     seq: after + draft.items.length + draft.state.length + nMark,
     at,
     nItems: draft.items.length,

@@ -19,7 +19,7 @@ import {
 import {
   isUnderWay,
   nextStatus,
-  onNewLine,
+  onNewBranch,
   type SessionStatus,
   type StatusEvent,
 } from "../sessions/status.js";
@@ -87,8 +87,8 @@ export interface Body {
  */
 export const baseTuning = {
   slackBytes: 64 * 1024,
-  /** To go on to another line takes a load as long as to read some thousand bytes. */
-  lineBytes: 4 * 1024,
+  /** To go on to another branch takes a load as long as to read some thousand bytes. */
+  branchBytes: 4 * 1024,
 };
 
 export class StateFold {
@@ -355,11 +355,11 @@ export class StateFold {
     this.output = output;
   }
 
-  /** Another line begins here. */
-  leaveLine(): void {
-    this.inFlight.leaveLine();
-    this.readBytes += baseTuning.lineBytes;
-    if (isUnderWay(this.status)) this.setStatus(onNewLine(this.status));
+  /** Another branch begins here. */
+  leaveBranch(): void {
+    this.inFlight.leaveBranch();
+    this.readBytes += baseTuning.branchBytes;
+    if (isUnderWay(this.status)) this.setStatus(onNewBranch(this.status));
   }
 
   /**
@@ -526,11 +526,11 @@ export class StateFold {
     return ranges;
   }
 
-  /** `linesOf` says on which other lines messages stand. */
-  toBase(linesOf: (ranges: Base["ranges"]) => Base["lines"] = () => undefined): Base {
+  /** `linesOf` says on which other branches messages stand. */
+  toBase(branchesOf: (ranges: Base["ranges"]) => Base["branches"] = () => undefined): Base {
     const inFlight = this.inFlight.toBase();
     const ranges = this.ranges();
-    const lines = linesOf(ranges);
+    const branches = branchesOf(ranges);
     return {
       status: this.status,
       ...(this.reason === undefined ? {} : { reason: this.reason }),
@@ -541,7 +541,7 @@ export class StateFold {
       ...(this.tasks === undefined ? {} : { tasks: this.tasks }),
       ...(inFlight === undefined ? {} : { inFlight }),
       ranges,
-      ...(lines === undefined ? {} : { lines }),
+      ...(branches === undefined ? {} : { branches }),
       state: [...this.#kept].map(([key, { value, bytes, blob }]) =>
         blob === undefined
           ? [key, value instanceof ChunkedList ? value.toArray() : value]

@@ -1,13 +1,14 @@
 /**
  * Which checkpoints, and which snapshots, a retention policy keeps. Pure, and the only place that
- * decides it. The rules below speak of checkpoints along a line; the snapshots of an agent, in the
- * order of their making, follow the same rules.
+ * decides it. The rules below speak of checkpoints along a branch; the snapshots of an agent, in
+ * the order of their making, follow the same rules.
  *
  * T1  a checkpoint stays if any rule keeps it; a policy without a rule removes nothing.
  * T2  the newest stays, whatever the policy says.
  * T3  hours, days and weeks are those of UTC in which there are checkpoints, counted back along the
- *     line: no clock is asked.
- * T4  order along the line is believed more than times. One that is yet to come is no age, and none
+ *     branch: no clock is asked.
+ * T4  order along the branch is believed more than times. One that is yet to come is no age, and
+ * none
  *     is older than those before it were young: a clock that was wrong for a while keeps too much,
  *     not too little.
  */
@@ -55,7 +56,7 @@ const DAY = 24 * HOUR;
 /** The first of January 1970 was a Thursday. */
 const TO_MONDAY = 3 * DAY;
 
-/** Which of the checkpoints along a line go. Both newest first. */
+/** Which of the checkpoints along a branch go. Both newest first. */
 export function expired<T extends Dated>(
   newestFirst: readonly T[],
   policy: RetentionRules,

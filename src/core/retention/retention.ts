@@ -1,12 +1,12 @@
 /**
- * What may be dropped when checkpoints go, and how far lines are needed when sessions go. Pure, and
- * the only place that decides it.
+ * What may be dropped when checkpoints go, and how far branches are needed when sessions go. Pure,
+ * and the only place that decides it.
  *
  * R1  loading a place reads the newest base before it, the rows of that base's live messages, and
  *     all that follows the base.
- * R2  the places that must load for ever: checkpoints that are kept, the end of every line, the
- *     origin of every line, and what is pinned.
- * R3  what a fork needs of its origin's line is what loading its origin needs, so R2 covers every
+ * R2  the places that must load for ever: checkpoints that are kept, the end of every branch, the
+ *     origin of every branch, and what is pinned.
+ * R3  what a fork needs of its origin's branch is what loading its origin needs, so R2 covers every
  *     descendant.
  * R4  a checkpoint at which a fork begins is kept, whatever a policy says (core/policy).
  */
@@ -62,27 +62,27 @@ export function touches(intervals: readonly Interval[], first: number, last: num
   return next !== undefined && next[0] <= last;
 }
 
-export interface LineNode {
+export interface BranchNode {
   readonly id: string;
   readonly owned: boolean;
-  readonly origin: { readonly line: string; readonly seq: number } | null;
+  readonly origin: { readonly branch: string; readonly seq: number } | null;
 }
 
 /**
- * How far each line that no session owns any more is still needed: up to the last fork from it that
- * is needed itself. A line that is not in the answer is needed by nobody.
+ * How far each branch that no session owns any more is still needed: up to the last fork from it
+ * that is needed itself. A branch that is not in the answer is needed by nobody.
  */
-export function reach(lines: readonly LineNode[]): ReadonlyMap<string, number> {
-  const byId = new Map(lines.map((line) => [line.id, line]));
+export function reach(branches: readonly BranchNode[]): ReadonlyMap<string, number> {
+  const byId = new Map(branches.map((branch) => [branch.id, branch]));
   const upTo = new Map<string, number>();
-  const todo = lines.filter((line) => line.owned);
-  for (const line of todo) {
-    const origin = line.origin;
+  const todo = branches.filter((branch) => branch.owned);
+  for (const branch of todo) {
+    const origin = branch.origin;
     if (origin === null) continue;
-    const parent = byId.get(origin.line);
-    const known = upTo.get(origin.line);
-    upTo.set(origin.line, Math.max(known ?? 0, origin.seq));
-    // An orphan line is walked through once, when its first needed child is met.
+    const parent = byId.get(origin.branch);
+    const known = upTo.get(origin.branch);
+    upTo.set(origin.branch, Math.max(known ?? 0, origin.seq));
+    // An orphan branch is walked through once, when its first needed child is met.
     if (parent !== undefined && !parent.owned && known === undefined) todo.push(parent);
   }
   return new Map([...upTo].filter(([id]) => byId.get(id)?.owned === false));

@@ -85,9 +85,9 @@ export const isStatus = (value: unknown): value is SessionStatus =>
   typeof value === "string" && Object.hasOwn(statusTable, value);
 
 /**
- * The status where another line begins: it does not own the calls that the one before waits for.
+ * The status where another branch begins: it does not own the calls that the one before waits for.
  */
-export const onNewLine = (status: SessionStatus): SessionStatus =>
+export const onNewBranch = (status: SessionStatus): SessionStatus =>
   isUnderWay(status) ? "in-progress" : status;
 
 /** Whether something is still to be done, by the session itself or by somebody else. */

@@ -5,7 +5,7 @@
  *     doubled or moved is seen there.
  * T2  the first row says the format, and every version of it is framed like this; the last row says
  *     how many there were.
- * T3  a line comes after the line it begins on, its saves in their order, and a blob before the
+ * T3  a branch comes after the branch it begins on, its saves in their order, and a blob before the
  *     first save that refers to it. Each comes once, but where a session was begun again.
  * T4  what belongs to a session stands together and ends with the session's own row: what comes
  *     after needs nothing that comes later.
@@ -18,9 +18,9 @@ import { CHECK_CHARS } from "../journal/save-digest.js";
 import { type Digest, digest, isDigest } from "../values/digest.js";
 import { type ErrorCode, errorTable, HoldfastError, quote } from "../values/errors.js";
 import {
-  isLineId,
+  type BranchId,
+  isBranchId,
   isPlace,
-  type LineId,
   MAX_SEQ,
   type Place,
   type SessionId,
@@ -55,9 +55,9 @@ export interface FirstRow {
   readonly sessions: number;
 }
 
-/** A line, or, where it came before, that it goes on behind `after`. */
-export interface LineText {
-  readonly line: LineId;
+/** A branch, or, where it came before, that it goes on behind `after`. */
+export interface BranchText {
+  readonly branch: BranchId;
   /** The session it belongs to; null for a past that others share and nobody in the export owns. */
   readonly of: SessionId | null;
   readonly origin: Place | null;
@@ -67,7 +67,7 @@ export interface LineText {
   readonly redacted?: Redactions;
 }
 
-/** The redactions of a line: an id of each, and the first record that it may have changed. */
+/** The redactions of a branch: an id of each, and the first record that it may have changed. */
 export type Redactions = readonly (readonly [id: string, from: number])[];
 
 export const isRedactions: Is = listOf(
@@ -96,9 +96,9 @@ export interface BlobRow {
 /** A session, complete with all that came since the one before it. */
 export interface SessionText {
   readonly session: SessionId;
-  /** The line it is on. */
-  readonly on: LineId;
-  readonly lines: readonly LineId[];
+  /** The branch it is on. */
+  readonly on: BranchId;
+  readonly branches: readonly BranchId[];
   readonly head: string;
   readonly label: string;
   /** It came as it was at a checkpoint, and has gone on since where it comes from. */
@@ -135,7 +135,7 @@ interface EndRow {
 
 export type TransferRow =
   | FirstRow
-  | LineText
+  | BranchText
   | PartRow
   | BlobRow
   | { readonly save: Save }
@@ -348,8 +348,8 @@ const SHAPES: Readonly<Record<string, (row: Fields) => boolean>> = {
     isCount(version) &&
     version > 0 &&
     (version > FORMAT || isCount(sessions)),
-  line: ({ line, of, origin, after, text, redacted = [] }) =>
-    isLineId(line) &&
+  branch: ({ branch, of, origin, after, text, redacted = [] }) =>
+    isBranchId(branch) &&
     (of === null || isSession(of)) &&
     (origin === null || isPlace(origin)) &&
     isSeq(after) &&
@@ -360,11 +360,11 @@ const SHAPES: Readonly<Record<string, (row: Fields) => boolean>> = {
   blob: ({ blob, base64: text }) =>
     isDigest(blob) && typeof text === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(text),
   save: ({ save }) => isSave(save),
-  session: ({ session, on, lines, head, label, goneOn, letters = [] }) =>
+  session: ({ session, on, branches, head, label, goneOn, letters = [] }) =>
     isSession(session) &&
-    isLineId(on) &&
-    Array.isArray(lines) &&
-    lines.every(isLineId) &&
+    isBranchId(on) &&
+    Array.isArray(branches) &&
+    branches.every(isBranchId) &&
     isText(head) &&
     isText(label) &&
     (goneOn === undefined || goneOn === true) &&
@@ -400,7 +400,7 @@ function rowOf(body: string, no: number): TransferRow {
 const textOrNull: Is = (value) => value === null || isText(value);
 const digestOrNull: Is = (value) => value === null || isDigest(value);
 const hasSaveFields = fields<Save>({
-  line: isLineId,
+  branch: isBranchId,
   seq: (value) => isSeq(value),
   at: isTime,
   nItems: (value) => isSeq(value),

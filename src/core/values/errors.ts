@@ -149,7 +149,7 @@ export interface ErrorDetails {
   readonly sessionId?: string;
   readonly checkpointId?: string;
   readonly effectId?: string;
-  readonly line?: string;
+  readonly branch?: string;
   readonly seq?: number;
   /** The row of an export, counted from 1. */
   readonly row?: number;

@@ -1,9 +1,9 @@
 /**
  * Ids, branded so that one cannot stand where another is meant.
  *
- * A place is a line and a number on it. The id of a checkpoint, and of a message that was given
- * none, is its place: `<line>-<number>`. Line ids are random and never used again, so a place names
- * the same record in every store.
+ * A place is a branch and a number on it. The id of a checkpoint, and of a message that was given
+ * none, is its place: `<branch>-<number>`. Branch ids are random and never used again, so a place
+ * names the same record in every store.
  */
 import { digest } from "./digest.js";
 import { HoldfastError, quote } from "./errors.js";
@@ -14,12 +14,12 @@ type Branded<B extends string> = string & { readonly [brand]: B };
 
 /** The id of a session. */
 export type SessionId = Branded<"session">;
-export type LineId = Branded<"line">;
+export type BranchId = Branded<"branch">;
 /** The id of a checkpoint: the id of its branch, a hyphen and a number. */
 export type CheckpointId = Branded<"checkpoint">;
 
 export interface Place {
-  readonly line: LineId;
+  readonly branch: BranchId;
   readonly seq: number;
 }
 
@@ -64,12 +64,12 @@ export function checkName(value: unknown, what: string): string {
 export const sessionId = (value: unknown): SessionId => checkName(value, "session id") as SessionId;
 
 const PLACE = /^([0-9a-hjkmnp-tv-z]{16})-([1-9][0-9]{0,9})$/;
-export const isLineId = (value: unknown): value is LineId =>
+export const isBranchId = (value: unknown): value is BranchId =>
   typeof value === "string" && /^[0-9a-hjkmnp-tv-z]{16}$/.test(value);
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 
-/** A line id from ten random bytes. */
-export function lineId(random: Uint8Array): LineId {
+/** A branch id from ten random bytes. */
+export function branchId(random: Uint8Array): BranchId {
   let bits = 0;
   let held = 0;
   let text = "";
@@ -79,7 +79,7 @@ export function lineId(random: Uint8Array): LineId {
     for (; held >= 5; held -= 5) text += ALPHABET[(bits >>> (held - 5)) & 31];
     bits &= 255;
   }
-  return text as LineId;
+  return text as BranchId;
 }
 
 const TIME_CHARS = 10;
@@ -93,24 +93,24 @@ export function drawnSessionId(ms: number, random: Uint8Array): SessionId {
     rest = Math.floor(rest / 32)
   )
     time = (ALPHABET[rest % 32] as string) + time;
-  return (time + lineId(random)) as string as SessionId;
+  return (time + branchId(random)) as string as SessionId;
 }
 
 /** The id of the session that a call makes under a key. It does not tell the key. */
 export function keyedSessionId(call: string, key: string): SessionId {
   const bytes = Buffer.from(digest(`session ${call}\n${key}`), "base64url");
-  return (lineId(bytes) + lineId(bytes.subarray(10))) as string as SessionId;
+  return (branchId(bytes) + branchId(bytes.subarray(10))) as string as SessionId;
 }
 
-export const placeId = (line: LineId, seq: number): CheckpointId =>
-  `${line}-${seq}` as CheckpointId;
+export const placeId = (branch: BranchId, seq: number): CheckpointId =>
+  `${branch}-${seq}` as CheckpointId;
 
 /** The place a checkpoint id names, or undefined for text that names none. */
 export function parsePlace(value: string): Place | undefined {
   const found = PLACE.exec(value);
   if (!found) return undefined;
   const seq = Number(found[2]);
-  return seq > MAX_SEQ ? undefined : { line: found[1] as LineId, seq };
+  return seq > MAX_SEQ ? undefined : { branch: found[1] as BranchId, seq };
 }
 
 /**
@@ -122,7 +122,7 @@ export function checkpointPlace(value: unknown): Place | undefined {
 }
 
 export const isPlace: Is = fields<Place>({
-  line: isLineId,
+  branch: isBranchId,
   seq: (seq) => isCount(seq) && seq >= 1 && seq <= MAX_SEQ,
 });
 

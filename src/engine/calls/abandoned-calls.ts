@@ -1,24 +1,24 @@
 /**
- * What was done in pasts that a session has left: by rewinding or adopting another line, or, where
- * it is a fork, by the sessions it comes from, however far back. A call on the new line that equals
- * one of those is not made without asking.
+ * What was done in pasts that a session has left: by rewinding or adopting another branch, or,
+ * where it is a fork, by the sessions it comes from, however far back. A call on the new branch
+ * that equals one of those is not made without asking.
  */
 
 import { acts, applyEvent, type Effect, likeness } from "../../core/effects/effect.js";
 import { bodyIn } from "../../core/effects/in-flight.js";
-import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
-import type { LineRow } from "../../store/port/rows.js";
+import { type BranchId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
+import type { BranchRow } from "../../store/port/rows.js";
 import type { Past, Segment } from "../journal/past.js";
 import type { StoreContext } from "../journal/store-context.js";
 
 /**
- * A stretch of a line, read as far as it goes, and the calls that were made on it or were open
+ * A stretch of a branch, read as far as it goes, and the calls that were made on it or were open
  * where it begins.
  */
 interface Stretch {
-  readonly line: LineId;
+  readonly branch: BranchId;
   readonly to: number;
-  /** The session that owns the line, or null. */
+  /** The session that owns the branch, or null. */
   readonly session: string | null;
   next: number;
   /** It was read to its end at least once. */
@@ -37,7 +37,7 @@ export class AbandonedCalls {
     this.#stretches = stretches;
   }
 
-  /** All that this session, and those it comes from, did on other lines than its own past. */
+  /** All that this session, and those it comes from, did on other branches than its own past. */
   static async of(
     ctx: StoreContext,
     session: SessionId,
@@ -56,24 +56,24 @@ export class AbandonedCalls {
         kind: "session",
         session: owner,
       }))
-        if (!past.some(({ line }) => line === id)) stretches.push(whole(id, begins, owner));
+        if (!past.some(({ branch }) => branch === id)) stretches.push(whole(id, begins, owner));
     }
     return new AbandonedCalls(ctx, stretches);
   }
 
-  /** What was done on lines behind the places up to which they are kept; on others, all. */
+  /** What was done on branches behind the places up to which they are kept; on others, all. */
   static async beyond(
     ctx: StoreContext,
-    lines: readonly LineRow[],
-    kept: ReadonlyMap<LineId, number>,
+    branches: readonly BranchRow[],
+    kept: ReadonlyMap<BranchId, number>,
   ): Promise<AbandonedCalls> {
     const stretches: Stretch[] = [];
-    for (const { id, origin, session } of lines) {
+    for (const { id, origin, session } of branches) {
       const last = kept.get(id);
       stretches.push(
         last === undefined
           ? whole(id, origin, session)
-          : await after(ctx, { line: id, session }, last),
+          : await after(ctx, { branch: id, session }, last),
       );
     }
     return new AbandonedCalls(ctx, stretches);
@@ -83,10 +83,10 @@ export class AbandonedCalls {
   static async behind(ctx: StoreContext, past: Past, seq: number): Promise<readonly Effect[]> {
     const stretches: Stretch[] = [];
     for (const segment of (await past.downTo(seq + 1)).toReversed()) {
-      const { line, from, to, session } = segment;
+      const { branch, from, to, session } = segment;
       if (to <= seq) continue;
       const calls = new Map<string, Effect>();
-      const whole = { line, to, session, next: from, isRead: false, calls };
+      const whole = { branch, to, session, next: from, isRead: false, calls };
       stretches.push(from <= seq ? { ...(await after(ctx, segment, seq)), to } : whole);
     }
     return new AbandonedCalls(ctx, stretches).all();
@@ -117,12 +117,12 @@ export class AbandonedCalls {
   }
 
   async #read(stretch: Stretch): Promise<void> {
-    const { line, next: from, to, calls } = stretch;
+    const { branch, next: from, to, calls } = stretch;
     if (from > to) return;
-    // Whether the line has lost its end is asked once: from then on, what was read is known.
+    // Whether the branch has lost its end is asked once: from then on, what was read is known.
     const session = stretch.isRead ? null : stretch.session;
     const walk = { state: true, rows: ROWS };
-    for await (const page of this.#ctx.journal.saves.walk([{ line, from, to, session }], walk)) {
+    for await (const page of this.#ctx.journal.saves.walk([{ branch, from, to, session }], walk)) {
       for (const { save, state } of page) {
         stretch.next = save.seq + 1;
         // Of what was pruned, no checkpoint is left before it to go back to.
@@ -143,8 +143,8 @@ export class AbandonedCalls {
   }
 }
 
-const whole = (line: LineId, origin: Place | null, session: string | null): Stretch => ({
-  line,
+const whole = (branch: BranchId, origin: Place | null, session: string | null): Stretch => ({
+  branch,
   to: MAX_SEQ,
   session,
   next: (origin?.seq ?? 0) + 1,
@@ -152,15 +152,15 @@ const whole = (line: LineId, origin: Place | null, session: string | null): Stre
   calls: new Map(),
 });
 
-/** What follows a place on its line: also what becomes of the calls that are open there. */
+/** What follows a place on its branch: also what becomes of the calls that are open there. */
 async function after(
   { journal, loader }: StoreContext,
-  { line, session }: Pick<Segment, "line" | "session">,
+  { branch, session }: Pick<Segment, "branch" | "session">,
   seq: number,
 ): Promise<Stretch> {
-  const found = await journal.saveAt({ line, seq });
+  const found = await journal.saveAt({ branch, seq });
   const inFlight = found && (await loader.inFlight(found));
   const open = (inFlight?.open ?? []).filter(acts);
   const calls = new Map(open.map((effect) => [effect.id, effect]));
-  return { line, to: MAX_SEQ, session, next: seq + 1, isRead: false, calls };
+  return { branch, to: MAX_SEQ, session, next: seq + 1, isRead: false, calls };
 }

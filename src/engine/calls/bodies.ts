@@ -1,5 +1,5 @@
 /** Inputs and outputs of calls, wherever they are kept. */
-import { type Body, type Effect, lineOfEffect } from "../../core/effects/effect.js";
+import { type Body, branchOfEffect, type Effect } from "../../core/effects/effect.js";
 import { jsonIn } from "../../core/journal/blob-body.js";
 import { viewOfRecord } from "../../core/journal/message-view.js";
 import { open } from "../../core/journal/open-save.js";
@@ -7,7 +7,7 @@ import { firstSeq } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import { type Message, partsOf, type ToolCallPart } from "../../core/messages/message.js";
 import { HoldfastError } from "../../core/values/errors.js";
-import type { LineId } from "../../core/values/ids.js";
+import type { BranchId } from "../../core/values/ids.js";
 import { deepFreeze, type Json } from "../../core/values/json.js";
 import type { Past } from "../journal/past.js";
 import type { StoreContext } from "../journal/store-context.js";
@@ -42,8 +42,8 @@ export async function askedIn(
 ): Promise<ToolCallPart | undefined> {
   if (call === undefined) return undefined;
   const [seq, index] = call;
-  const line = await past.lineAt(seq);
-  const reply = line && (await messageAt(ctx, line, seq));
+  const branch = await past.branchAt(seq);
+  const reply = branch && (await messageAt(ctx, branch, seq));
   return reply && callsIn(reply)[index];
 }
 
@@ -56,7 +56,7 @@ export async function answerOf(
   { id, output, said }: Pick<Effect, "id" | "output" | "said">,
 ): Promise<Json | undefined> {
   if (output !== undefined || said === undefined) return valueOf(ctx, output);
-  const message = await messageAt(ctx, lineOfEffect(id) as LineId, said);
+  const message = await messageAt(ctx, branchOfEffect(id) as BranchId, said);
   return (
     message &&
     ((partsOf(message).find((part) => part.type === "tool-result")?.output ?? null) as Json)
@@ -77,14 +77,14 @@ export async function outputOf(ctx: StoreContext, effect: Effect): Promise<Json>
 
 async function messageAt(
   ctx: StoreContext,
-  line: LineId,
+  branch: BranchId,
   seq: number,
 ): Promise<Message | undefined> {
-  const save = await ctx.journal.saves.holding(line, seq, { items: true });
+  const save = await ctx.journal.saves.holding(branch, seq, { items: true });
   if (save === undefined || firstSeq(save) > seq) {
-    // The end of a line that no session owns may have been freed. Of any other line it must be
+    // The end of a branch that no session owns may have been freed. Of any other branch it must be
     // there.
-    if ((await ctx.journal.line(line))?.session != null) throw hole(line, seq);
+    if ((await ctx.journal.branch(branch))?.session != null) throw hole(branch, seq);
     return undefined;
   }
   if (isGap(save) || save.items === null) return undefined;

@@ -6,11 +6,11 @@
  * letter becomes says which time it decided (`asked`), so that everyone finds it again.
  */
 
-import { type Effect, type EffectEvent, lineOfEffect } from "../../core/effects/effect.js";
+import { branchOfEffect, type Effect, type EffectEvent } from "../../core/effects/effect.js";
 import { bodyIn } from "../../core/effects/in-flight.js";
 import type { JournalRecord } from "../../core/journal/record.js";
 import { type ErrorDetails, quote } from "../../core/values/errors.js";
-import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
+import { type BranchId, MAX_SEQ } from "../../core/values/ids.js";
 import { type Json, sortedText } from "../../core/values/json.js";
 import type { StoreContext } from "../journal/store-context.js";
 import type { MailDoc, Settlement } from "../records/rows.js";
@@ -93,7 +93,7 @@ async function* recordsOf(
   { journal }: StoreContext,
   effectId: string,
 ): AsyncGenerator<JournalRecord> {
-  const [own] = await journal.past(lineOfEffect(effectId) as LineId).downTo(MAX_SEQ);
+  const [own] = await journal.past(branchOfEffect(effectId) as BranchId).downTo(MAX_SEQ);
   if (own === undefined) return;
   let looked = 0;
   for await (const page of journal.saves.walk([own], {

@@ -2,18 +2,18 @@
  * Remember which tools acted in a past that is deleted, where a fork or a snapshot still goes back
  * to a place before those calls.
  *
- * The calls themselves go with their session. A document for each line that stays names their
+ * The calls themselves go with their session. A document for each branch that stays names their
  * tools, so that a fork waits for a person before it calls such a tool again. The apply that
  * removes the session writes it.
  */
-import { type LineNode, reach } from "../../core/retention/retention.js";
+import { type BranchNode, reach } from "../../core/retention/retention.js";
 import { highest } from "../../core/values/highest.js";
-import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
+import { type BranchId, MAX_SEQ } from "../../core/values/ids.js";
 import { equal } from "../../core/values/json.js";
 import { documentsOf, requireCapability } from "../../store/capabilities.js";
 import type { DocChange, DocRow } from "../../store/port/documents.js";
-import { oneLine } from "../../store/port/queries.js";
-import type { LineRow } from "../../store/port/rows.js";
+import { oneBranch } from "../../store/port/queries.js";
+import type { BranchRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
 import type { Past } from "../journal/past.js";
 import type { StoreContext } from "../journal/store-context.js";
@@ -25,8 +25,8 @@ import { AbandonedCalls } from "./abandoned-calls.js";
 export const ACTED = "acted";
 
 export interface ActedDoc {
-  /** The line that stays. */
-  readonly id: LineId;
+  /** The branch that stays. */
+  readonly id: BranchId;
   readonly version: number;
   /** Each tool, with the id of its last call. */
   readonly tools: readonly { readonly name: string; readonly effectId: string }[];
@@ -36,24 +36,28 @@ export interface ActedDoc {
 
 export class Acted {
   readonly #store: Store;
-  readonly #lines: readonly LineId[];
-  /** Undefined where the lines could not be read. */
+  readonly #branches: readonly BranchId[];
+  /** Undefined where the branches could not be read. */
   readonly #left: AbandonedCalls | undefined;
 
-  private constructor(store: Store, lines: readonly LineId[], left: AbandonedCalls | undefined) {
+  private constructor(
+    store: Store,
+    branches: readonly BranchId[],
+    left: AbandonedCalls | undefined,
+  ) {
     this.#store = store;
-    this.#lines = lines;
+    this.#branches = branches;
     this.#left = left;
   }
 
   /**
-   * `own`: the lines of what is deleted. `family`: these, without an owner, and all that began on
-   * them. `goes`: the numbers of snapshots that are deleted in the same step.
+   * `own`: the branches of what is deleted. `family`: these, without an owner, and all that began
+   * on them. `goes`: the numbers of snapshots that are deleted in the same step.
    */
   static async of(
     ctx: StoreContext,
-    own: readonly LineRow[],
-    family: readonly LineNode[],
+    own: readonly BranchRow[],
+    family: readonly BranchNode[],
     goes: ReadonlySet<number> = new Set(),
   ): Promise<Acted> {
     const kept = await unlessDamaged(() => keptOf(ctx.store, own, family, goes));
@@ -67,14 +71,14 @@ export class Acted {
 
   /** What is to be kept, read up to now; nothing where that is kept already. */
   async docs(): Promise<readonly DocChange[]> {
-    if (this.#lines.length === 0) return [];
+    if (this.#branches.length === 0) return [];
     const calls = await unlessDamaged(async () => this.#left?.all());
     const tools = [...new Map((calls ?? []).map(({ name, id }) => [name, id]))].map(
       ([name, effectId]) => ({ name, effectId }),
     );
     if (calls !== undefined && tools.length === 0) return [];
     const changes: DocChange[] = [];
-    for (const id of this.#lines) {
+    for (const id of this.#branches) {
       const row = await documentsOf(this.#store).get(ACTED, id);
       const says = { tools, ...(calls === undefined && { unreadable: true as const }) };
       const known = row && (await unlessDamaged(() => actedOf(row)));
@@ -112,15 +116,15 @@ export class Acted {
   }
 }
 
-/** How far each line stays. */
+/** How far each branch stays. */
 async function keptOf(
   store: Store,
-  own: readonly LineRow[],
-  family: readonly LineNode[],
+  own: readonly BranchRow[],
+  family: readonly BranchNode[],
   goes: ReadonlySet<number>,
 ) {
   const needed = reach(family);
-  const kept = new Map<LineId, number>();
+  const kept = new Map<BranchId, number>();
   for (const { id } of own) {
     const pinned = (await documentsOf(store).pins(id)).flatMap(({ seq, doc }) =>
       goes.has(doc) ? [] : seq,
@@ -134,8 +138,8 @@ async function keptOf(
 /** What is kept of pasts that were deleted behind the places where this past goes on. */
 export async function actedIn({ store }: StoreContext, past: Past): Promise<readonly ActedDoc[]> {
   const found: ActedDoc[] = [];
-  for (const { line, to } of await past.all()) {
-    const row = to === MAX_SEQ ? undefined : await documentsOf(store).get(ACTED, line);
+  for (const { branch, to } of await past.all()) {
+    const row = to === MAX_SEQ ? undefined : await documentsOf(store).get(ACTED, branch);
     if (row !== undefined) found.push(actedOf(row));
   }
   return found;
@@ -148,7 +152,7 @@ export function actedOf({ id, version, text }: Pick<DocRow, "id" | "version" | "
   return doc;
 }
 
-/** Forget lines that are gone. */
+/** Forget branches that are gone. */
 export async function forgetActed(
   { store }: StoreContext,
   { signal }: { readonly signal: AbortSignal | undefined },
@@ -156,7 +160,7 @@ export async function forgetActed(
   const gone: string[] = [];
   for await (const { id } of documents(store, { kind: ACTED })) {
     signal?.throwIfAborted();
-    if ((await store.branches(oneLine(id)))[0] === undefined) gone.push(id);
+    if ((await store.branches(oneBranch(id)))[0] === undefined) gone.push(id);
   }
   for (const id of gone) await store.apply([], [{ kind: ACTED, id, when: {}, remove: true }]);
 }

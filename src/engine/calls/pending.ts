@@ -68,6 +68,6 @@ async function told(ctx: StoreContext, sessionId: string, past: Past, effect: Ef
   };
 }
 
-/** Calls that going to another line would leave in the air. */
+/** Calls that going to another branch would leave in the air. */
 export const unsettled = (open: readonly Effect[]): readonly Effect[] =>
   open.filter((effect) => acts(effect) && (effect.first !== undefined || effect.whole));

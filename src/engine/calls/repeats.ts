@@ -3,7 +3,7 @@
  * then.
  */
 import type { Effect, WaitsFor } from "../../core/effects/effect.js";
-import type { LineId } from "../../core/values/ids.js";
+import type { BranchId } from "../../core/values/ids.js";
 import type { HeldSession } from "../session/held-session.js";
 import { AbandonedCalls } from "./abandoned-calls.js";
 import { answerOf } from "./bodies.js";
@@ -21,11 +21,11 @@ export interface Repeat {
 }
 
 /**
- * What was read of the line that the session is on, as far as it was needed: what could not be read
- * is asked for again.
+ * What was read of the branch that the session is on, as far as it was needed: what could not be
+ * read is asked for again.
  */
 interface Known {
-  readonly line: LineId;
+  readonly branch: BranchId;
   policy?: EffectPolicy;
   left?: AbandonedCalls;
   deleted?: readonly ActedDoc[];
@@ -40,10 +40,10 @@ export class Repeats {
   }
 
   async find(call: Pick<Effect, "name" | "inputDigest" | "named">): Promise<Repeat | undefined> {
-    const { id, line, ctx, work } = this.#held;
-    if (this.#known?.line !== line) this.#known = { line };
+    const { id, branch, ctx, work } = this.#held;
+    if (this.#known?.branch !== branch) this.#known = { branch };
     const known = this.#known;
-    const policy = (known.policy ??= (await ctx.journal.line(line))?.doc.effects ?? "ask");
+    const policy = (known.policy ??= (await ctx.journal.branch(branch))?.doc.effects ?? "ask");
     if (policy === "live") return undefined;
     const left = (known.left ??= await AbandonedCalls.of(
       ctx,

@@ -4,7 +4,7 @@
  *
  * PLACE-1  a recorded answer is dropped by the next save that changes messages or state
  *          (core/effects/in-flight.ts).
- * PLACE-2  a place is the line, the number of the last message, a digest of the state, the call,
+ * PLACE-2  a place is the branch, the number of the last message, a digest of the state, the call,
  *          and how many answers this holder was already given there. A checkpoint does not change
  *          it. A call that fails does not count.
  * PLACE-3  where a place cannot tell two calls apart, the call is made again: an answer paid for
@@ -260,7 +260,7 @@ export class SessionEffects {
         if (inFlight.passing(key) === undefined) this.#given.delete(key);
     for (let nth = 0; ; nth++) {
       const key = keyAt(
-        this.#held.line,
+        this.#held.branch,
         fold.lastMessage,
         fold.stateDigest,
         model ? "model" : "effect",

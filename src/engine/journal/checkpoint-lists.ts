@@ -3,14 +3,14 @@ import type { Checkpoint } from "../../core/journal/checkpoint.js";
 import { digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import {
+  type BranchId,
   checkName,
-  type LineId,
   MAX_SEQ,
   type Place,
   parsePlace,
   placeId,
 } from "../../core/values/ids.js";
-import type { LineRow } from "../../store/port/rows.js";
+import type { BranchRow } from "../../store/port/rows.js";
 import { type HeadDoc, headOf } from "../records/rows.js";
 import { sessionRows } from "../records/session-rows.js";
 import {
@@ -152,7 +152,7 @@ export async function* ownedBy(
   recordOwners: RecordOwners,
   { from, ...walk }: Walk,
 ): AsyncGenerator<Checkpoint> {
-  // The session may have left the line of the cursor since: then all is gone over, and what came
+  // The session may have left the branch of the cursor since: then all is gone over, and what came
   // before the cursor is passed over.
   const isThere = from !== undefined && (await isOn(ctx, head, from, walk.all));
   const begins = isThere ? from : undefined;
@@ -170,23 +170,28 @@ export async function* ownedBy(
 
 async function isOn(
   ctx: StoreContext,
-  { id, line }: HeadDoc,
+  { id, branch }: HeadDoc,
   place: Place,
   all: boolean,
 ): Promise<boolean> {
   if (all)
     return (
-      (await lineWith(ctx, await ctx.store.branches({ kind: "session", session: id }), place)) !==
+      (await branchWith(ctx, await ctx.store.branches({ kind: "session", session: id }), place)) !==
       undefined
     );
-  return isAlong(ctx, line, place);
+  return isAlong(ctx, branch, place);
 }
 
-/** Tells whether a line's past goes through a place. */
-const isAlong = async ({ journal }: StoreContext, line: LineId, place: Place): Promise<boolean> =>
-  (await journal.past(line).lineAt(place.seq)) === place.line;
+/** Tells whether a branch's past goes through a place. */
+const isAlong = async (
+  { journal }: StoreContext,
+  branch: BranchId,
+  place: Place,
+): Promise<boolean> => (await journal.past(branch).branchAt(place.seq)) === place.branch;
 
-/** Where to look, and whether only at what the session owns: lines of others are not gone into. */
+/**
+ * Where to look, and whether only at what the session owns: branches of others are not gone into.
+ */
 interface Walking extends Walk, OwnedOptions {}
 
 function checkpointsOf(
@@ -194,20 +199,20 @@ function checkpointsOf(
   head: HeadDoc,
   walk: Walking,
 ): AsyncGenerator<Checkpoint> {
-  return walk.all ? onAllLines(ctx, head, walk) : onPast(ctx, head, walk);
+  return walk.all ? onAllBranches(ctx, head, walk) : onPast(ctx, head, walk);
 }
 
 async function* onPast(
   { journal }: StoreContext,
-  { id, line }: HeadDoc,
+  { id, branch }: HeadDoc,
   { from, atOnce, ...owned }: Walking,
 ): AsyncGenerator<Checkpoint> {
-  const past = journal.past(line);
-  if (from !== undefined && (await past.lineAt(from.seq)) !== from.line) throw strange(from);
+  const past = journal.past(branch);
+  if (from !== undefined && (await past.branchAt(from.seq)) !== from.branch) throw strange(from);
   yield* journal.checkpoints(past, id, from?.seq ?? MAX_SEQ, atOnce, owned);
 }
 
-async function* onAllLines(
+async function* onAllBranches(
   ctx: StoreContext,
   { id: session }: HeadDoc,
   { from, atOnce, ...owned }: Walking,
@@ -216,9 +221,9 @@ async function* onAllLines(
   const own = await store.branches({ kind: "session", session });
   const last = own.at(-1);
   if (last === undefined) return;
-  // The oldest line goes on into the past it shares with others, if it is a fork's; of the others
+  // The oldest branch goes on into the past it shares with others, if it is a fork's; of the others
   // only their own part is shown.
-  const start = from === undefined ? 0 : await lineWith(ctx, own, from);
+  const start = from === undefined ? 0 : await branchWith(ctx, own, from);
   if (start === undefined) throw strange(from as Place);
   for (const [i, { id }] of own.slice(start).entries()) {
     const upTo = (i === 0 ? from?.seq : undefined) ?? MAX_SEQ;
@@ -229,19 +234,21 @@ async function* onAllLines(
       atOnce,
       owned,
     )) {
-      if (id !== last.id && parsePlace(checkpoint.id)?.line !== id) break;
+      if (id !== last.id && parsePlace(checkpoint.id)?.branch !== id) break;
       yield checkpoint;
     }
   }
 }
 
-/** Which of a session's lines shows a place. */
-async function lineWith(
+/** Which of a session's branches shows a place. */
+async function branchWith(
   ctx: StoreContext,
-  own: readonly LineRow[],
+  own: readonly BranchRow[],
   place: Place,
 ): Promise<number | undefined> {
-  const at = own.findIndex(({ id, origin }) => id === place.line && place.seq > (origin?.seq ?? 0));
+  const at = own.findIndex(
+    ({ id, origin }) => id === place.branch && place.seq > (origin?.seq ?? 0),
+  );
   if (at !== -1) return at;
   const oldest = own.length - 1;
   const last = own[oldest];
@@ -266,7 +273,7 @@ interface Start {
 function cursorOf({ no, place }: Start, list: string, key: string | undefined): string {
   const text = [
     cursorAt(no, "c", key),
-    ...(place === undefined ? [] : [placeId(place.line, place.seq)]),
+    ...(place === undefined ? [] : [placeId(place.branch, place.seq)]),
   ].join(".");
   return `${text}.${digest(`${text}\n${list}`).slice(0, 12)}`;
 }
@@ -287,4 +294,4 @@ const foreign = (cursor: unknown): HoldfastError =>
     "cursor",
     `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`,
   );
-const strange = ({ line, seq }: Place): HoldfastError => foreign(placeId(line, seq));
+const strange = ({ branch, seq }: Place): HoldfastError => foreign(placeId(branch, seq));

@@ -1,17 +1,17 @@
-/** Lines that begin on others, and those that a session goes back to. */
-import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
-import type { LineRow } from "../../store/port/rows.js";
+/** Branches that begin on others, and those that a session goes back to. */
+import { type BranchId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
+import type { BranchRow } from "../../store/port/rows.js";
 import type { StoreContext } from "./store-context.js";
 
-/** Lines and all that began on them, however far. */
+/** Branches and all that began on them, however far. */
 export async function descendants(
   { store }: StoreContext,
-  lines: readonly LineRow[],
-): Promise<readonly LineRow[]> {
-  const found = new Map(lines.map((line) => [line.id as string, line]));
-  const todo = [...lines];
-  for (const line of todo) {
-    for (const child of await store.branches({ kind: "forks", of: line.id })) {
+  branches: readonly BranchRow[],
+): Promise<readonly BranchRow[]> {
+  const found = new Map(branches.map((branch) => [branch.id as string, branch]));
+  const todo = [...branches];
+  for (const branch of todo) {
+    for (const child of await store.branches({ kind: "forks", of: branch.id })) {
       if (found.has(child.id)) continue;
       found.set(child.id, child);
       todo.push(child);
@@ -20,38 +20,38 @@ export async function descendants(
   return [...found.values()];
 }
 
-/** A line, and how far a session goes along it. */
+/** A branch, and how far a session goes along it. */
 interface Along {
-  readonly row: LineRow;
+  readonly row: BranchRow;
   to: number;
 }
 
 const ROWS = 256;
 
 /**
- * Find the lines of a session and those they go back to. Each is read once, however many lines go
- * back to it.
+ * Find the branches of a session and those they go back to. Each is read once, however many
+ * branches go back to it.
  */
 export async function pastOfSession(
   { store }: StoreContext,
   session: SessionId,
-): Promise<ReadonlyMap<LineId, Readonly<Along>>> {
+): Promise<ReadonlyMap<BranchId, Readonly<Along>>> {
   const own = await store.branches({ kind: "session", session });
-  const rows = new Map<string, LineRow>(own.map((row) => [row.id, row]));
-  const found = new Map<LineId, Along>();
+  const rows = new Map<string, BranchRow>(own.map((row) => [row.id, row]));
+  const found = new Map<BranchId, Along>();
   for (const newest of own) {
     let to = MAX_SEQ;
-    for (let row: LineRow | undefined = newest; row !== undefined; ) {
+    for (let row: BranchRow | undefined = newest; row !== undefined; ) {
       const known = found.get(row.id);
       if (known !== undefined) known.to = Math.max(known.to, to);
       else found.set(row.id, { row, to });
       // The rest of its past was gone over before.
       if (known !== undefined || row.origin === null) break;
-      const { line, seq }: Place = row.origin;
-      if (!rows.has(line))
-        for (const older of await store.branches({ kind: "past", id: line, limit: ROWS }))
+      const { branch, seq }: Place = row.origin;
+      if (!rows.has(branch))
+        for (const older of await store.branches({ kind: "past", id: branch, limit: ROWS }))
           rows.set(older.id, older);
-      row = rows.get(line);
+      row = rows.get(branch);
       to = seq;
     }
   }

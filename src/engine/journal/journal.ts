@@ -1,6 +1,6 @@
 /**
- * Reading journals: which lines a line goes back to, its end, and its checkpoints. Everything that
- * is handed on has been verified.
+ * Reading journals: which branches a branch goes back to, its end, and its checkpoints. Everything
+ * that is handed on has been verified.
  */
 import { type Checkpoint, checkpointOf } from "../../core/journal/checkpoint.js";
 import { open } from "../../core/journal/open-save.js";
@@ -8,13 +8,13 @@ import { firstSeq, type Save } from "../../core/journal/save.js";
 import { isGap, priorOf } from "../../core/journal/save-note.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
-import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
+import { type BranchId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
 import { noTailAnchors, type TailAnchors } from "../../store/port/copies.js";
-import { oneLine } from "../../store/port/queries.js";
-import type { LineRow, SessionRow } from "../../store/port/rows.js";
+import { oneBranch } from "../../store/port/queries.js";
+import type { BranchRow, SessionRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
-import { type HeadDoc, headOf, type LineDoc, lineOf } from "../records/rows.js";
-import { FIRST_LINES, lost, Past, type Segment } from "./past.js";
+import { type BranchDoc, branchOf, type HeadDoc, headOf } from "../records/rows.js";
+import { FIRST_BRANCHES, lost, Past, type Segment } from "./past.js";
 import { RecordOwners } from "./record-owners.js";
 import { checkAnchor, hole, SaveReader } from "./walk.js";
 
@@ -31,30 +31,30 @@ export interface CheckpointRead extends Read {
   readonly past: Past;
 }
 
-/** Where a session stands: what it says of itself, the line it is on, and where that ends. */
+/** Where a session stands: what it says of itself, the branch it is on, and where that ends. */
 export interface Standpoint {
   readonly row: SessionRow;
   readonly head: HeadDoc;
-  readonly line: LineDoc;
+  readonly branch: BranchDoc;
   readonly tail: Read | undefined;
 }
 
 export interface OwnedOptions {
   readonly recordOwners?: RecordOwners | undefined;
-  /** End at the first line that belongs to another session than the one that asks. */
+  /** End at the first branch that belongs to another session than the one that asks. */
   readonly own?: boolean;
 }
 
 export class Journal {
   readonly #store: Store;
-  /** The saves of lines. All reading of saves goes through it. */
+  /** The saves of branches. All reading of saves goes through it. */
   readonly saves: SaveReader;
-  readonly #docs = new Map<string, LineDoc>();
+  readonly #docs = new Map<string, BranchDoc>();
   #anchors: TailAnchors | Promise<TailAnchors> | undefined;
   #hasListed = false;
-  readonly #lines = {
-    read: (line: LineId, limit: number) => this.#pastRows(line, limit),
-    verified: (row: LineRow) => this.#remember(lineOf(row)),
+  readonly #branches = {
+    read: (branch: BranchId, limit: number) => this.#pastRows(branch, limit),
+    verified: (row: BranchRow) => this.#remember(branchOf(row)),
   };
 
   constructor(store: Store) {
@@ -62,41 +62,41 @@ export class Journal {
     this.saves = new SaveReader(store, () => this.#knownEnds());
   }
 
-  // ---- lines
+  // ---- branches
 
-  /** A line and who owns it now, or undefined. */
-  async line(
-    id: LineId,
-  ): Promise<{ readonly doc: LineDoc; readonly session: string | null } | undefined> {
-    const row = (await this.#store.branches(oneLine(id)))[0];
-    return row && { doc: this.#remember(lineOf(row)), session: row.session };
+  /** A branch and who owns it now, or undefined. */
+  async branch(
+    id: BranchId,
+  ): Promise<{ readonly doc: BranchDoc; readonly session: string | null } | undefined> {
+    const row = (await this.#store.branches(oneBranch(id)))[0];
+    return row && { doc: this.#remember(branchOf(row)), session: row.session };
   }
 
-  #remember(doc: LineDoc): LineDoc {
+  #remember(doc: BranchDoc): BranchDoc {
     if (this.#docs.size > 10_000) this.#docs.clear();
     this.#docs.set(doc.id, doc);
     return doc;
   }
 
-  /** The past of a line, up to a record. Nothing is read before the caller asks it. */
-  past(line: LineId, to = MAX_SEQ): Past {
-    return new Past(this.#lines, { line, seq: to });
+  /** The past of a branch, up to a record. Nothing is read before the caller asks it. */
+  past(branch: BranchId, to = MAX_SEQ): Past {
+    return new Past(this.#branches, { branch, seq: to });
   }
 
-  /** The same of the line that a session is on. */
-  pastOf({ row, line: { id, origin } }: Pick<Standpoint, "row" | "line">): Past {
-    const own = { line: id, from: (origin?.seq ?? 0) + 1, to: MAX_SEQ, session: row.id };
-    return new Past(this.#lines, origin, { known: [own] });
+  /** The same of the branch that a session is on. */
+  pastOf({ row, branch: { id, origin } }: Pick<Standpoint, "row" | "branch">): Past {
+    const own = { branch: id, from: (origin?.seq ?? 0) + 1, to: MAX_SEQ, session: row.id };
+    return new Past(this.#branches, origin, { known: [own] });
   }
 
   /**
-   * Most lines begin nowhere else, and that never changes: then there is only their owner to look
-   * for.
+   * Most branches begin nowhere else, and that never changes: then there is only their owner to
+   * look for.
    */
-  async #pastRows(line: LineId, limit: number): Promise<readonly LineRow[]> {
-    if (this.#docs.get(line)?.origin !== null)
-      return this.#store.branches({ kind: "past", id: line, limit: limit });
-    const row = (await this.#store.branches(oneLine(line)))[0];
+  async #pastRows(branch: BranchId, limit: number): Promise<readonly BranchRow[]> {
+    if (this.#docs.get(branch)?.origin !== null)
+      return this.#store.branches({ kind: "past", id: branch, limit: limit });
+    const row = (await this.#store.branches(oneBranch(branch)))[0];
     return row === undefined ? [] : [row];
   }
 
@@ -108,23 +108,23 @@ export class Journal {
     const found = await this.#store.session(id, "end");
     if (found.row === undefined) return undefined;
     const head = headOf(found.row);
-    if (found.line === undefined) throw lost(head.line);
-    const line = this.#docs.get(head.line) ?? this.#remember(lineOf(found.line));
-    checkAnchor(anchors, head.line, found.end);
-    return { row: found.row, head, line, tail: found.end && read(found.end) };
+    if (found.branch === undefined) throw lost(head.branch);
+    const branch = this.#docs.get(head.branch) ?? this.#remember(branchOf(found.branch));
+    checkAnchor(anchors, head.branch, found.end);
+    return { row: found.row, head, branch, tail: found.end && read(found.end) };
   }
 
-  /** The last save of a line, without its sections, or undefined where it has none. */
-  async tail(line: LineId, ends?: TailAnchors): Promise<Read | undefined> {
+  /** The last save of a branch, without its sections, or undefined where it has none. */
+  async tail(branch: BranchId, ends?: TailAnchors): Promise<Read | undefined> {
     const anchors = ends ?? (await this.#knownEnds());
-    const save = await this.saves.last(line);
-    checkAnchor(anchors, line, save);
+    const save = await this.saves.last(branch);
+    checkAnchor(anchors, branch, save);
     return save && read(save);
   }
 
   /**
-   * Where lines ended when their anchors were written. Read before the ends themselves: those only
-   * move on.
+   * Where branches ended when their anchors were written. Read before the ends themselves: those
+   * only move on.
    */
   #knownEnds(): TailAnchors | Promise<TailAnchors> {
     if (this.#store.copies === undefined) return noTailAnchors;
@@ -141,48 +141,50 @@ export class Journal {
     return this.#anchors;
   }
 
-  /** Whether a line had gone further than a record when its anchor was written. */
-  async isBehindAnchor(line: LineId, seq: number): Promise<boolean> {
-    return ((await this.#knownEnds()).of(line)?.seq ?? 0) > seq;
+  /** Whether a branch had gone further than a record when its anchor was written. */
+  async isBehindAnchor(branch: BranchId, seq: number): Promise<boolean> {
+    return ((await this.#knownEnds()).of(branch)?.seq ?? 0) > seq;
   }
 
   /**
-   * The same for a few lines, for whoever lists once: all there are need not be kept in mind for
+   * The same for a few branches, for whoever lists once: all there are need not be kept in mind for
    * that.
    */
-  async endsOf(lines: readonly LineId[]): Promise<TailAnchors> {
+  async endsOf(branches: readonly BranchId[]): Promise<TailAnchors> {
     const isFirst = !this.#hasListed;
     this.#hasListed = true;
     const { copies } = this.#store;
     return copies !== undefined && isFirst && this.#anchors === undefined
-      ? copies.anchors(new Set(lines))
+      ? copies.anchors(new Set(branches))
       : this.#knownEnds();
   }
 
-  /** Lines were cut, and came back another way: what was known of their ends is asked for anew. */
+  /**
+   * Branches were cut, and came back another way: what was known of their ends is asked for anew.
+   */
   forgetEnds(): void {
     this.#anchors = undefined;
   }
 
   /** The save that ends at exactly this place, or undefined. */
-  async saveAt({ line, seq }: Place): Promise<Read | undefined> {
-    const save = await this.saves.holding(line, seq);
+  async saveAt({ branch, seq }: Place): Promise<Read | undefined> {
+    const save = await this.saves.holding(branch, seq);
     if (save !== undefined && isGap(save) && firstSeq(save) <= seq) return undefined;
     // Verified even where it is not the one: a save whose number was changed must not make another
     // seem never to have been.
     const found = save && !isGap(save) ? read(save) : undefined;
-    if (save === undefined || firstSeq(save) > seq) await this.checkAbsent({ line, seq });
+    if (save === undefined || firstSeq(save) > seq) await this.checkAbsent({ branch, seq });
     return save?.seq === seq ? found : undefined;
   }
 
   /**
    * Throws where a record that no save holds must have been there: one behind it is on the same
-   * line.
+   * branch.
    */
-  async checkAbsent({ line, seq }: Place): Promise<void> {
-    if ((await this.saves.firstFrom(line, seq)) === undefined) return;
-    const origin = (await this.line(line))?.doc.origin;
-    if (seq > (origin?.seq ?? 0)) throw hole(line, seq);
+  async checkAbsent({ branch, seq }: Place): Promise<void> {
+    if ((await this.saves.firstFrom(branch, seq)) === undefined) return;
+    const origin = (await this.branch(branch))?.doc.origin;
+    if (seq > (origin?.seq ?? 0)) throw hole(branch, seq);
   }
 
   /**
@@ -191,17 +193,17 @@ export class Journal {
    */
   async checkpointAt(place: Place): Promise<CheckpointRead | undefined> {
     const looking = this.saveAt(place);
-    // Both at once. What is found on a line that no session shares does not matter.
+    // Both at once. What is found on a branch that no session shares does not matter.
     looking.catch(() => {});
-    const rows = await this.#pastRows(place.line, FIRST_LINES);
+    const rows = await this.#pastRows(place.branch, FIRST_BRANCHES);
     const [row] = rows;
     if (row === undefined) return undefined;
-    const past = new Past(this.#lines, place, { rows });
+    const past = new Past(this.#branches, place, { rows });
     // Verified before its owner is believed: damage can take that away.
-    const doc = this.#remember(lineOf(row));
+    const doc = this.#remember(branchOf(row));
     if (row.session === null && row.owned)
       throw new HoldfastError("CORRUPT", `Branch ${row.id} belongs to a session that is missing.`, {
-        line: row.id,
+        branch: row.id,
       });
     const session = (row.session ?? (await new RecordOwners(this.#store).of(row.id, place.seq))) as
       | SessionId
@@ -209,9 +211,9 @@ export class Journal {
     if (session === undefined) return undefined;
     const found = await looking;
     if (found === undefined) {
-      // It may never have been; but where an anchor knows that the line's end was lost, nobody is
+      // It may never have been; but where an anchor knows that the branch's end was lost, nobody is
       // told so.
-      if (row.session !== null) await this.tail(place.line);
+      if (row.session !== null) await this.tail(place.branch);
       return undefined;
     }
     const checkpoint = await this.#checkpoint(found, session, doc, past);
@@ -219,27 +221,27 @@ export class Journal {
   }
 
   /**
-   * Whether a checkpoint is one of a session's: its own, or on what its lines share with others.
-   * `past` is that of its line.
+   * Whether a checkpoint is one of a session's: its own, or on what its branches share with others.
+   * `past` is that of its branch.
    */
-  async isOf(session: SessionId, { line, seq }: Place, past: Past): Promise<boolean> {
-    if ((await past.lineAt(seq)) === line) return true;
-    // What a fork shares is the longest where it began: behind a rewind, the line it has left goes
-    // further.
+  async isOf(session: SessionId, { branch, seq }: Place, past: Past): Promise<boolean> {
+    if ((await past.branchAt(seq)) === branch) return true;
+    // What a fork shares is the longest where it began: behind a rewind, the branch it has left
+    // goes further.
     const oldest = (await this.#store.branches({ kind: "session", session })).at(-1);
-    return oldest !== undefined && (await this.past(oldest.id).lineAt(seq)) === line;
+    return oldest !== undefined && (await this.past(oldest.id).branchAt(seq)) === branch;
   }
 
   async #checkpoint(
     { save, digest: end }: Read,
     session: SessionId,
-    { id, origin }: LineDoc,
+    { id, origin }: BranchDoc,
     past = this.past(id),
   ): Promise<Checkpoint | undefined> {
-    // Only a parent on another line has to be looked for.
+    // Only a parent on another branch has to be looked for.
     const parent =
       save.prior > 0 && save.prior <= (origin?.seq ?? 0)
-        ? await past.lineAt(save.prior)
+        ? await past.branchAt(save.prior)
         : undefined;
     return checkpointOf(save, end, session, () => parent ?? id);
   }
@@ -261,10 +263,13 @@ export class Journal {
         ({ from: first, to }) => seq >= first && seq <= to,
       );
       if (segment === undefined) return;
-      const { line } = segment;
-      if (own && (segment.session ?? (await recordOwners.of(line, segment.to)) ?? asker) !== asker)
+      const { branch } = segment;
+      if (
+        own &&
+        (segment.session ?? (await recordOwners.of(branch, segment.to)) ?? asker) !== asker
+      )
         return;
-      // A line with no saves yet goes on at its origin.
+      // A branch with no saves yet goes on at its origin.
       let next = segment.from - 1;
       // One full page: the pointer of its last save leads on.
       for await (const page of this.saves.walk([segment], {
@@ -279,29 +284,31 @@ export class Journal {
           // The asker itself goes back to it. The session that inherits it may be deleted by now.
           const owner =
             segment.session ??
-            (save.mark === null ? undefined : await recordOwners.of(line, save.seq)) ??
+            (save.mark === null ? undefined : await recordOwners.of(branch, save.seq)) ??
             asker;
           const parent =
-            save.prior < segment.from && save.prior > 0 ? await past.lineAt(save.prior) : undefined;
-          const checkpoint = checkpointOf(save, end, owner as SessionId, () => parent ?? line);
+            save.prior < segment.from && save.prior > 0
+              ? await past.branchAt(save.prior)
+              : undefined;
+          const checkpoint = checkpointOf(save, end, owner as SessionId, () => parent ?? branch);
           if (checkpoint) yield checkpoint;
         }
         if (page.length === atOnce) break;
       }
-      if (next >= seq) throw hole(line, seq);
+      if (next >= seq) throw hole(branch, seq);
       seq = next;
     }
   }
 
-  /** The newest checkpoint of a line's past, from where the line ends. */
+  /** The newest checkpoint of a branch's past, from where the branch ends. */
   async latest(
     tail: Read | undefined,
-    line: LineDoc,
+    branch: BranchDoc,
     session: SessionId,
-    past = this.past(line.id),
+    past = this.past(branch.id),
   ): Promise<Checkpoint | undefined> {
     if (tail !== undefined && tail.save.mark !== null)
-      return this.#checkpoint(tail, session, line, past);
+      return this.#checkpoint(tail, session, branch, past);
     for await (const checkpoint of this.checkpoints(past, session, MAX_SEQ, 1)) return checkpoint;
     return undefined;
   }

@@ -11,7 +11,7 @@ import { isGap } from "../../core/journal/save-note.js";
 import { type Bodies, StateFold } from "../../core/journal/session-state.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
-import { type LineId, type Place, placeId } from "../../core/values/ids.js";
+import { type BranchId, type Place, placeId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import type { Store } from "../../store/port.js";
 import { Semaphore } from "../util/semaphore.js";
@@ -47,17 +47,17 @@ export class Loader {
     this.#semaphore = new Semaphore(store.traits.oneMachine ? AT_ONCE.here : AT_ONCE.away);
   }
 
-  /** The state at the end of a line. Its past is looked up where the caller has not done so. */
+  /** The state at the end of a branch. Its past is looked up where the caller has not done so. */
   async tail(
-    { line, tail }: Pick<Standpoint, "line" | "tail">,
+    { branch, tail }: Pick<Standpoint, "branch" | "tail">,
     options: LoadOptions,
     past?: Past,
   ): Promise<Loaded> {
     if (tail !== undefined) return this.at(tail, options, past);
-    const { origin, prev } = line;
+    const { origin, prev } = branch;
     if (origin === null) return { fold: new StateFold(options), end: prev };
     const loaded = await this.place(origin, options, past);
-    loaded.fold.leaveLine();
+    loaded.fold.leaveBranch();
     return loaded;
   }
 
@@ -71,7 +71,7 @@ export class Loader {
     if (read !== undefined) return read;
     throw new HoldfastError(
       "CORRUPT",
-      `There is no save at ${placeId(place.line, place.seq)}, and something refers to it.`,
+      `There is no save at ${placeId(place.branch, place.seq)}, and something refers to it.`,
       place,
     );
   }
@@ -84,7 +84,7 @@ export class Loader {
   async #at(
     { save: end, digest }: Read,
     options: LoadOptions,
-    past = this.#journal.past(end.line, end.seq),
+    past = this.#journal.past(end.branch, end.seq),
   ): Promise<Loaded> {
     const fold = new StateFold(options);
     if (end.base > 0) await this.#loadBase(fold, past, end.base);
@@ -99,19 +99,19 @@ export class Loader {
     fold.seq = end.seq;
     fold.prior = end.nMark > 0 ? end.seq : end.prior;
     // A session that goes on from here names it in its next checkpoint.
-    if (options.sized && fold.prior > 0) await past.lineAt(fold.prior);
+    if (options.sized && fold.prior > 0) await past.branchAt(fold.prior);
     return { fold, end: digest };
   }
 
   /** What was begun and not finished at a save: of the transcript nothing is read. */
   async inFlight({ save: end }: Read): Promise<InFlight> {
     const inFlight = new InFlight();
-    const past = this.#journal.past(end.line, end.seq);
+    const past = this.#journal.past(end.branch, end.seq);
     if (end.base > 0) {
       const { base } = await this.base(past, end.base);
       if (base.inFlight !== undefined) inFlight.applyBase(base.inFlight);
     }
-    let line: LineId | undefined;
+    let branch: BranchId | undefined;
     const stretches = await since(past, end);
     for await (const page of this.#journal.saves.walk(stretches, {
       from: end.base + 1,
@@ -120,8 +120,8 @@ export class Loader {
       rows: ROWS,
     })) {
       for (const { save, state } of page) {
-        if (save.line !== line && leavesLine(stretches, save, end)) inFlight.leaveLine();
-        line = save.line;
+        if (save.branch !== branch && leavesBranch(stretches, save, end)) inFlight.leaveBranch();
+        branch = save.branch;
         if (save.nMessages > 0) inFlight.placeChanges();
         for (const record of state) {
           if (changesState(record)) inFlight.placeChanges();
@@ -133,26 +133,26 @@ export class Loader {
     return inFlight;
   }
 
-  /** The same at the end of a line. */
-  async inFlightAt({ line, tail }: Pick<Standpoint, "line" | "tail">): Promise<InFlight> {
+  /** The same at the end of a branch. */
+  async inFlightAt({ branch, tail }: Pick<Standpoint, "branch" | "tail">): Promise<InFlight> {
     if (tail !== undefined) return this.inFlight(tail);
-    const origin = line.origin && (await this.#required(line.origin));
+    const origin = branch.origin && (await this.#required(branch.origin));
     const inFlight = origin ? await this.inFlight(origin) : new InFlight();
-    inFlight.leaveLine();
+    inFlight.leaveBranch();
     return inFlight;
   }
 
   /** Applies all that follows the base. Answers the newest checkpoint met on the way. */
   async #loadSince(fold: StateFold, past: Past, end: Save): Promise<string | null> {
     let mark: string | null = null;
-    let line: LineId | undefined;
+    let branch: BranchId | undefined;
     const stretches = await since(past, end);
     const walk = { from: end.base + 1, items: true, state: true, whole: true, rows: ROWS };
     for await (const page of this.#journal.saves.walk(stretches, walk)) {
       const bodies = await this.#bodies(page.flatMap(({ state }) => listBlobs(state)));
       for (const { save, items, state } of page) {
-        if (save.line !== line && leavesLine(stretches, save, end)) fold.leaveLine();
-        line = save.line;
+        if (save.branch !== branch && leavesBranch(stretches, save, end)) fold.leaveBranch();
+        branch = save.branch;
         fold.applyItems(items, save);
         fold.applyState(state, save, bodies);
         if (save.mark !== null) mark = save.mark;
@@ -169,11 +169,11 @@ export class Loader {
     fold.applyBase(base);
     for (const [from, to] of base.ranges) {
       let at = from;
-      for (const { line, to: last } of await past.stretches(from, to)) {
+      for (const { branch, to: last } of await past.stretches(from, to)) {
         // Between live messages there may be saves that hold none: of those nothing is needed, and
         // some may have been dropped.
         const opens = (save: Save): Need => ({ items: save.nMessages > 0 });
-        const stretch = { line, from: at, to: last, session: null };
+        const stretch = { branch, from: at, to: last, session: null };
         for await (const page of this.#journal.saves.walk([stretch], {
           items: true,
           rows: ROWS,
@@ -183,7 +183,7 @@ export class Loader {
             if (digest !== undefined) fold.applyRange(items, save, from, to);
         at = last + 1;
       }
-      if (at <= to) throw hole((await past.lineAt(seq)) as LineId, at);
+      if (at <= to) throw hole((await past.branchAt(seq)) as BranchId, at);
       fold.endRange();
     }
     fold.countAtBase(base);
@@ -192,15 +192,15 @@ export class Loader {
 
   /** The base in a save, and the bytes read to get it. */
   async base(past: Past, seq: number): Promise<{ readonly base: Base; readonly bytes: number }> {
-    const line = await past.lineAt(seq);
-    const save = line && (await this.#journal.saves.holding(line, seq, { state: true }));
+    const branch = await past.branchAt(seq);
+    const save = branch && (await this.#journal.saves.holding(branch, seq, { state: true }));
     const base =
       save &&
       openHere(save, { state: true }).state.find((record) => record.base !== undefined)?.base;
     if (save === undefined || base === undefined)
       throw new HoldfastError(
         "CORRUPT",
-        `The base at ${seq} of branch ${line ?? "?"} is missing.`,
+        `The base at ${seq} of branch ${branch ?? "?"} is missing.`,
         {
           seq,
         },
@@ -225,14 +225,14 @@ const since = async (past: Past, { base, seq }: Save) =>
     .toReversed();
 
 /**
- * Whether a save that is the first one read of its line stands behind a place where a line was
+ * Whether a save that is the first one read of its branch stands behind a place where a branch was
  * left.
  */
-const leavesLine = (stretches: readonly Segment[], { line }: Save, { base }: Save): boolean =>
-  stretches.some(({ line: id, from }) => id === line && from > 1 && from > base);
+const leavesBranch = (stretches: readonly Segment[], { branch }: Save, { base }: Save): boolean =>
+  stretches.some(({ branch: id, from }) => id === branch && from > 1 && from > base);
 
 function openHere(save: Save, need: Need): Opened {
-  if (isGap(save)) throw hole(save.line, save.seq);
+  if (isGap(save)) throw hole(save.branch, save.seq);
   return open(save, need);
 }
 

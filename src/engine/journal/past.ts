@@ -1,52 +1,52 @@
 /**
- * The past of a place: the lines it goes back to, newest first. A session that is rewound again and
- * again has a long one. So lines are read only as far back as the caller asks, and a base says on
- * which lines its messages stand (`Base.lines`).
+ * The past of a place: the branches it goes back to, newest first. A session that is rewound again
+ * and again has a long one. So branches are read only as far back as the caller asks, and a base
+ * says on which branches its messages stand (`Base.branches`).
  */
 import type { Base } from "../../core/journal/record.js";
 import { HoldfastError } from "../../core/values/errors.js";
-import type { LineId, Place } from "../../core/values/ids.js";
-import type { LineRow } from "../../store/port/rows.js";
-import type { LineDoc } from "../records/rows.js";
+import type { BranchId, Place } from "../../core/values/ids.js";
+import type { BranchRow } from "../../store/port/rows.js";
+import type { BranchDoc } from "../records/rows.js";
 
-/** A stretch of a line that belongs to another line's past, or to its own. */
+/** A stretch of a branch that belongs to another branch's past, or to its own. */
 export interface Segment {
-  readonly line: LineId;
+  readonly branch: BranchId;
   readonly from: number;
   readonly to: number;
-  /** The session that owns the line; null where none does. */
+  /** The session that owns the branch; null where none does. */
   readonly session: string | null;
 }
 
 type Stretch = Omit<Segment, "session">;
 
-export interface Lines {
-  /** Read a line and those it goes back to, newest first, so many at most. */
-  readonly read: (line: LineId, limit: number) => Promise<readonly LineRow[]>;
+export interface Branches {
+  /** Read a branch and those it goes back to, newest first, so many at most. */
+  readonly read: (branch: BranchId, limit: number) => Promise<readonly BranchRow[]>;
   /** Verify a row. */
-  readonly verified: (row: LineRow) => LineDoc;
+  readonly verified: (row: BranchRow) => BranchDoc;
 }
 
-/** Most pasts have fewer lines than this. The rest of a longer one is read in growing steps. */
-export const FIRST_LINES = 32;
-const MOST_LINES = 1_024;
+/** Most pasts have fewer branches than this. The rest of a longer one is read in growing steps. */
+export const FIRST_BRANCHES = 32;
+const MOST_BRANCHES = 1_024;
 
 export class Past {
-  readonly #lines: Lines;
+  readonly #branches: Branches;
   /** Newest first, without a gap. */
   readonly #segments: Segment[];
-  /** Stretches of older lines that a base has named. */
+  /** Stretches of older branches that a base has named. */
   #named: readonly Stretch[];
   /** Where the past goes on behind the segments. */
   #next: Place | null;
   /** What was read of that, and not verified yet. */
-  #rows: LineRow[];
-  #limit = FIRST_LINES;
+  #rows: BranchRow[];
+  #limit = FIRST_BRANCHES;
   #reading: Promise<void> | undefined;
 
   /** `from` is where it goes on behind what is `known`. `rows`: what was read of that already. */
   constructor(
-    lines: Lines,
+    branches: Branches,
     from: Place | null,
     {
       known = [],
@@ -55,24 +55,24 @@ export class Past {
     }: {
       readonly known?: readonly Segment[];
       readonly named?: readonly Stretch[];
-      readonly rows?: readonly LineRow[];
+      readonly rows?: readonly BranchRow[];
     } = {},
   ) {
-    this.#lines = lines;
+    this.#branches = branches;
     this.#segments = [...known];
     this.#named = named;
     this.#next = from;
     this.#rows = [...rows];
   }
 
-  /** The past of a line that begins on the newest line of this one. */
+  /** The past of a branch that begins on the newest branch of this one. */
   followedBy(own: Segment): Past {
     const to = own.from - 1;
     const [newest, ...older] = this.#segments;
     const known = newest === undefined ? [own] : [own, { ...newest, to }, ...older];
     const next =
       newest === undefined && this.#next !== null ? { ...this.#next, seq: to } : this.#next;
-    return new Past(this.#lines, next, { known, named: this.#named, rows: this.#rows });
+    return new Past(this.#branches, next, { known, named: this.#named, rows: this.#rows });
   }
 
   /**
@@ -98,22 +98,22 @@ export class Past {
     }
   }
 
-  /** The line that a record stands on, along this past. */
-  async lineAt(seq: number): Promise<LineId | undefined> {
-    return this.knownLineAt(seq) ?? lineAt(await this.downTo(seq), seq);
+  /** The branch that a record stands on, along this past. */
+  async branchAt(seq: number): Promise<BranchId | undefined> {
+    return this.knownBranchAt(seq) ?? branchAt(await this.downTo(seq), seq);
   }
 
   /** The same, from what was read before. */
-  knownLineAt(seq: number): LineId | undefined {
-    return lineAt(this.#segments, seq) ?? lineAt(this.#named, seq);
+  knownBranchAt(seq: number): BranchId | undefined {
+    return branchAt(this.#segments, seq) ?? branchAt(this.#named, seq);
   }
 
-  /** What a base says of the lines that its messages stand on. */
-  learn({ lines = [] }: Pick<Base, "lines">): void {
-    this.#named = lines.map(([line, from, to]) => ({ line: line as LineId, from, to }));
+  /** What a base says of the branches that its messages stand on. */
+  learn({ branches = [] }: Pick<Base, "branches">): void {
+    this.#named = branches.map(([branch, from, to]) => ({ branch: branch as BranchId, from, to }));
   }
 
-  /** The lines that records stand on, oldest first. What is not on this past is left out. */
+  /** The branches that records stand on, oldest first. What is not on this past is left out. */
   async stretches(from: number, to: number): Promise<readonly Stretch[]> {
     const found: Stretch[] = [];
     for (let at = from; at <= to; ) {
@@ -122,27 +122,27 @@ export class Past {
         holding(this.#named, at) ??
         holding(await this.downTo(at), at);
       if (stretch === undefined) break;
-      found.push({ line: stretch.line, from: at, to: Math.min(to, stretch.to) });
+      found.push({ branch: stretch.branch, from: at, to: Math.min(to, stretch.to) });
       at = stretch.to + 1;
     }
     return found;
   }
 
   /**
-   * What a base on the newest line says of these messages. Undefined where all stand on that line,
-   * or a line is not known.
+   * What a base on the newest branch says of these messages. Undefined where all stand on that
+   * branch, or a branch is not known.
    */
-  linesOf(ranges: Base["ranges"]): Base["lines"] {
+  branchesOf(ranges: Base["ranges"]): Base["branches"] {
     const known = [...this.#segments, ...this.#named].sort(
       (a, b) => a.from - b.from || b.to - a.to,
     );
-    const own = this.#segments[0]?.line;
-    const found = new Map<Stretch, readonly [line: LineId, from: number, to: number]>();
+    const own = this.#segments[0]?.branch;
+    const found = new Map<Stretch, readonly [branch: BranchId, from: number, to: number]>();
     for (const [from, to] of ranges) {
       for (let at = from; at <= to; ) {
         const stretch = search(known, at);
         if (stretch === undefined) return undefined;
-        if (stretch.line !== own) found.set(stretch, [stretch.line, stretch.from, stretch.to]);
+        if (stretch.branch !== own) found.set(stretch, [stretch.branch, stretch.from, stretch.to]);
         at = stretch.to + 1;
       }
     }
@@ -155,7 +155,7 @@ export class Past {
     const row = this.#rows.shift();
     if (row !== undefined) this.#take(row, this.#next);
     else {
-      this.#reading ??= this.#read(this.#next.line).finally(() => {
+      this.#reading ??= this.#read(this.#next.branch).finally(() => {
         this.#reading = undefined;
       });
       await this.#reading;
@@ -163,19 +163,19 @@ export class Past {
     return true;
   }
 
-  async #read(line: LineId): Promise<void> {
-    const rows = await this.#lines.read(line, this.#limit);
-    if (rows.length === 0) throw lost(line);
-    this.#limit = Math.min(2 * this.#limit, MOST_LINES);
+  async #read(branch: BranchId): Promise<void> {
+    const rows = await this.#branches.read(branch, this.#limit);
+    if (rows.length === 0) throw lost(branch);
+    this.#limit = Math.min(2 * this.#limit, MOST_BRANCHES);
     this.#rows = [...rows];
   }
 
-  #take(row: LineRow, { line, seq }: Place): void {
-    if (row.id !== line) throw lost(line);
-    const { origin } = this.#lines.verified(row);
+  #take(row: BranchRow, { branch, seq }: Place): void {
+    if (row.id !== branch) throw lost(branch);
+    const { origin } = this.#branches.verified(row);
     // Numbers fall along a past. Where damage has made a circle, it is not followed for ever.
-    if (origin !== null && origin.seq >= seq) throw lost(origin.line);
-    this.#segments.push({ line, from: (origin?.seq ?? 0) + 1, to: seq, session: row.session });
+    if (origin !== null && origin.seq >= seq) throw lost(origin.branch);
+    this.#segments.push({ branch, from: (origin?.seq ?? 0) + 1, to: seq, session: row.session });
     this.#next = origin;
   }
 }
@@ -189,9 +189,9 @@ export async function sharedUpTo(a: Past, b: Past): Promise<number> {
   let mine = await one.next();
   let theirs = await other.next();
   while (!mine.done && !theirs.done) {
-    const { line, from, to } = mine.value;
-    if (line === theirs.value.line) return Math.min(to, theirs.value.to);
-    // Of two lines, the one that begins later is not behind the other.
+    const { branch, from, to } = mine.value;
+    if (branch === theirs.value.branch) return Math.min(to, theirs.value.to);
+    // Of two branches, the one that begins later is not behind the other.
     const isLater = from >= theirs.value.from;
     if (from <= theirs.value.from) theirs = await other.next();
     if (isLater) mine = await one.next();
@@ -202,8 +202,8 @@ export async function sharedUpTo(a: Past, b: Past): Promise<number> {
 const holding = <S extends Stretch>(stretches: readonly S[], seq: number): S | undefined =>
   stretches.find(({ from, to }) => seq >= from && seq <= to);
 
-const lineAt = (stretches: readonly Stretch[], seq: number): LineId | undefined =>
-  holding(stretches, seq)?.line;
+const branchAt = (stretches: readonly Stretch[], seq: number): BranchId | undefined =>
+  holding(stretches, seq)?.branch;
 
 /** The last of these, by rising beginnings, that begins at or before a record, if it holds it. */
 function search(rising: readonly Stretch[], seq: number): Stretch | undefined {
@@ -216,8 +216,8 @@ function search(rising: readonly Stretch[], seq: number): Stretch | undefined {
   return holding(rising.slice(Math.max(0, low - 2), low), seq);
 }
 
-export function lost(line: LineId): HoldfastError {
-  return new HoldfastError("CORRUPT", `Branch ${line} is missing, and others go back to it.`, {
-    line,
+export function lost(branch: BranchId): HoldfastError {
+  return new HoldfastError("CORRUPT", `Branch ${branch} is missing, and others go back to it.`, {
+    branch,
   });
 }

@@ -1,23 +1,23 @@
 /**
- * Whose a record is that stands on a line which no session owns: its session was deleted, or the
- * line came with a fork. It belongs to the session of the oldest line that goes on from it. Where
- * there is none, it belongs to no session.
+ * Whose a record is that stands on a branch which no session owns: its session was deleted, or the
+ * branch came with a fork. It belongs to the session of the oldest branch that goes on from it.
+ * Where there is none, it belongs to no session.
  */
 import type { Store } from "../../store/port.js";
 
 const ROWS = 50;
 
-/** What is known of a line: up to which record each session inherits it, by rising number. */
+/** What is known of a branch: up to which record each session inherits it, by rising number. */
 interface Known {
   readonly steps: { readonly upTo: number; readonly session: string }[];
-  /** The number of the last line that was looked at. */
+  /** The number of the last branch that was looked at. */
   after: number;
   isWhole: boolean;
 }
 
 /**
- * Looks at the lines that go on from another, oldest first, and at no more of them than the answer
- * takes. Made anew for each question.
+ * Looks at the branches that go on from another, oldest first, and at no more of them than the
+ * answer takes. Made anew for each question.
  */
 export class RecordOwners {
   readonly #store: Store;
@@ -30,20 +30,20 @@ export class RecordOwners {
     this.#without = without;
   }
 
-  async of(line: string, seq: number): Promise<string | undefined> {
-    const known = this.#known.get(line) ?? { steps: [], after: 0, isWhole: false };
-    this.#known.set(line, known);
+  async of(branch: string, seq: number): Promise<string | undefined> {
+    const known = this.#known.get(branch) ?? { steps: [], after: 0, isWhole: false };
+    this.#known.set(branch, known);
     for (;;) {
       const step = known.steps.find(({ upTo }) => seq <= upTo);
       if (step !== undefined || known.isWhole) return step?.session;
-      await this.#more(line, known);
+      await this.#more(branch, known);
     }
   }
 
-  async #more(line: string, known: Known): Promise<void> {
+  async #more(branch: string, known: Known): Promise<void> {
     const rows = await this.#store.branches({
       kind: "later-forks",
-      of: line,
+      of: branch,
       after: known.after,
       limit: ROWS,
     });

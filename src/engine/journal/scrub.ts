@@ -13,7 +13,7 @@ import { yieldToEventLoop } from "../util/yield-to-event-loop.js";
 import { descendants } from "./descendants.js";
 import type { StoreContext } from "./store-context.js";
 
-const LINES = 500;
+const BRANCHES = 500;
 const MOST_NAMED = 20;
 
 /**
@@ -62,14 +62,14 @@ async function forksOfDeleted(ctx: StoreContext): Promise<ReadonlySet<string>> {
   const forks = new Set<string>();
   for (let before = Number.MAX_SAFE_INTEGER; ; ) {
     await yieldToEventLoop();
-    const rows = await ctx.store.branches({ kind: "all", before, limit: LINES });
+    const rows = await ctx.store.branches({ kind: "all", before, limit: BRANCHES });
     for (const { session } of await descendants(
       ctx,
       rows.filter(({ owned }) => !owned),
     ))
       if (session !== null) forks.add(session);
     before = rows.at(-1)?.no ?? 0;
-    if (rows.length < LINES) return forks;
+    if (rows.length < BRANCHES) return forks;
   }
 }
 

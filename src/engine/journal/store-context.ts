@@ -1,7 +1,7 @@
 /** What every part of an open store shares. */
 import type { Owner } from "../../core/sessions/lease.js";
 import { HoldfastError } from "../../core/values/errors.js";
-import { drawnSessionId, type LineId, lineId, type SessionId } from "../../core/values/ids.js";
+import { type BranchId, branchId, drawnSessionId, type SessionId } from "../../core/values/ids.js";
 import type { Store } from "../../store/port.js";
 import type { MailDoc } from "../records/rows.js";
 import { onAbort } from "../util/abort-signals.js";
@@ -47,8 +47,8 @@ export class StoreContext {
   /** Reads of those who follow sessions. */
   readonly reads = new SharedReads();
   /**
-   * Lines that are just being brought in here, by each import: they belong to nobody yet, and are
-   * not to be freed.
+   * Branches that are just being brought in here, by each import: they belong to nobody yet, and
+   * are not to be freed.
    */
   readonly imports = new Set<ReadonlySet<string>>();
   /** Agents whose record is known to be there. */
@@ -203,8 +203,8 @@ export class StoreContext {
     return Math.floor(now);
   }
 
-  newLineId(): LineId {
-    return lineId(this.#random());
+  newBranchId(): BranchId {
+    return branchId(this.#random());
   }
 
   newSessionId(): SessionId {

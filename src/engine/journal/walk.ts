@@ -1,11 +1,11 @@
 /**
- * The one way to read saves. A walk goes along stretches of lines, a page at a time. It opens each
- * save, and checks that nothing is missing:
+ * The one way to read saves. A walk goes along stretches of branches, a page at a time. It opens
+ * each save, and checks that nothing is missing:
  *
  * WALK-1  every record of a stretch is in a save that was answered. Otherwise the walk throws
  *         CORRUPT and names the first record that is not.
  * WALK-2  each save goes on from the one before it: its `prev` is the digest of that one.
- * WALK-3  a line that a session owns does not end before the place that its anchor knows.
+ * WALK-3  a branch that a session owns does not end before the place that its anchor knows.
  *
  * A walk answers what stands before damage, and then throws. One that its reader ends early has
  * checked what it answered.
@@ -17,20 +17,21 @@ import { firstSeq, type Save } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
-import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
+import { type BranchId, MAX_SEQ } from "../../core/values/ids.js";
 import type { TailAnchors } from "../../store/port/copies.js";
 import type { SaveQuery } from "../../store/port/queries.js";
 import type { Store } from "../../store/port.js";
 import type { SharedReads } from "../util/shared-reads.js";
 import { yieldToEventLoop } from "../util/yield-to-event-loop.js";
 
-/** Records of one line. With `to` at MAX_SEQ the stretch goes to the end of the line. */
+/** Records of one line. With `to` at MAX_SEQ the stretch goes to the end of the branch. */
 export interface Stretch {
-  readonly line: LineId;
+  readonly branch: BranchId;
   readonly from: number;
   readonly to: number;
   /**
-   * The session that owns the line. Null: none does, so the end of the line may have been freed.
+   * The session that owns the branch. Null: none does, so the end of the branch may have been
+   * freed.
    */
   readonly session: string | null;
 }
@@ -100,7 +101,7 @@ export class SaveReader {
   readonly #store: Store;
   readonly #ends: () => TailAnchors | Promise<TailAnchors>;
 
-  /** `ends` says where lines ended when their anchors were written. */
+  /** `ends` says where branches ended when their anchors were written. */
   constructor(store: Store, ends: () => TailAnchors | Promise<TailAnchors>) {
     this.#store = store;
     this.#ends = ends;
@@ -129,8 +130,8 @@ export class SaveReader {
   }
 
   async *#up(stretch: Stretch, o: WalkOptions, link: Link): AsyncGenerator<readonly Walked[]> {
-    const { line, from, to, session } = stretch;
-    // Before the first read: lines only go on, and so do anchors.
+    const { branch, from, to, session } = stretch;
+    // Before the first read: branches only go on, and so do anchors.
     const ends = to === MAX_SEQ && session !== null ? await this.#ends() : undefined;
     let next = from;
     let last: Save | undefined;
@@ -141,7 +142,7 @@ export class SaveReader {
         // before it was read.
         const isFirst = last === undefined && link.before === undefined;
         const reachesBack = first < next && (isGap(save) || (isFirst && !o.whole));
-        if ((first !== next && !reachesBack) || save.seq < next) throw hole(line, next);
+        if ((first !== next && !reachesBack) || save.seq < next) throw hole(branch, next);
         const walked = opened(save, o);
         if (first === next && link.before !== undefined && !save.prev.startsWith(link.before))
           throw broken(save);
@@ -151,26 +152,26 @@ export class SaveReader {
         return walked;
       });
     }
-    if (to !== MAX_SEQ && next <= to) throw hole(line, next);
+    if (to !== MAX_SEQ && next <= to) throw hole(branch, next);
     if (to !== MAX_SEQ && next > to + 1) link.before = undefined;
-    if (ends !== undefined) await this.#checkEnd(ends, line, last, o);
+    if (ends !== undefined) await this.#checkEnd(ends, branch, last, o);
   }
 
   async *#down(stretch: Stretch, o: WalkOptions, link: Link): AsyncGenerator<readonly Walked[]> {
-    const { line, from, to, session } = stretch;
+    const { branch, from, to, session } = stretch;
     const ends = to === MAX_SEQ && session !== null ? await this.#ends() : undefined;
     let at = to;
     let isAtEnd = ends !== undefined;
     for await (const saves of this.pages(stretch, { ...o, newestFirst: true })) {
-      if (isAtEnd) checkAnchor(ends as TailAnchors, line, saves[0]);
+      if (isAtEnd) checkAnchor(ends as TailAnchors, branch, saves[0]);
       isAtEnd = false;
       yield* verified(saves, (save) => {
-        // The end of a line is wherever it is. Any other place must be there.
+        // The end of a branch is wherever it is. Any other place must be there.
         const { after } = link;
         const isFirst = at === to && after === undefined;
         const reachesOn = save.seq > at && (isGap(save) || isFirst);
         if (at !== MAX_SEQ && ((save.seq !== at && !reachesOn) || firstSeq(save) > at))
-          throw hole(line, at);
+          throw hole(branch, at);
         const walked = opened(save, o);
         if (
           save.seq === at &&
@@ -183,8 +184,8 @@ export class SaveReader {
         return walked;
       });
     }
-    if (isAtEnd) await this.#checkEnd(ends as TailAnchors, line, undefined, o);
-    if (at >= from && at !== MAX_SEQ) throw hole(line, at);
+    if (isAtEnd) await this.#checkEnd(ends as TailAnchors, branch, undefined, o);
+    if (at >= from && at !== MAX_SEQ) throw hole(branch, at);
   }
 
   /**
@@ -195,38 +196,41 @@ export class SaveReader {
     stretch: Omit<Stretch, "session">,
     o: PageOptions = {},
   ): AsyncGenerator<readonly Save[]> {
-    const { line, from, to } = stretch;
+    const { branch, from, to } = stretch;
     const { newestFirst = false, items = false, state = false, rows = ROWS } = o;
     const isAway = !this.#store.traits.oneMachine && to !== MAX_SEQ && typeof rows === "number";
-    if (isAway && !newestFirst) return yield* this.#ahead(line, { from, to, items, state });
+    if (isAway && !newestFirst) return yield* this.#ahead(branch, { from, to, items, state });
     for (let [low, high] = [from, to]; low <= high; ) {
       // Those who share reads must ask in the same moment.
       if (o.shared === undefined) await yieldToEventLoop();
       const limit = typeof rows === "number" ? rows : rows();
       const order = newestFirst ? { newestFirst } : undefined;
       const read = () =>
-        this.#store.saves(line, { from: low, to: high, limit, ...order, items, state });
-      const saves = await (o.shared?.share(`saves ${line} ${low} ${high} ${limit}`, read) ??
+        this.#store.saves(branch, { from: low, to: high, limit, ...order, items, state });
+      const saves = await (o.shared?.share(`saves ${branch} ${low} ${high} ${limit}`, read) ??
         read());
       if (saves.length > 0) yield saves;
       const last = saves.at(-1);
       if (last === undefined || saves.length < limit) return;
       // Where damage has changed numbers, a page could be read again for ever.
       if (newestFirst ? firstSeq(last) > high : last.seq < low)
-        throw hole(line, newestFirst ? high : low);
+        throw hole(branch, newestFirst ? high : low);
       if (newestFirst) high = firstSeq(last) - 1;
       else low = last.seq + 1;
     }
   }
 
   /** The same over a wire: the next pages are on their way while one is looked at. */
-  async *#ahead(line: LineId, query: Omit<SaveQuery, "limit">): AsyncGenerator<readonly Save[]> {
+  async *#ahead(
+    branch: BranchId,
+    query: Omit<SaveQuery, "limit">,
+  ): AsyncGenerator<readonly Save[]> {
     const { from, to } = query;
     const { records, pages, rows } = AWAY;
     const coming: Promise<readonly Save[]>[] = [];
     for (let asked = from, seen = from - 1; seen < to; ) {
       for (; asked <= to && coming.length < pages; asked += records) {
-        const page = this.#store.saves(line, {
+        const page = this.#store.saves(branch, {
           ...query,
           from: asked,
           to: Math.min(to, asked + records - 1),
@@ -240,7 +244,7 @@ export class SaveReader {
       const saves = (await coming.shift()) ?? [];
       // A save that reaches over the end of its page comes with the next page too.
       const fresh = saves.filter(({ seq }) => seq > seen);
-      if (saves.length === 0) throw hole(line, seen + 1);
+      if (saves.length === 0) throw hole(branch, seen + 1);
       seen = fresh.at(-1)?.seq ?? seen;
       if (saves.length === rows) {
         asked = seen + 1;
@@ -250,46 +254,46 @@ export class SaveReader {
     }
   }
 
-  /** WALK-3. If the walk found no save, it looks up the last one of the line. */
+  /** WALK-3. If the walk found no save, it looks up the last one of the branch. */
   async #checkEnd(
     ends: TailAnchors,
-    line: LineId,
+    branch: BranchId,
     last: Save | undefined,
     { shared }: WalkOptions,
   ): Promise<void> {
-    if (ends.of(line) === undefined) return;
-    const read = () => this.last(line);
-    checkAnchor(ends, line, last ?? (await (shared?.share(`last ${line}`, read) ?? read())));
+    if (ends.of(branch) === undefined) return;
+    const read = () => this.last(branch);
+    checkAnchor(ends, branch, last ?? (await (shared?.share(`last ${branch}`, read) ?? read())));
   }
 
   /** The save that holds a record, as it stands in the store; or undefined. */
   async holding(
-    line: LineId,
+    branch: BranchId,
     seq: number,
     sections?: Partial<Sections>,
   ): Promise<Save | undefined> {
-    return this.#one(line, { from: seq, to: seq, ...sections });
+    return this.#one(branch, { from: seq, to: seq, ...sections });
   }
 
   /** The first save that ends at a record or behind it; or undefined. */
   async firstFrom(
-    line: LineId,
+    branch: BranchId,
     seq: number,
     sections?: Partial<Sections>,
   ): Promise<Save | undefined> {
-    return this.#one(line, { from: seq, to: MAX_SEQ, ...sections });
+    return this.#one(branch, { from: seq, to: MAX_SEQ, ...sections });
   }
 
-  /** The last save of a line, as it stands in the store; or undefined. */
-  async last(line: LineId, sections?: Partial<Sections>): Promise<Save | undefined> {
-    return this.#one(line, { from: 1, to: MAX_SEQ, newestFirst: true, ...sections });
+  /** The last save of a branch, as it stands in the store; or undefined. */
+  async last(branch: BranchId, sections?: Partial<Sections>): Promise<Save | undefined> {
+    return this.#one(branch, { from: 1, to: MAX_SEQ, newestFirst: true, ...sections });
   }
 
   async #one(
-    line: LineId,
+    branch: BranchId,
     query: Omit<SaveQuery, "limit" | "items" | "state"> & Partial<Sections>,
   ): Promise<Save | undefined> {
-    const [save] = await this.#store.saves(line, {
+    const [save] = await this.#store.saves(branch, {
       items: false,
       state: false,
       ...query,
@@ -316,7 +320,7 @@ function* verified(
 
 function opened(save: Save, { items = false, state = false, opens, whole }: WalkOptions): Walked {
   if (isGap(save)) {
-    if (whole) throw hole(save.line, firstSeq(save));
+    if (whole) throw hole(save.branch, firstSeq(save));
     return { save, digest: undefined, items: nothing, state: nothing };
   }
   const isThere = { items: items && save.items !== null, state: state && save.state !== null };
@@ -324,31 +328,31 @@ function opened(save: Save, { items = false, state = false, opens, whole }: Walk
   return { save, digest: found.digest, items: found.items, state: found.state };
 }
 
-/** Throw where a line, whose last save is given, ends before its anchor, or in another save. */
-export function checkAnchor(anchors: TailAnchors, line: LineId, last: Save | undefined): void {
-  const anchor = anchors.of(line);
+/** Throw where a branch, whose last save is given, ends before its anchor, or in another save. */
+export function checkAnchor(anchors: TailAnchors, branch: BranchId, last: Save | undefined): void {
+  const anchor = anchors.of(branch);
   if (anchor === undefined) return;
   const end = last?.seq ?? 0;
   if (end > anchor.seq || (end === anchor.seq && last?.check === anchor.check)) return;
   throw new HoldfastError(
     "CORRUPT",
-    `Branch ${line} was at ${anchor.seq} when its anchor was written, and now ends at ${end}: its end was lost, or an older copy was put back. Restore the newest backup, or delete the anchors file to accept what is there.`,
-    { line, seq: anchor.seq },
+    `Branch ${branch} was at ${anchor.seq} when its anchor was written, and now ends at ${end}: its end was lost, or an older copy was put back. Restore the newest backup, or delete the anchors file to accept what is there.`,
+    { branch, seq: anchor.seq },
   );
 }
 
-export function hole(line: LineId, seq: number): HoldfastError {
+export function hole(branch: BranchId, seq: number): HoldfastError {
   return new HoldfastError(
     "CORRUPT",
-    `Record ${seq} of line ${line} is missing. Run verify to see what else is; other sessions are not touched.`,
-    { line, seq },
+    `Record ${seq} of line ${branch} is missing. Run verify to see what else is; other sessions are not touched.`,
+    { branch, seq },
   );
 }
 
-function broken({ line, seq }: Save): HoldfastError {
+function broken({ branch, seq }: Save): HoldfastError {
   return new HoldfastError(
     "CORRUPT",
-    `The save at ${line}-${seq} does not follow the one before it: something in between is missing or was exchanged. Run verify to see what else is damaged; other sessions are not touched.`,
-    { line, seq },
+    `The save at ${branch}-${seq} does not follow the one before it: something in between is missing or was exchanged. Run verify to see what else is damaged; other sessions are not touched.`,
+    { branch, seq },
   );
 }

@@ -3,7 +3,7 @@ import { freeLease, type Lease } from "../../core/sessions/lease.js";
 import type { SessionId } from "../../core/values/ids.js";
 import type { Applied } from "../../store/port/changes.js";
 import type { DocChange } from "../../store/port/documents.js";
-import type { NewLine } from "../../store/port/rows.js";
+import type { NewBranch } from "../../store/port/rows.js";
 import type { StoreContext } from "../journal/store-context.js";
 import {
   type HeadDoc,
@@ -12,7 +12,7 @@ import {
   type LabelDoc,
   labelRow,
   leaseRow,
-  newLine,
+  newBranch,
   rootDigest,
 } from "../records/rows.js";
 import { inThisGeneration, orFound, refuseOtherAgent } from "./acquire-lease.js";
@@ -67,10 +67,10 @@ async function make(
   want: Omit<Wanted, "leaseMs"> & { readonly leaseMs: number | undefined },
   more: { readonly label?: Partial<LabelDoc>; readonly alongside?: readonly DocChange[] } = {},
 ): Promise<{ readonly applied: Applied; readonly lease: Lease }> {
-  const line = ctx.newLineId();
+  const branch = ctx.newBranchId();
   const head: HeadDoc = {
     id: want.id,
-    line,
+    branch,
     status: "in-progress",
     ...(want.agent === undefined ? undefined : { agent: want.agent }),
     createdAt: ctx.wallMs(),
@@ -86,7 +86,7 @@ async function make(
     metadata: want.metadata,
     ...more.label,
   };
-  const root = newLine({ id: line, origin: null, prev: rootDigest(line) });
+  const root = newBranch({ id: branch, origin: null, prev: rootDigest(branch) });
   return begin(ctx, head, label, root, want.leaseMs, more.alongside);
 }
 
@@ -99,7 +99,7 @@ export async function begin(
   ctx: StoreContext,
   head: HeadDoc,
   label: LabelDoc,
-  line: NewLine,
+  branch: NewBranch,
   leaseMs: number | undefined,
   alongside: readonly DocChange[] = [],
 ): Promise<{ readonly applied: Applied; readonly lease: Lease }> {
@@ -117,12 +117,12 @@ export async function begin(
       head: headRow(head),
       label: labelRow(label),
       lease: leaseRow(head.id, lease),
-      line,
+      branch,
     };
     const applied = await orFound(
       ctx,
       { session: head.id, when: { absent: true, buried }, ...change },
-      // The id of its line is nobody else's.
+      // The id of its branch is nobody else's.
       (row) => row.head.text === change.head.text,
       alongside,
     );

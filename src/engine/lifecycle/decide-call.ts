@@ -139,7 +139,7 @@ async function decide(
     if (found?.isThisTime && isOurs) return;
     const stands = inMail ?? found?.decision;
     if (stands !== undefined && isSame(stands, said, effect)) return;
-    // The letter was taken in while the session was on another line, and decided nothing: it is
+    // The letter was taken in while the session was on another branch, and decided nothing: it is
     // posted anew.
     const isOpen =
       !inMail &&

@@ -83,12 +83,12 @@ export async function childrenOf(ctx: StoreContext, id: SessionId): Promise<read
   const row = (await ctx.store.session(id)).row;
   if (row === undefined || !mayHaveChildren(row)) return [];
   const found = new Set<SessionId>();
-  for (const { id: line } of await ctx.store.branches({ kind: "session", session: id })) {
-    const doc = (await ctx.journal.line(line))?.doc;
+  for (const { id: branch } of await ctx.store.branches({ kind: "session", session: id })) {
+    const doc = (await ctx.journal.branch(branch))?.doc;
     if (doc === undefined) continue;
     const inFlight = await ctx.loader.inFlightAt({
-      line: doc,
-      tail: await ctx.journal.tail(line),
+      branch: doc,
+      tail: await ctx.journal.tail(branch),
     });
     for (const child of inFlight.children) {
       const made = (await ctx.store.session(child)).row;

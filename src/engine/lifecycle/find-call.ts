@@ -2,9 +2,9 @@
  * Find a call by its effect id, with its session, and with the decision that stands if it was
  * decided about.
  */
-import { type Effect, lineOfEffect } from "../../core/effects/effect.js";
+import { branchOfEffect, type Effect } from "../../core/effects/effect.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { checkName, isLineId, type SessionId } from "../../core/values/ids.js";
+import { checkName, isBranchId, type SessionId } from "../../core/values/ids.js";
 import { type Decision, standing } from "../calls/decisions.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { headOf } from "../records/rows.js";
@@ -17,8 +17,8 @@ interface FoundCall {
 
 export async function findCall(ctx: StoreContext, id: string): Promise<FoundCall | undefined> {
   ctx.usable();
-  const line = lineOfEffect(checkName(id, "effect id"));
-  const owner = isLineId(line) ? (await ctx.journal.line(line))?.session : undefined;
+  const branch = branchOfEffect(checkName(id, "effect id"));
+  const owner = isBranchId(branch) ? (await ctx.journal.branch(branch))?.session : undefined;
   const present = owner == null ? undefined : await ctx.journal.present(owner as SessionId);
   if (present === undefined) return undefined;
   return {

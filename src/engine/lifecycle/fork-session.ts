@@ -1,14 +1,14 @@
 /** Make a session that goes on from a checkpoint of another. */
 import type { Checkpoint } from "../../core/journal/checkpoint.js";
 import type { Lease } from "../../core/sessions/lease.js";
-import { isUnderWay, onNewLine } from "../../core/sessions/status.js";
+import { isUnderWay, onNewBranch } from "../../core/sessions/status.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type Place, placeId, sessionId } from "../../core/values/ids.js";
 import type { SessionRow } from "../../store/port/rows.js";
 import type { EffectPolicy } from "../calls/repeats.js";
 import type { Receipt } from "../journal/receipts.js";
 import type { StoreContext } from "../journal/store-context.js";
-import { type HeadDoc, headOf, type LabelDoc, labelOf, newLine } from "../records/rows.js";
+import { type HeadDoc, headOf, type LabelDoc, labelOf, newBranch } from "../records/rows.js";
 import { notFound } from "../util/not-found.js";
 import { inThisGeneration } from "./acquire-lease.js";
 import { begin } from "./create-session.js";
@@ -43,11 +43,11 @@ export async function makeFork(
   const made = sessionId(id);
   const { checkpoint, row } = await forkable(ctx, at, known);
   const from = headOf(row);
-  const line = ctx.newLineId();
+  const branch = ctx.newBranchId();
   const head: HeadDoc = {
     id: made,
-    line,
-    status: onNewLine(checkpoint.status),
+    branch,
+    status: onNewBranch(checkpoint.status),
     ...(checkpoint.reason === undefined || isUnderWay(checkpoint.status)
       ? undefined
       : { reason: checkpoint.reason }),
@@ -67,7 +67,7 @@ export async function makeFork(
     metadata,
   };
   const policy = effects === "ask" ? undefined : { effects };
-  const fork = newLine({ id: line, origin: at, prev: checkpoint.digest, ...policy });
+  const fork = newBranch({ id: branch, origin: at, prev: checkpoint.digest, ...policy });
   const { applied, lease } = await begin(ctx, head, label, fork, leaseMs, receipt?.docs(made));
   receipt?.check(applied, 1);
   if (applied.ok) return { head, label, lease, latest: checkpoint };
@@ -77,12 +77,12 @@ export async function makeFork(
       `There is a session ${quote(made)} already. Choose another id for the fork.`,
       { sessionId: made },
     );
-  throw notFound(placeId(at.line, at.seq));
+  throw notFound(placeId(at.branch, at.seq));
 }
 
 /**
  * What a fork begins at, and the row of its session. What a holder knows of its own end counts
- * while the session is on that line.
+ * while the session is on that branch.
  */
 async function forkable(
   ctx: StoreContext,
@@ -90,10 +90,10 @@ async function forkable(
   known: Checkpoint | undefined,
 ): Promise<{ readonly checkpoint: Checkpoint; readonly row: SessionRow }> {
   const row = known && (await ctx.store.session(known.sessionId)).row;
-  if (known?.id === placeId(at.line, at.seq) && row?.head.line === at.line)
+  if (known?.id === placeId(at.branch, at.seq) && row?.head.branch === at.branch)
     return { checkpoint: known, row };
   const checkpoint = (await ctx.journal.checkpointAt(at))?.checkpoint;
   const owner = checkpoint && (await ctx.store.session(checkpoint.sessionId)).row;
-  if (checkpoint === undefined || owner === undefined) throw notFound(placeId(at.line, at.seq));
+  if (checkpoint === undefined || owner === undefined) throw notFound(placeId(at.branch, at.seq));
   return { checkpoint, row: owner };
 }

@@ -9,7 +9,7 @@ import {
   checkOptions,
   MARK_OPTIONS,
 } from "../../core/journal/checkpoint.js";
-import { checkpointPlace, type LineId, sessionId } from "../../core/values/ids.js";
+import { type BranchId, checkpointPlace, sessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import { once } from "../journal/receipts.js";
 import type { StoreContext } from "../journal/store-context.js";
@@ -59,8 +59,8 @@ export async function checkpointFromOutside(
 }
 
 interface Kept extends JsonObject {
-  /** The line that was left. */
-  readonly line: string;
+  /** The branch that was left. */
+  readonly branch: string;
 }
 
 export async function rewindFromOutside(
@@ -83,21 +83,21 @@ export async function rewindFromOutside(
     { key, name: "rewind", to: session, args: { at, effects: policy } },
     (receipt) =>
       withSession(ctx, session, wait, (held) =>
-        rewind(held, at, policy, receipt.docs({ line: held.line })),
+        rewind(held, at, policy, receipt.docs({ branch: held.branch })),
       ),
-    async ({ line }) => {
+    async ({ branch }) => {
       const { journal } = ctx;
       await requireSession(ctx, session);
       const place = checkpointPlace(at);
-      const left = await journal.line(line as LineId);
+      const left = await journal.branch(branch as BranchId);
       // It may be gone since, and with it whoever would tell what was done there.
       if (place === undefined || left === undefined) return { passed: [] };
-      const last = await journal.latest(await journal.tail(line as LineId), left.doc, session);
+      const last = await journal.latest(await journal.tail(branch as BranchId), left.doc, session);
       const passed = await passedSince(
         ctx,
         session,
-        journal.past(line as LineId),
-        journal.past(place.line, place.seq),
+        journal.past(branch as BranchId),
+        journal.past(place.branch, place.seq),
       );
       return { ...(last !== undefined && { before: last.id }), passed };
     },

@@ -71,7 +71,7 @@ export async function enter(
         `Session ${quote(id)} was deleted while it was being opened.`,
         { sessionId: id },
       );
-    const { row, head, line, tail } = present;
+    const { row, head, branch, tail } = present;
     const past = ctx.journal.pastOf(present);
     const { fold, end } = await ctx.loader.tail(present, { sized: true }, past);
     const opening = {
@@ -82,7 +82,7 @@ export async function enter(
       fold,
       end,
       past,
-      latest: await ctx.journal.latest(tail, line, id, past),
+      latest: await ctx.journal.latest(tail, branch, id, past),
     };
     held = new HeldSession(ctx, opening);
     await held.inbox.takeMail({ ends: false });
@@ -116,8 +116,8 @@ async function forkAndOpen(
   });
   if (here === undefined) return sessionOf(ctx, await enter(ctx, head.id, lease, ctx.leaseMs));
   // All of it is in hand: nobody else can have touched what was made this instant.
-  const own = { line: head.line, from: at.seq + 1, to: MAX_SEQ, session: head.id };
-  here.fold.leaveLine();
+  const own = { branch: head.branch, from: at.seq + 1, to: MAX_SEQ, session: head.id };
+  here.fold.leaveBranch();
   const opening: Opening = {
     ...here,
     head,

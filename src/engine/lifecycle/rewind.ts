@@ -1,5 +1,5 @@
 /**
- * Going to another line of a session: back to one of its checkpoints on a new one, or over to one
+ * Going to another branch of a session: back to one of its checkpoints on a new one, or over to one
  * that it has left.
  */
 import { HoldfastError, quote } from "../../core/values/errors.js";
@@ -17,7 +17,7 @@ import { type EffectPolicy, POLICIES } from "../calls/repeats.js";
 import type { CheckpointRead } from "../journal/journal.js";
 import { type Past, sharedUpTo } from "../journal/past.js";
 import type { StoreContext } from "../journal/store-context.js";
-import { newLine } from "../records/rows.js";
+import { newBranch } from "../records/rows.js";
 import type { HeldSession } from "../session/held-session.js";
 import type { Standing } from "../session/working-copy.js";
 import { notFound } from "../util/not-found.js";
@@ -54,19 +54,19 @@ export async function rewind(
     const isOwn = found.session === held.id || (await ctx.journal.isOf(held.id, place, before));
     if (!isOwn) throw foreign(at, held.id, "fork from it instead");
     const { fold, end, past } = inMemory(held, place) ?? (await loaded(ctx, found));
-    const line = ctx.newLineId();
+    const branch = ctx.newBranchId();
     const { checkpoint: latest } = found;
-    const here = { line, from: place.seq + 1, to: MAX_SEQ, session: held.id };
+    const here = { branch, from: place.seq + 1, to: MAX_SEQ, session: held.id };
     passed = await passedSince(ctx, held.id, before, found.past);
-    const begun = newLine({
-      id: line,
+    const begun = newBranch({
+      id: branch,
       origin: place,
       prev: end,
       ...(policy === "ask" ? undefined : { effects: policy }),
     });
-    fold.leaveLine();
+    fold.leaveBranch();
     const to = { fold, end, past: past.followedBy(here), latest };
-    if (!(await held.moveTo(line, to, begun, alongside))) throw notFound(at);
+    if (!(await held.moveTo(branch, to, begun, alongside))) throw notFound(at);
   });
   return { ...(last !== undefined && { before: last.id }), passed };
 }
@@ -75,10 +75,10 @@ type There = Pick<Standing, "fold" | "end" | "past">;
 
 /** The state at a place, where the session stands there. */
 function inMemory(
-  { line, work: { fold, end, past } }: HeldSession,
+  { branch, work: { fold, end, past } }: HeldSession,
   place: Place,
 ): There | undefined {
-  return place.line === line && place.seq === fold.seq
+  return place.branch === branch && place.seq === fold.seq
     ? { fold: fold.copy(), end, past }
     : undefined;
 }
@@ -102,15 +102,15 @@ export async function passedSince(
 export async function switchBranch(held: HeldSession, at: string): Promise<void> {
   refuseOpenCalls(held);
   const { journal, loader } = held.ctx;
-  await move(held, at, async ({ line }) => {
-    const found = await journal.line(line);
+  await move(held, at, async ({ branch }) => {
+    const found = await journal.branch(branch);
     if (found?.session !== held.id)
       throw foreign(at, held.id, "you can only switch to a branch of the session itself");
-    const tail = await journal.tail(line);
-    const past = journal.past(line);
-    const { fold, end } = await loader.tail({ line: found.doc, tail }, { sized: true }, past);
+    const tail = await journal.tail(branch);
+    const past = journal.past(branch);
+    const { fold, end } = await loader.tail({ branch: found.doc, tail }, { sized: true }, past);
     const latest = await journal.latest(tail, found.doc, held.id, past);
-    await held.moveTo(line, { fold, end, past, latest }, undefined);
+    await held.moveTo(branch, { fold, end, past, latest }, undefined);
   });
 }
 
@@ -126,7 +126,7 @@ const move = (
     await go(place, found);
   });
 
-/** A line that is left must not take calls with it of which nobody knows what becomes. */
+/** A branch that is left must not take calls with it of which nobody knows what becomes. */
 function refuseOpenCalls(held: HeldSession): void {
   held.usable();
   const [open] = unsettled(held.work.fold.inFlight.open);

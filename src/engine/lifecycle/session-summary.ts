@@ -34,11 +34,11 @@ export interface SessionSummary {
  */
 async function savedAt(
   { journal }: StoreContext,
-  { line, createdAt }: HeadDoc,
+  { branch, createdAt }: HeadDoc,
   tail: Standpoint["tail"],
 ): Promise<number> {
   if (tail !== undefined) return tail.save.at;
-  const origin = (await journal.line(line))?.doc.origin;
+  const origin = (await journal.branch(branch))?.doc.origin;
   const save = origin ? await journal.saveAt(origin) : undefined;
   return Math.max(createdAt, save?.save.at ?? createdAt);
 }
@@ -59,7 +59,7 @@ export async function summaryAt(
   return summaryOf(head, labelOf(row), await savedAt(ctx, head, tail));
 }
 
-/** `ends`: where lines end, if that was looked up for several rows at once. */
+/** `ends`: where branches end, if that was looked up for several rows at once. */
 export async function summaryOfRow(
   ctx: StoreContext,
   row: SessionRow,
@@ -69,7 +69,7 @@ export async function summaryOfRow(
   return summaryOf(
     head,
     labelOf(row),
-    await savedAt(ctx, head, await ctx.journal.tail(head.line, ends)),
+    await savedAt(ctx, head, await ctx.journal.tail(head.branch, ends)),
   );
 }
 

@@ -411,7 +411,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     return historyOf(this.#held.ctx, this.#work.past, upTo, limitOf(limit, "limit"));
   }
 
-  // ---- lines
+  // ---- branches
 
   /**
    * Make and open a session that begins at a checkpoint of this session, or of any other.
@@ -431,7 +431,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     if (place === undefined) throw notFound(at);
     // The state at the newest checkpoint is in memory already, unless something was staged since.
     const { fold, end, past, latest } = this.#work;
-    const here = place.line === this.#held.line && place.seq === fold.seq && this.#held.isQuiet;
+    const here = place.branch === this.#held.branch && place.seq === fold.seq && this.#held.isQuiet;
     const from = here ? { fold: fold.copy(), end, past, latest } : undefined;
     return (await this.#openFork(place, id, policy, from)) as unknown as Session<S>;
   }

@@ -8,9 +8,9 @@ import { isStatus, type SessionStatus } from "../../core/sessions/status.js";
 import { type Digest, digest, isDigest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import {
-  isLineId,
+  type BranchId,
+  isBranchId,
   isPlace,
-  type LineId,
   type Place,
   parsePlace,
   type SessionId,
@@ -33,12 +33,19 @@ import {
   maybe,
   oneOf,
 } from "../../core/values/shapes.js";
-import type { Head, Label, LeaseRow, LineRow, NewLine, SessionRow } from "../../store/port/rows.js";
+import type {
+  BranchRow,
+  Head,
+  Label,
+  LeaseRow,
+  NewBranch,
+  SessionRow,
+} from "../../store/port/rows.js";
 import { isMail } from "./mail-shape.js";
 
 export interface HeadDoc {
   readonly id: SessionId;
-  readonly line: LineId;
+  readonly branch: BranchId;
   readonly status: SessionStatus;
   readonly reason?: string;
   readonly agent?: string;
@@ -65,8 +72,8 @@ export interface LabelDoc {
   readonly metadata: JsonObject;
 }
 
-export interface LineDoc {
-  readonly id: LineId;
+export interface BranchDoc {
+  readonly id: BranchId;
   readonly origin: Place | null;
   /**
    * The digest its first save follows: the origin's, so that a fork goes on with the chain it came
@@ -109,7 +116,7 @@ export function damaged(what: string, sessionId: string): HoldfastError {
 export const headRow = (doc: HeadDoc): Head => ({
   status: doc.status,
   agent: doc.agent ?? null,
-  line: doc.line,
+  branch: doc.branch,
   due: doc.due ?? null,
   text: sealed(doc),
 });
@@ -120,7 +127,7 @@ export function headOf({ id, head }: Pick<SessionRow, "id" | "head">): HeadDoc {
     doc.id === id &&
     doc.status === head.status &&
     (doc.agent ?? null) === head.agent &&
-    doc.line === head.line &&
+    doc.branch === head.branch &&
     (doc.due ?? null) === head.due;
   if (!isSame || !isHead(doc)) throw damaged("head", id);
   return doc;
@@ -128,7 +135,7 @@ export function headOf({ id, head }: Pick<SessionRow, "id" | "head">): HeadDoc {
 
 export const isHead = fields<HeadDoc>({
   id: isString,
-  line: isLineId,
+  branch: isBranchId,
   status: isStatus,
   reason: maybe(isString),
   agent: maybe(isString),
@@ -189,28 +196,28 @@ export function leaseOf({ id, lease }: SessionRow): Lease {
   return own;
 }
 
-export const newLine = (doc: LineDoc): NewLine => ({
+export const newBranch = (doc: BranchDoc): NewBranch => ({
   id: doc.id,
   origin: doc.origin,
   text: sealed(doc),
 });
 
-export function lineOf({ id, session, origin, text }: LineRow): LineDoc {
-  const doc = unsealed<LineDoc>(text, "line", session ?? "(deleted)");
+export function branchOf({ id, session, origin, text }: BranchRow): BranchDoc {
+  const doc = unsealed<BranchDoc>(text, "branch", session ?? "(deleted)");
   const isSame = doc.id === id && equal(doc.origin as Json, origin as Json);
-  if (!isSame || !isLine(doc)) throw damaged("line", session ?? "(deleted)");
+  if (!isSame || !isBranch(doc)) throw damaged("branch", session ?? "(deleted)");
   return doc;
 }
 
-const isLine = fields<LineDoc>({
-  id: isLineId,
+const isBranch = fields<BranchDoc>({
+  id: isBranchId,
   origin: (origin) => origin === null || isPlace(origin),
   prev: isDigest,
   effects: maybe(oneOf("replay", "live")),
 });
 
-/** The digest that the first save of a line with no origin follows. */
-export const rootDigest = (line: LineId): Digest => digest(`line ${line}`);
+/** The digest that the first save of a branch with no origin follows. */
+export const rootDigest = (branch: BranchId): Digest => digest(`line ${branch}`);
 
 /** What is posted to a session's inbox. */
 export type MailDoc =

@@ -17,11 +17,11 @@ import type { AgentDoc } from "./agent-record.js";
 import { documents } from "./documents.js";
 import type { Relabel, SessionUpdate } from "./rows.js";
 import {
+  branchOf,
   type HeadDoc,
   headOf,
   type LabelDoc,
   labelOf,
-  lineOf,
   sealed,
   unsealedOr,
 } from "./rows.js";
@@ -106,15 +106,15 @@ export const withLabel = (entry: Entry, relabel: Relabel | undefined): Entry =>
  * Where a session stands now. Throws where its rows are damaged: a snapshot of what cannot be read
  * is none.
  */
-export function entryOf({ row, line, end }: Present): Entry {
+export function entryOf({ row, branch, end }: Present): Entry {
   const { id, createdAt, title, origin, parent, children } = headOf(row);
   const { id: _id, version: _version, ...label } = labelOf(row);
-  if (line === undefined)
+  if (branch === undefined)
     throw new HoldfastError("CORRUPT", `The branch of session ${quote(id)} is missing.`, {
       sessionId: id,
     });
-  const doc = lineOf(line);
-  const place = end === undefined ? doc.origin : { line: end.line, seq: end.seq };
+  const doc = branchOf(branch);
+  const place = end === undefined ? doc.origin : { branch: end.branch, seq: end.seq };
   const head = {
     createdAt,
     ...(title === undefined ? undefined : { title }),

@@ -24,7 +24,7 @@ interface Taker {
   readonly lease: Lease;
   readonly work: WorkingCopy;
   readonly ended: HoldfastError | undefined;
-  /** It is going to another line. */
+  /** It is going to another branch. */
   readonly isMoving: boolean;
   isStaged(letter: Letter): boolean;
   commit(mark: CheckpointOptions | undefined, drained: readonly string[]): Promise<unknown>;

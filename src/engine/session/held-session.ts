@@ -7,7 +7,7 @@
 import type { Checkpoint, CheckpointOptions } from "../../core/journal/checkpoint.js";
 import type { Lease } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import type { LineId, SessionId } from "../../core/values/ids.js";
+import type { BranchId, SessionId } from "../../core/values/ids.js";
 import type { Change } from "../../store/port/changes.js";
 import type { DocChange } from "../../store/port/documents.js";
 import { type Holder, outdone, superseded } from "../journal/lease-keeper.js";
@@ -71,8 +71,8 @@ export class HeldSession implements Holder {
     return this.#work;
   }
 
-  get line(): LineId {
-    return this.#work.head.line;
+  get branch(): BranchId {
+    return this.#work.head.branch;
   }
 
   /**
@@ -237,7 +237,7 @@ export class HeldSession implements Holder {
   /** How far the session has come. What was only begun again does not count. */
   get progress(): string {
     const { replies, messageCount, inFlight } = this.#work.fold;
-    return `${this.line} ${replies} ${messageCount} ${inFlight.doneCount}`;
+    return `${this.branch} ${replies} ${messageCount} ${inFlight.doneCount}`;
   }
 
   /** Notes where the session was when it was last taken up, and how often in vain. */
@@ -276,11 +276,11 @@ export class HeldSession implements Holder {
     return this.#ended ?? error;
   }
 
-  // ---- another line
+  // ---- another branch
 
   /**
-   * Going to another line: everything staged must be saved, everything sealed sent, and nothing may
-   * come in between.
+   * Going to another branch: everything staged must be saved, everything sealed sent, and nothing
+   * may come in between.
    */
   async move(go: () => Promise<void>): Promise<void> {
     this.usable();
@@ -301,22 +301,22 @@ export class HeldSession implements Holder {
   }
 
   /**
-   * Puts the session on a line, begun with it or there before. Answers whether the line could be
-   * begun.
+   * Puts the session on a branch, begun with it or there before. Answers whether the branch could
+   * be begun.
    */
   async moveTo(
-    line: LineId,
+    branch: BranchId,
     to: Omit<Standing, "head">,
-    begun: Change["line"],
+    begun: Change["branch"],
     alongside: readonly DocChange[] = [],
   ): Promise<boolean> {
-    // Whoever goes to another line has said that the session goes on here.
+    // Whoever goes to another branch has said that the session goes on here.
     this.#work.joins();
     const { reason: _before, due: _due, ...rest } = this.#work.head;
     const { status, reason } = to.fold;
     const head: HeadDoc = {
       ...rest,
-      line,
+      branch,
       status,
       ...(reason === undefined ? undefined : { reason }),
     };
@@ -324,7 +324,7 @@ export class HeldSession implements Holder {
       session: this.id,
       when: { epoch: this.lease.epoch },
       head: headRow(head),
-      ...(begun === undefined ? undefined : { line: begun }),
+      ...(begun === undefined ? undefined : { branch: begun }),
     };
     const applied = await this.ctx.store.apply([change], alongside).catch((error: unknown) => {
       throw this.#endIfUnknown(error);
@@ -338,7 +338,7 @@ export class HeldSession implements Holder {
   }
 
   /**
-   * Where nobody can say which line the session is on by now, this holder must not go on with
+   * Where nobody can say which branch the session is on by now, this holder must not go on with
    * either.
    */
   #endIfUnknown(error: unknown): unknown {

@@ -6,20 +6,23 @@ import { content } from "../../core/journal/diff.js";
 import type { StateFold } from "../../core/journal/session-state.js";
 import type { EncodedMessage, Message, MessageInput } from "../../core/messages/message.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { type LineId, parsePlace, type SessionId } from "../../core/values/ids.js";
+import { type BranchId, parsePlace, type SessionId } from "../../core/values/ids.js";
 import { equal } from "../../core/values/json.js";
 
 export class MessageIds {
   readonly #fold: StateFold;
   readonly #session: SessionId;
-  readonly #line: LineId;
+  readonly #branch: BranchId;
   /** Made of the transcript once a message with an id comes. */
   #known: Map<string, Message> | undefined;
 
-  constructor(fold: StateFold, { id, line }: { readonly id: SessionId; readonly line: LineId }) {
+  constructor(
+    fold: StateFold,
+    { id, branch }: { readonly id: SessionId; readonly branch: BranchId },
+  ) {
     this.#fold = fold;
     this.#session = id;
-    this.#line = line;
+    this.#branch = branch;
   }
 
   /** A message was appended. */
@@ -65,7 +68,7 @@ export class MessageIds {
   /** The id of a record to come must not be taken by another message before it. */
   #refuseReserved(id: string): void {
     const place = parsePlace(id);
-    if (place?.line === this.#line && place.seq > this.#fold.seq && !this.#known?.has(id)) {
+    if (place?.branch === this.#branch && place.seq > this.#fold.seq && !this.#known?.has(id)) {
       throw new HoldfastError(
         "INVALID_ID",
         `${quote(id)} is the id that a later message of this session will be given. Choose another.`,

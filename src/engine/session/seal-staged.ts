@@ -15,7 +15,7 @@ import { record } from "../../core/journal/record.js";
 import { seal } from "../../core/journal/seal-save.js";
 import type { StateFold } from "../../core/journal/session-state.js";
 import type { Digest } from "../../core/values/digest.js";
-import type { LineId, SessionId } from "../../core/values/ids.js";
+import type { BranchId, SessionId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import type { NewSave } from "../../store/port/changes.js";
 import type { Past } from "../journal/past.js";
@@ -25,7 +25,7 @@ import type { Staging } from "./staging.js";
 /** Where the save goes. */
 interface Place {
   readonly session: SessionId;
-  readonly line: LineId;
+  readonly branch: BranchId;
   /** The digest of the save before. */
   readonly end: Digest;
   readonly past: Past;
@@ -42,7 +42,7 @@ export function sealStaged(
   ctx: StoreContext,
   fold: StateFold,
   staging: Staging,
-  { session, line, end, past }: Place,
+  { session, branch, end, past }: Place,
   wanted: CheckpointOptions | undefined,
 ): SealedStage {
   // Before anything is taken from what is staged: the hook may throw.
@@ -53,7 +53,7 @@ export function sealStaged(
   let allRefs = refs;
   const withBase = fold.basePays();
   if (withBase) {
-    const base = fold.toBase((ranges) => past.linesOf(ranges));
+    const base = fold.toBase((ranges) => past.branchesOf(ranges));
     state.push(record([["base", JSON.stringify(base)]]));
     allRefs = [...refs, ...baseRefs(base)];
   }
@@ -61,7 +61,7 @@ export function sealStaged(
   const mark = given && nextMark(fold, given);
   const salt = () => ctx.salts.next();
   const { save, digest } = seal({
-    line,
+    branch,
     after: fold.seq,
     at,
     prior: fold.prior,
@@ -80,7 +80,7 @@ export function sealStaged(
   fold.seq = seq;
   const checkpoint =
     mark &&
-    checkpointFrom(mark, save, digest, session, (before) => past.knownLineAt(before) ?? line);
+    checkpointFrom(mark, save, digest, session, (before) => past.knownBranchAt(before) ?? branch);
   fold.inFlight.saveEnds();
   if (checkpoint !== undefined) fold.prior = seq;
   return { save: { save, refs: allRefs, blobs }, digest, checkpoint };

@@ -17,7 +17,7 @@ import { titleOf } from "../../core/messages/truncate.js";
 import { isUnderWay, type StatusEvent } from "../../core/sessions/status.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { type LineId, MAX_SEQ, placeId, type SessionId } from "../../core/values/ids.js";
+import { type BranchId, MAX_SEQ, placeId, type SessionId } from "../../core/values/ids.js";
 import { type Encoded, encode, freeze, itemsOf, type Json } from "../../core/values/json.js";
 import type { Past } from "../journal/past.js";
 import type { StoreContext } from "../journal/store-context.js";
@@ -121,8 +121,8 @@ export class WorkingCopy {
     return this.#staging.isEmpty;
   }
 
-  get #line(): LineId {
-    return this.head.line;
+  get #branch(): BranchId {
+    return this.head.branch;
   }
 
   get #id(): SessionId {
@@ -293,7 +293,7 @@ export class WorkingCopy {
     for (let i = 0; i < fresh.length; i++) {
       const encoded = fresh[i] as EncodedMessage;
       const seq = this.#nextSeq;
-      const message = messageView(encoded.value, placeId(this.#line, seq), seq, at);
+      const message = messageView(encoded.value, placeId(this.#branch, seq), seq, at);
       const { row } = this.#staging;
       if (splice === undefined) {
         this.#fold.append(message, this.#staging.message(encoded, at), row);
@@ -421,10 +421,10 @@ export class WorkingCopy {
     this.due(at === now ? Math.min(this.head.due ?? now, now) : at);
   }
 
-  /** Where the next call that is begun will stand: unlike any other's, also on other lines. */
+  /** Where the next call that is begun will stand: unlike any other's, also on other branches. */
   newEffectId(): string {
     this.#intents += 1;
-    return `${this.#line}-${this.#fold.seq + 1}.${this.#intents}`;
+    return `${this.#branch}-${this.#fold.seq + 1}.${this.#intents}`;
   }
 
   /** The head, where it changed since it was last taken. */
@@ -441,7 +441,7 @@ export class WorkingCopy {
 
   /** Turns what is staged into a save, with a checkpoint at its end where one is wanted. */
   seal(wanted: CheckpointOptions | undefined, drained: readonly string[]): Sealed {
-    const to = { session: this.#id, line: this.#line, end: this.#end, past: this.#past };
+    const to = { session: this.#id, branch: this.#branch, end: this.#end, past: this.#past };
     const { save, digest, checkpoint } = sealStaged(
       this.#ctx,
       this.#fold,

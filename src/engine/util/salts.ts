@@ -1,5 +1,5 @@
 /**
- * Salts for records, and what line ids are made of, drawn from the system in bulk: one call for
+ * Salts for records, and what branch ids are made of, drawn from the system in bulk: one call for
  * each would cost more than the digest it salts.
  */
 import { randomBytes } from "node:crypto";

@@ -66,9 +66,9 @@ export class TimeSlice {
 }
 
 /**
- * Where every step goes over all of the store, there are few: blobs at once, lines and saves some
- * hundreds at a time.
+ * Where every step goes over all of the store, there are few: blobs at once, branches and saves
+ * some hundreds at a time.
  */
-export const IN_BULK = { blobs: 100_000, lines: 1_000, saves: 250 };
+export const IN_BULK = { blobs: 100_000, branches: 1_000, saves: 250 };
 
 export const fixed = (size: number) => ({ least: size, most: size, first: size });

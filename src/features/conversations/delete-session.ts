@@ -9,7 +9,7 @@ import {
 import type { JsonObject } from "../../core/values/json.js";
 import { Acted } from "../../engine/calls/deleted-calls.js";
 import { ownedBy } from "../../engine/journal/checkpoint-lists.js";
-import { cutLines } from "../../engine/journal/cut-lines.js";
+import { cutBranches } from "../../engine/journal/cut-branches.js";
 import { descendants } from "../../engine/journal/descendants.js";
 import { once, type Receipt } from "../../engine/journal/receipts.js";
 import { RecordOwners } from "../../engine/journal/record-owners.js";
@@ -23,7 +23,7 @@ import { flag, options, scopeOf } from "../../engine/util/validate.js";
 import { yieldNowAndThen } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { SNAPSHOT } from "../../store/port/documents.js";
-import type { LineRow, SessionRow } from "../../store/port/rows.js";
+import type { BranchRow, SessionRow } from "../../store/port/rows.js";
 
 export interface DeleteOptions extends KeyOptions {
   /** Only where it is this agent's; otherwise nothing is deleted. */
@@ -97,23 +97,23 @@ async function deleteIt(
     const theirs = await surveyed(ctx, child, undefined);
     if (theirs !== undefined) await deleteIt(ctx, theirs, theirs.answer);
   }
-  const left = family.map((line) =>
-    line.session === id ? { ...line, owned: false, session: null } : line,
+  const left = family.map((branch) =>
+    branch.session === id ? { ...branch, owned: false, session: null } : branch,
   );
   const acted = await Acted.of(ctx, own, left);
   const isGone = await remove(ctx, row, { answer, receipt, acted });
   ctx.watchers.changed(id);
   // The session is deleted. What something damaged may need is freed by `gc`, once that is mended
   // or gone.
-  await unlessDamaged(() => cutLines(ctx, own, left, { dryRun: false }));
+  await unlessDamaged(() => cutBranches(ctx, own, left, { dryRun: false }));
   return isGone ? answer : ABSENT;
 }
 
 interface Survey {
   readonly row: SessionRow & { readonly id: SessionId };
   readonly children: readonly SessionId[];
-  readonly own: readonly LineRow[];
-  readonly family: readonly LineRow[];
+  readonly own: readonly BranchRow[];
+  readonly family: readonly BranchRow[];
   readonly answer: Answer;
 }
 
@@ -174,7 +174,7 @@ async function withCheckpoints(ctx: StoreContext, id: SessionId, answer: Answer)
       const newer = new Set(
         (await ctx.store.branches({ kind: "session", session: one }))
           .slice(0, -1)
-          .map(({ id: line }) => line),
+          .map(({ id: branch }) => branch),
       );
       for await (const checkpoint of ownedBy(ctx, headOf(row), owners, {
         all: true,
@@ -183,10 +183,10 @@ async function withCheckpoints(ctx: StoreContext, id: SessionId, answer: Answer)
       })) {
         await yieldNowAndThen();
         const place = parsePlace(checkpoint.id) as Place;
-        if ((await recordOwners.of(place.line, place.seq)) === undefined) checkpoints += 1;
-        // On its oldest line, and on the past that this goes back to, all that is older stays as
+        if ((await recordOwners.of(place.branch, place.seq)) === undefined) checkpoints += 1;
+        // On its oldest branch, and on the past that this goes back to, all that is older stays as
         // well.
-        else if (!newer.has(place.line)) break;
+        else if (!newer.has(place.branch)) break;
       }
     });
   }
@@ -232,17 +232,17 @@ async function remove(
   return isGone;
 }
 
-/** Snapshots that point into a session's lines. */
+/** Snapshots that point into a session's branches. */
 async function snapshotsInto(
   ctx: StoreContext,
   { head: { agent } }: SessionRow,
-  own: readonly LineRow[],
+  own: readonly BranchRow[],
 ): Promise<readonly string[]> {
   const { store } = ctx;
   const pinning = await unlessDamaged(async () => {
     const docs = new Set<number>();
-    for (const { id: line } of own)
-      for (const { doc } of await documentsOf(store).pins(line)) docs.add(doc);
+    for (const { id: branch } of own)
+      for (const { doc } of await documentsOf(store).pins(branch)) docs.add(doc);
     return docs;
   });
   if (pinning?.size === 0 || agent == null) return [];
@@ -259,9 +259,11 @@ async function snapshotsInto(
 async function pointsInto(
   { store }: StoreContext,
   snapshot: string,
-  own: readonly LineRow[],
+  own: readonly BranchRow[],
 ): Promise<boolean> {
   const row = await documentsOf(store).get(SNAPSHOT, snapshot);
   const contents = row && (await unlessDamaged(() => contentsOf(row)));
-  return contents?.sessions.some(({ place }) => own.some(({ id }) => id === place?.line)) ?? false;
+  return (
+    contents?.sessions.some(({ place }) => own.some(({ id }) => id === place?.branch)) ?? false
+  );
 }

@@ -12,8 +12,8 @@ import type { SessionStatus } from "../../core/sessions/status.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import {
+  type BranchId,
   type CheckpointId,
-  type LineId,
   MAX_SEQ,
   type Place,
   parsePlace,
@@ -33,7 +33,7 @@ import { headOf } from "../../engine/records/rows.js";
 import { linked } from "../../engine/util/abort-signals.js";
 import { flag, invalid, options, signalOf } from "../../engine/util/validate.js";
 import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
-import { oneLine } from "../../store/port/queries.js";
+import { oneBranch } from "../../store/port/queries.js";
 import { CallTeller, type SessionToolEvent } from "./tell-call.js";
 
 /**
@@ -124,24 +124,24 @@ async function* followed(
   const own = signalOf(asked);
   const session = sessionId(id);
   const head = headOf(await requireSession(ctx, session));
-  const current = ctx.journal.past(head.line);
-  let { line } = head;
+  const current = ctx.journal.past(head.branch);
+  let { branch } = head;
   let past = current;
   const place = after === undefined ? undefined : await cursorOf(ctx, session, after, past);
-  // A cursor on a line the session has left is followed from there: what was rewound is told.
-  if (place !== undefined && (await past.lineAt(place.seq)) !== place.line) {
-    line = place.line;
-    past = ctx.journal.past(line);
+  // A cursor on a branch the session has left is followed from there: what was rewound is told.
+  if (place !== undefined && (await past.branchAt(place.seq)) !== place.branch) {
+    branch = place.branch;
+    past = ctx.journal.past(branch);
   }
   const { signal, unlink } = linked(closing, own);
   const watcher = ctx.watchers.follow(session);
   try {
-    // Where an anchor knows that the end of the line was lost, that is said.
-    const tail = await ctx.journal.tail(line);
+    // Where an anchor knows that the end of the branch was lost, that is said.
+    const tail = await ctx.journal.tail(branch);
     // A reader that does not wait for more is told what there is now, however others go on.
-    const end = line === head.line ? tail : await ctx.journal.tail(head.line);
+    const end = branch === head.branch ? tail : await ctx.journal.tail(head.branch);
     const until = isLive ? undefined : await lastOf(end?.save, current);
-    yield* live(ctx, session, { line, past, seen: place?.seq ?? 0, until }, watcher, signal);
+    yield* live(ctx, session, { branch, past, seen: place?.seq ?? 0, until }, watcher, signal);
   } finally {
     unlink();
     watcher.leave();
@@ -149,7 +149,7 @@ async function* followed(
 }
 
 interface Followed {
-  readonly line: LineId;
+  readonly branch: BranchId;
   readonly past: Past;
   readonly seen: number;
   /** The last record that is told of; undefined: there is none. */
@@ -163,7 +163,7 @@ async function* live(
   watcher: Watcher,
   signal: AbortSignal,
 ): AsyncGenerator<SessionEvent> {
-  let { line, past, seen } = from;
+  let { branch, past, seen } = from;
   const calls = new CallTeller(ctx);
   while (!signal.aborted) {
     watcher.looks();
@@ -172,21 +172,21 @@ async function* live(
     );
     if (present.row === undefined) return;
     const head = headOf(present.row);
-    if (head.line !== line) {
-      const followed = line;
-      const now = ctx.journal.past(head.line);
+    if (head.branch !== branch) {
+      const followed = branch;
+      const now = ctx.journal.past(head.branch);
       const shared = await sharedUpTo(past, now).catch(async (error: unknown) => {
-        // The line that was followed is gone with its session, and so is what they shared.
-        if ((await ctx.store.branches(oneLine(followed)))[0] === undefined) return 0;
+        // The branch that was followed is gone with its session, and so is what they shared.
+        if ((await ctx.store.branches(oneBranch(followed)))[0] === undefined) return 0;
         throw error;
       });
       past = now;
-      line = head.line;
+      branch = head.branch;
       // Where an anchor knows that its end was lost, that is said, and not taken for the end.
-      await ctx.journal.tail(line);
+      await ctx.journal.tail(branch);
       if (shared < seen) {
         seen = shared;
-        const on = await past.lineAt(seen);
+        const on = await past.branchAt(seen);
         // Nothing in common: what was followed was deleted, and this is another of the same name.
         if (on === undefined) return;
         yield { type: "rewind", to: placeId(on, seen), cursor: placeId(on, seen) };
@@ -213,7 +213,7 @@ async function* live(
   }
 }
 
-/** The last record of a line. A line without a save ends where it begins. */
+/** The last record of a branch. A branch without a save ends where it begins. */
 async function lastOf(end: Pick<Save, "seq"> | undefined, past: Past): Promise<number> {
   return end?.seq ?? ((await past.downTo(MAX_SEQ))[0]?.from ?? 1) - 1;
 }
@@ -229,13 +229,13 @@ async function* news(
   const rows = growingRows(FIRST_ROWS, ROWS);
   const walk = { from: after + 1, items: true, state: true, rows, shared: ctx.reads };
   const segments = (await past.downTo(after + 1)).toReversed();
-  const owners = new Map(segments.map(({ line, session: owner }) => [line, owner]));
+  const owners = new Map(segments.map(({ branch, session: owner }) => [branch, owner]));
   for await (const page of ctx.journal.saves.walk(segments, walk))
     for (const walked of page) {
-      const { line, seq, mark } = walked.save;
+      const { branch, seq, mark } = walked.save;
       const owner =
-        owners.get(line) ??
-        (mark === null ? undefined : await recordOwners.of(line, seq)) ??
+        owners.get(branch) ??
+        (mark === null ? undefined : await recordOwners.of(branch, seq)) ??
         session;
       yield* eventsOf(ctx, owner as SessionId, past, walked, after + 1, calls);
     }
@@ -264,10 +264,11 @@ async function* eventsOf(
         : await calls.tell(past, effect, valueIn(record.body, blob, body));
     if (told === undefined) continue;
     if ("message" in told && told.message !== undefined) calls.saw(told.message);
-    yield { ...told, cursor: placeId(save.line, seq), at: isoTime(save.at) };
+    yield { ...told, cursor: placeId(save.branch, seq), at: isoTime(save.at) };
   }
-  const parent = save.mark === null || save.prior === 0 ? undefined : await past.lineAt(save.prior);
-  const checkpoint = checkpointOf(save, digest, owner, () => parent ?? save.line);
+  const parent =
+    save.mark === null || save.prior === 0 ? undefined : await past.branchAt(save.prior);
+  const checkpoint = checkpointOf(save, digest, owner, () => parent ?? save.branch);
   if (checkpoint)
     yield { type: "checkpoint", checkpoint, cursor: checkpoint.id, at: isoTime(save.at) };
 }
@@ -317,7 +318,7 @@ async function bodyOf(ctx: StoreContext, blob: string | undefined): Promise<stri
     : Buffer.from(await ctx.journal.blob(blob)).toString("utf8");
 }
 
-/** The place a cursor names: a record that is there, on a line of this session or in its past. */
+/** The place a cursor names: a record that is there, on a branch of this session or in its past. */
 async function cursorOf(
   ctx: StoreContext,
   session: SessionId,
@@ -325,14 +326,14 @@ async function cursorOf(
   past: Past,
 ): Promise<Place> {
   const place = typeof after === "string" ? parsePlace(after) : undefined;
-  const line = place && (await ctx.journal.line(place.line));
+  const branch = place && (await ctx.journal.branch(place.branch));
   const isOurs =
     place !== undefined &&
-    (line?.session === session || (await past.lineAt(place.seq)) === place.line);
-  const save = isOurs ? await ctx.journal.saves.holding(place.line, place.seq) : undefined;
+    (branch?.session === session || (await past.branchAt(place.seq)) === place.branch);
+  const save = isOurs ? await ctx.journal.saves.holding(place.branch, place.seq) : undefined;
   if (isOurs && (save === undefined || firstSeq(save) > place.seq)) {
     await ctx.journal.checkAbsent(place);
-    await ctx.journal.tail(place.line);
+    await ctx.journal.tail(place.branch);
   }
   if (place === undefined || save === undefined || firstSeq(save) > place.seq)
     throw invalid("after", "it is not the cursor of an event of this session");

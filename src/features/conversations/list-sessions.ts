@@ -63,7 +63,7 @@ export async function listSessions(
   });
   const shown = rows.slice(0, most);
   const ends =
-    shown.length === 0 ? undefined : ctx.journal.endsOf(shown.map(({ head }) => head.line));
+    shown.length === 0 ? undefined : ctx.journal.endsOf(shown.map(({ head }) => head.branch));
   // Told of each session that needs them.
   ends?.catch(() => {});
   const items: SessionSummary[] = [];
@@ -91,11 +91,11 @@ export async function forksOf(
   const { limit } = options(o, "sessions.forks", ["limit"]);
   const most = limitOf(limit, "limit");
   const { id: session } = await requireSession(ctx, id);
-  const begun = (await ctx.store.branches({ kind: "session", session })).map((line) =>
-    ctx.store.branches({ kind: "forks", of: line.id }),
+  const begun = (await ctx.store.branches({ kind: "session", session })).map((branch) =>
+    ctx.store.branches({ kind: "forks", of: branch.id }),
   );
-  const lines = (await Promise.all(begun)).flat().sort((a, b) => b.no - a.no);
-  const forks = new Set(lines.flatMap((line) => line.session ?? []));
+  const branches = (await Promise.all(begun)).flat().sort((a, b) => b.no - a.no);
+  const forks = new Set(branches.flatMap((branch) => branch.session ?? []));
   forks.delete(session);
   const damaged: Damaged[] = [];
   const get = (fork: string): Promise<SessionSummary | undefined> =>

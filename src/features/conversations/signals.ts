@@ -33,7 +33,7 @@ interface Burst {
   isFresh: boolean;
   sending: number;
   /**
-   * The end of the session's line when its calls were last looked at, and what they waited for
+   * The end of the session's branch when its calls were last looked at, and what they waited for
    * then.
    */
   end: string | undefined;
@@ -145,7 +145,7 @@ export class Signals {
   async #isWaitedFor(session: SessionId, name: string, burst: Burst): Promise<boolean> {
     const present = await this.#ctx.journal.present(session);
     if (present === undefined || !WAITS.includes(present.head.status)) return false;
-    const end = `${present.head.line} ${present.tail?.digest ?? ""}`;
+    const end = `${present.head.branch} ${present.tail?.digest ?? ""}`;
     if (burst.end !== end) {
       const { open } = await this.#ctx.loader.inFlightAt(present);
       burst.names = new Set(

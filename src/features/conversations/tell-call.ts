@@ -3,12 +3,12 @@
  * name, its id in the reply, and what messages say of it are looked up here.
  */
 import type { Effect, EffectEvent } from "../../core/effects/effect.js";
-import { lineOfEffect } from "../../core/effects/effect.js";
+import { branchOfEffect } from "../../core/effects/effect.js";
 import { open } from "../../core/journal/open-save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import type { ToolEvent, ToolState } from "../../core/messages/agent-event.js";
 import { type Message, partsOf, type ToolCallPart } from "../../core/messages/message.js";
-import { type LineId, parsePlace } from "../../core/values/ids.js";
+import { type BranchId, parsePlace } from "../../core/values/ids.js";
 import type { Json } from "../../core/values/json.js";
 import { answerOf, askedIn, callsIn } from "../../engine/calls/bodies.js";
 import type { Past } from "../../engine/journal/past.js";
@@ -129,7 +129,7 @@ export class CallTeller {
     const place = parsePlace(id.slice(0, id.lastIndexOf(".")));
     const { saves } = this.#ctx.journal;
     const save =
-      place && (await saves.firstFrom(lineOfEffect(id) as LineId, place.seq, { state: true }));
+      place && (await saves.firstFrom(branchOfEffect(id) as BranchId, place.seq, { state: true }));
     if (save === undefined || isGap(save) || save.state === null) return undefined;
     for (const { effect } of open(save, { state: true }).state)
       if (effect?.is === "intent" && effect.id === id) return effect;

@@ -7,7 +7,13 @@ import { firstSeq, type Save } from "../../core/journal/save.js";
 import { isGap } from "../../core/journal/save-note.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { type LineId, MAX_SEQ, placeId, type SessionId, sessionId } from "../../core/values/ids.js";
+import {
+  type BranchId,
+  MAX_SEQ,
+  placeId,
+  type SessionId,
+  sessionId,
+} from "../../core/values/ids.js";
 import { ACTED, actedOf } from "../../engine/calls/deleted-calls.js";
 import type { Past } from "../../engine/journal/past.js";
 import { readMail } from "../../engine/journal/read-inbox.js";
@@ -18,7 +24,7 @@ import { hole } from "../../engine/journal/walk.js";
 import { agentOf } from "../../engine/records/agent-record.js";
 import { documents } from "../../engine/records/documents.js";
 import { policyOf, RETENTION, STORE_RETENTION } from "../../engine/records/policy-store.js";
-import { labelOf, leaseOf, lineOf, rootDigest } from "../../engine/records/rows.js";
+import { branchOf, labelOf, leaseOf, rootDigest } from "../../engine/records/rows.js";
 import { sessionRows } from "../../engine/records/session-rows.js";
 import { contentsOf } from "../../engine/records/snapshot-record.js";
 import { callback, options } from "../../engine/util/validate.js";
@@ -26,13 +32,13 @@ import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { noTailAnchors, type TailAnchors } from "../../store/port/copies.js";
 import { AGENT, type DocRow, RECEIPT, REDACTED, SNAPSHOT } from "../../store/port/documents.js";
-import { oneLine } from "../../store/port/queries.js";
-import type { LineRow } from "../../store/port/rows.js";
+import { oneBranch } from "../../store/port/queries.js";
+import type { BranchRow } from "../../store/port/rows.js";
 
 interface Finding {
   readonly code: "CORRUPT" | "LOST_TAIL" | "BROKEN_CHAIN" | "STATUS_DIFFERS" | "STORE";
   readonly sessionId?: string;
-  readonly line?: string;
+  readonly branch?: string;
   readonly seq?: number;
   readonly message: string;
 }
@@ -66,7 +72,7 @@ class Verification {
   readonly #onProgress: ((checked: number) => void) | undefined;
   readonly #findings: Finding[] = [];
   readonly #ends = new Map<string, Save | undefined>();
-  /** Lines that could not be read to their end. */
+  /** Branches that could not be read to their end. */
   readonly #unread = new Set<string>();
   #checked = 0;
 
@@ -86,10 +92,10 @@ class Verification {
       });
     }
     await this.#guard({}, async () => {
-      for (const line of await store.branches(
+      for (const branch of await store.branches(
         only === undefined ? { kind: "all" } : { kind: "session", session: only },
       ))
-        await this.#line(line);
+        await this.#branch(branch);
     });
     await this.#guard({}, () => this.#sessions(only));
     if (only === undefined) await this.#guard({}, () => this.#documents());
@@ -97,20 +103,20 @@ class Verification {
     return { ok: this.#findings.length === 0, checked: this.#checked, findings: this.#findings };
   }
 
-  async #line(row: LineRow): Promise<void> {
+  async #branch(row: BranchRow): Promise<void> {
     if (row.owned && row.session === null) {
       this.#find({
         code: "CORRUPT",
-        line: row.id,
+        branch: row.id,
         message: `Branch ${row.id} belongs to a session whose row is missing.`,
       });
     }
     const where = {
       ...(row.session === null ? undefined : { sessionId: row.session }),
-      line: row.id,
+      branch: row.id,
     };
     const whole = await this.#guard(where, async () => {
-      const doc = lineOf(row);
+      const doc = branchOf(row);
       const origin = doc.origin;
       if (
         origin === null
@@ -127,7 +133,7 @@ class Verification {
       const past = this.#ctx.journal.past(row.id);
       let follows: Digest | undefined = doc.prev;
       let next = (origin?.seq ?? 0) + 1;
-      const own = { line: row.id, from: next, to: MAX_SEQ };
+      const own = { branch: row.id, from: next, to: MAX_SEQ };
       for await (const saves of this.#ctx.journal.saves.pages(own, {
         items: true,
         state: true,
@@ -176,22 +182,22 @@ class Verification {
       for (const name of refsOf(record))
         if (!known.has(name)) known.set(name, knowBlob(await this.#ctx.journal.blob(name)));
       checkBodies(record, (name) => known.get(name));
-      for (const [line, from, to] of record.base?.lines ?? []) {
+      for (const [branch, from, to] of record.base?.branches ?? []) {
         const [there] = await past.stretches(from, to);
-        if (there?.line !== line || there.to !== to)
+        if (there?.branch !== branch || there.to !== to)
           throw new HoldfastError(
             "CORRUPT",
-            `The base at ${save.line}-${save.seq} says that its messages stand on branch ${line}, from ${from} to ${to}. They do not.`,
-            { line: save.line, seq: save.seq },
+            `The base at ${save.branch}-${save.seq} says that its messages stand on branch ${branch}, from ${from} to ${to}. They do not.`,
+            { branch: save.branch, seq: save.seq },
           );
       }
     }
     if (save.items !== null && messages !== save.nMessages)
       throw new HoldfastError(
         "CORRUPT",
-        `The save at ${save.line}-${save.seq} miscounts its messages.`,
+        `The save at ${save.branch}-${save.seq} miscounts its messages.`,
         {
-          line: save.line,
+          branch: save.branch,
           seq: save.seq,
         },
       );
@@ -253,28 +259,28 @@ class Verification {
           code: "BROKEN_CHAIN",
           sessionId: id,
           ...place,
-          message: `Snapshot ${quote(row.id)} points at ${placeId(place.line, place.seq)}, and what stands there is something else.`,
+          message: `Snapshot ${quote(row.id)} points at ${placeId(place.branch, place.seq)}, and what stands there is something else.`,
         });
       });
     }
   }
 
   async #anchors(anchors: TailAnchors): Promise<void> {
-    for (const { line, seq, check } of anchors) {
+    for (const { branch, seq, check } of anchors) {
       // Where it ends is not known, and what stopped the reading has been said.
-      if (this.#unread.has(line)) continue;
-      const end = this.#ends.get(line);
-      const stays = async () => (await this.#ctx.store.copies?.anchors())?.of(line);
+      if (this.#unread.has(branch)) continue;
+      const end = this.#ends.get(branch);
+      const stays = async () => (await this.#ctx.store.copies?.anchors())?.of(branch);
       if (end === undefined && (await stays()) === undefined) continue;
-      const row = (await this.#ctx.store.branches(oneLine(line as LineId)))[0];
+      const row = (await this.#ctx.store.branches(oneBranch(branch as BranchId)))[0];
       if (end !== undefined && (end.seq > seq || (end.seq === seq && end.check === check)))
         continue;
       this.#find({
         code: "LOST_TAIL",
         ...(row?.session == null ? undefined : { sessionId: row.session }),
-        line,
+        branch,
         seq,
-        message: `Branch ${line} was at ${seq} when the store was last closed, and now ends at ${end?.seq ?? 0}.`,
+        message: `Branch ${branch} was at ${seq} when the store was last closed, and now ends at ${end?.seq ?? 0}.`,
       });
     }
   }
@@ -283,7 +289,7 @@ class Verification {
    * Damage met on the way becomes a finding, and false; what is no damage goes on to the caller.
    */
   async #guard(
-    where: { readonly sessionId?: string; readonly line?: string; readonly seq?: number },
+    where: { readonly sessionId?: string; readonly branch?: string; readonly seq?: number },
     run: () => Promise<void>,
   ): Promise<boolean> {
     try {
@@ -292,11 +298,11 @@ class Verification {
     } catch (error) {
       const damage = damageIn(error);
       if (damage === undefined) throw error;
-      const { seq, line } = damage.details;
+      const { seq, branch } = damage.details;
       this.#find({
         code: "CORRUPT",
         ...where,
-        ...(line === undefined ? undefined : { line }),
+        ...(branch === undefined ? undefined : { branch }),
         ...(seq === undefined ? undefined : { seq }),
         message: damage.message,
       });

@@ -1,25 +1,27 @@
 /**
- * How far a redaction reaches: the lines of a session and what they go back to, who shares what is
- * changed, and which calls are not over.
+ * How far a redaction reaches: the branches of a session and what they go back to, who shares what
+ * is changed, and which calls are not over.
  */
-import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
+import { type BranchId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
 import { descendants, pastOfSession } from "../../engine/journal/descendants.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import type { LineRow } from "../../store/port/rows.js";
+import type { BranchRow } from "../../store/port/rows.js";
 
-/** A line, as far as the session goes along it. */
+/** A branch, as far as the session goes along it. */
 export interface Stretch {
-  readonly line: LineId;
-  readonly row: LineRow;
+  readonly branch: BranchId;
+  readonly row: BranchRow;
   readonly from: number;
   readonly to: number;
-  /** The number of the newest line that begins on it. */
+  /** The number of the newest branch that begins on it. */
   readonly forks: number;
   /** Of another session, which does not go back to what is changed: nothing is edited here. */
   readonly isLookedAt?: boolean;
 }
 
-/** Lines that begin on others come before those: what is copied from a record stands behind it. */
+/**
+ * Branches that begin on others come before those: what is copied from a record stands behind it.
+ */
 export async function stretchesOf(
   ctx: StoreContext,
   session: SessionId,
@@ -32,12 +34,12 @@ export async function stretchesOf(
 
 async function stretch(
   { store }: StoreContext,
-  row: LineRow,
+  row: BranchRow,
   after: number,
   to: number,
 ): Promise<Stretch> {
   const forks = (await store.branches({ kind: "forks", of: row.id }))[0]?.no ?? 0;
-  return { line: row.id, row, from: Math.max(after, row.origin?.seq ?? 0) + 1, to, forks };
+  return { branch: row.id, row, from: Math.max(after, row.origin?.seq ?? 0) + 1, to, forks };
 }
 
 const newestFirst = (a: Stretch, b: Stretch): number => b.row.no - a.row.no;
@@ -48,22 +50,22 @@ export interface Shared {
   readonly sharers: readonly SessionId[];
   /** Whether a place does, be it of a session that was deleted. */
   readonly by: (place: Place) => boolean;
-  /** What these, and other forks of the session, said behind it. Newest lines first. */
+  /** What these, and other forks of the session, said behind it. Newest branches first. */
   readonly others: readonly Stretch[];
 }
 
-/** `first`: the lowest number that is changed on each line. */
+/** `first`: the lowest number that is changed on each branch. */
 export async function sharedBy(
   ctx: StoreContext,
   session: SessionId,
   stretches: readonly Stretch[],
   first: ReadonlyMap<string, number>,
 ): Promise<Shared> {
-  const lines = stretches.flatMap(({ row }) =>
+  const branches = stretches.flatMap(({ row }) =>
     first.has(row.id) || row.session === session ? [row] : [],
   );
-  const along = new Map(stretches.map(({ line, to }) => [line, to]));
-  const family = new Map((await descendants(ctx, lines)).map((row) => [row.id as string, row]));
+  const along = new Map(stretches.map(({ branch, to }) => [branch, to]));
+  const family = new Map((await descendants(ctx, branches)).map((row) => [row.id as string, row]));
   const sharers = new Set<SessionId>();
   const others: Stretch[] = [];
   for (const row of family.values()) {
@@ -81,27 +83,27 @@ export async function sharedBy(
   }
   return {
     sharers: [...sharers].toSorted(),
-    by: ({ line, seq }) => goesBackTo(family, line, first, seq),
+    by: ({ branch, seq }) => goesBackTo(family, branch, first, seq),
     others: others.toSorted(newestFirst),
   };
 }
 
 function comesFrom(
-  family: ReadonlyMap<string, LineRow>,
-  line: LineRow,
+  family: ReadonlyMap<string, BranchRow>,
+  branch: BranchRow,
   session: SessionId,
 ): boolean {
   for (
-    let row: LineRow | undefined = line;
+    let row: BranchRow | undefined = branch;
     row !== undefined;
-    row = row.origin === null ? undefined : family.get(row.origin.line)
+    row = row.origin === null ? undefined : family.get(row.origin.branch)
   )
     if (row.session === session) return true;
   return false;
 }
 
 function goesBackTo(
-  family: ReadonlyMap<string, LineRow>,
+  family: ReadonlyMap<string, BranchRow>,
   id: string,
   first: ReadonlyMap<string, number>,
   end = MAX_SEQ,
@@ -110,7 +112,7 @@ function goesBackTo(
   for (
     let row = family.get(id);
     row !== undefined;
-    row = row.origin === null ? undefined : family.get(row.origin.line)
+    row = row.origin === null ? undefined : family.get(row.origin.branch)
   ) {
     if ((first.get(row.id) ?? Number.POSITIVE_INFINITY) <= to) return true;
     to = row.origin?.seq ?? 0;
@@ -137,9 +139,9 @@ export class OpenCalls {
     const past = ctx.journal.pastOf(present);
     for (const { id, call } of open) {
       this.ids.add(id);
-      const line = call && (await past.lineAt(call[0]));
-      if (call === undefined || line === undefined) continue;
-      const place = `${line}-${call[0]}`;
+      const branch = call && (await past.branchAt(call[0]));
+      if (call === undefined || branch === undefined) continue;
+      const place = `${branch}-${call[0]}`;
       this.#byReply.set(
         place,
         (this.#byReply.get(place) ?? new Map<number, string>()).set(call[1], id),
@@ -147,7 +149,7 @@ export class OpenCalls {
     }
   }
 
-  at(line: string, reply: number, index: number): string | undefined {
-    return this.#byReply.get(`${line}-${reply}`)?.get(index);
+  at(branch: string, reply: number, index: number): string | undefined {
+    return this.#byReply.get(`${branch}-${reply}`)?.get(index);
   }
 }

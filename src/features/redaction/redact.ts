@@ -1,7 +1,7 @@
 /**
- * Removing a text from a session: from every record of its lines and of what they go back to, from
- * the bodies these refer to, from what stands outside of its journal, and from the files of the
- * store.
+ * Removing a text from a session: from every record of its branches and of what they go back to,
+ * from the bodies these refer to, from what stands outside of its journal, and from the files of
+ * the store.
  *
  * Nothing is held in between: killed at any point, it is run again. Every save is exchanged whole,
  * and verifies before and after.
@@ -12,7 +12,7 @@ import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type SessionId, sessionId } from "../../core/values/ids.js";
 import type { Json } from "../../core/values/json.js";
-import { freeLines } from "../../engine/journal/cut-lines.js";
+import { freeBranches } from "../../engine/journal/cut-branches.js";
 import { descendants } from "../../engine/journal/descendants.js";
 import { superseded } from "../../engine/journal/lease-keeper.js";
 import { forgetArguments } from "../../engine/journal/receipts.js";
@@ -166,7 +166,7 @@ class Redacting {
       if (known.has(session)) continue;
       known.add(session);
       this.#tick();
-      // One that shares what is changed was gone over, and so were the lines of any other.
+      // One that shares what is changed was gone over, and so were the branches of any other.
       if (isFork.has(session)) {
         if (!shared.sharers.includes(session) && (await this.#isBeside(session, seen)))
           found.add(session);
@@ -317,7 +317,7 @@ class Redacting {
       this.#ctx,
       await this.#ctx.store.branches({ kind: "session", session: this.#session }),
     );
-    await freeLines(
+    await freeBranches(
       this.#ctx,
       family.flatMap(({ id, owned }) => (owned ? [] : id)),
     );
@@ -405,12 +405,14 @@ class Redacting {
       if (change === undefined && seen.records === 0 && !this.#outsideChanged) return false;
       const epoch = (this.#leases as SessionLocks).epoch(id);
       const when = { epoch, ...change?.when };
-      const lines =
+      const branches =
         change === undefined
           ? []
           : await this.#ctx.store.branches({ kind: "session", session: id });
-      const applied = await remembering(this.#ctx, new Map(lines.map((line) => [line.id, 0])), () =>
-        this.#ctx.store.apply([{ session: id, ...change, when, forgets: true }], [], "frees"),
+      const applied = await remembering(
+        this.#ctx,
+        new Map(branches.map((branch) => [branch.id, 0])),
+        () => this.#ctx.store.apply([{ session: id, ...change, when, forgets: true }], [], "frees"),
       );
       if (applied.ok) return change !== undefined;
       // The label is anybody's, and was changed in between.

@@ -19,7 +19,7 @@ import { titleOf } from "../../core/messages/truncate.js";
 import { editMark, editRecord, type RecordEdit } from "../../core/redaction/redact-record.js";
 import type { NameKind } from "../../core/redaction/redact-text.js";
 import { type Digest, digest } from "../../core/values/digest.js";
-import { type LineId, placeId, type SessionId } from "../../core/values/ids.js";
+import { type BranchId, placeId, type SessionId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import { remembering } from "../../engine/journal/redaction-memory.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
@@ -55,10 +55,10 @@ export interface Seen {
   readonly blobs: Set<Digest>;
   readonly exempt: Set<string>;
   readonly names: Name[];
-  /** The lowest number that is changed on each line. */
+  /** The lowest number that is changed on each branch. */
   readonly first: Map<string, number>;
   /** The same, or what was pruned and may have been (REDACTED-2). */
-  readonly stale: Map<LineId, number>;
+  readonly stale: Map<BranchId, number>;
   /** Whether the message that was asked for is there. */
   isMessageThere: boolean;
   /** Titles that were taken from messages which are changed, and what they become. */
@@ -116,8 +116,8 @@ export class SaveRewriter {
   }
 
   /**
-   * Changes everything, after a survey that found something. False: another process changed a line
-   * meanwhile, or began one on it. Look again.
+   * Changes everything, after a survey that found something. False: another process changed a
+   * branch meanwhile, or began one on it. Look again.
    */
   async rewrite(stretches: readonly Stretch[]): Promise<boolean> {
     this.#isSurvey = false;
@@ -134,12 +134,12 @@ export class SaveRewriter {
     let batch: Replacement[] = [];
     let bytes = 0;
     // What is pinned stays where it is, and loads: only words change.
-    const known = { line: stretch.forks, doc: Number.MAX_SAFE_INTEGER };
+    const known = { branch: stretch.forks, doc: Number.MAX_SAFE_INTEGER };
     const flush = async (): Promise<boolean> => {
       const replaced =
         batch.length === 0 ||
         (await requireCapability(this.#ctx.store, "reclaim", "hold.sessions.redact").replace(
-          stretch.line,
+          stretch.branch,
           batch,
           known,
         ));
@@ -147,7 +147,7 @@ export class SaveRewriter {
       bytes = 0;
       return replaced;
     };
-    if (!this.seen.first.has(stretch.line)) return true;
+    if (!this.seen.first.has(stretch.branch)) return true;
     for await (const replacement of this.#edits(stretch)) {
       batch.push(replacement);
       bytes += sizeOf(replacement);
@@ -156,8 +156,8 @@ export class SaveRewriter {
     return flush();
   }
 
-  async *#saves({ line, row, from, to }: Stretch): AsyncGenerator<Walked> {
-    const own = { line, from, to, session: row.session };
+  async *#saves({ branch, row, from, to }: Stretch): AsyncGenerator<Walked> {
+    const own = { branch, from, to, session: row.session };
     for await (const page of this.#ctx.journal.saves.walk([own], {
       newestFirst: true,
       items: true,
@@ -194,7 +194,7 @@ export class SaveRewriter {
 
   #stale(save: Save): void {
     const first = firstSeq(save);
-    this.seen.stale.set(save.line, Math.min(this.seen.stale.get(save.line) ?? first, first));
+    this.seen.stale.set(save.branch, Math.min(this.seen.stale.get(save.branch) ?? first, first));
   }
 
   async #editTogether(
@@ -247,7 +247,7 @@ export class SaveRewriter {
     }
     if (mark !== undefined) changed += 1;
     const lowest = newItems !== undefined || newState !== undefined ? first : save.seq;
-    this.seen.first.set(save.line, Math.min(this.seen.first.get(save.line) ?? lowest, lowest));
+    this.seen.first.set(save.branch, Math.min(this.seen.first.get(save.branch) ?? lowest, lowest));
     this.#stale(save);
     const salt = () => this.#ctx.salts.next();
     const made = rewrite(save, {
@@ -301,10 +301,10 @@ export class SaveRewriter {
     return markText(edited, () => this.#ctx.salts.next());
   }
 
-  #edit({ line }: Save): (seq: number) => RecordEdit {
+  #edit({ branch }: Save): (seq: number) => RecordEdit {
     const what = this.#what;
     const isMessage = (message: MessageInput, seq: number): boolean =>
-      (message.id ?? placeId(line, seq)) === what.message;
+      (message.id ?? placeId(branch, seq)) === what.message;
     const all = () => what.replacement;
     const whole =
       what.message === undefined
@@ -314,12 +314,12 @@ export class SaveRewriter {
       texts: {
         text: what.text,
         numbers: true,
-        name: (name, kind) => this.#name(name, kind, placeId(line, seq)),
+        name: (name, kind) => this.#name(name, kind, placeId(branch, seq)),
       },
       body: (name) => this.#bodies.get(name),
       keep: (bytes) => this.#bodies.keep(bytes),
       file: what.file,
-      openCall: (reply, index) => this.#calls.at(line, reply, index),
+      openCall: (reply, index) => this.#calls.at(branch, reply, index),
       isOpen: (id) => this.#calls.ids.has(id),
       exempt: (id) => void this.seen.exempt.add(id),
       edited: (before, after) => this.#title(before, after),

@@ -5,7 +5,7 @@
 import { MAX_REASON } from "../../core/journal/checkpoint.js";
 import { cutTo } from "../../core/redaction/redact-record.js";
 import { editJson } from "../../core/redaction/redact-text.js";
-import { checkName, type LineId, type SessionId } from "../../core/values/ids.js";
+import { type BranchId, checkName, type SessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import { checkTags, MAX_TITLE_CHARS } from "../../engine/lifecycle/session-options.js";
 import type { HeadDoc, LabelDoc } from "../../engine/records/rows.js";
@@ -32,7 +32,7 @@ export function editHead(head: HeadDoc, { text }: Matcher, { titles }: Seen): He
 /** What a snapshot says of a session. */
 export function editEntry(entry: Entry, what: Matcher, seen: Seen): Entry {
   const id = entry.id as SessionId;
-  const head = { ...entry.head, id, line: "" as LineId, status: "in-progress" } as const;
+  const head = { ...entry.head, id, branch: "" as BranchId, status: "in-progress" } as const;
   const { title } = editHead(head, what, seen);
   const label = editLabel({ ...entry.label, id, version: 0 }, what);
   if (title === entry.head.title && label === undefined) return entry;

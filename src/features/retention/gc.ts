@@ -3,10 +3,10 @@
  * that no fork needs, then blobs, then room in files. Each step is safe by itself, so it may be
  * stopped, or killed, between any two.
  */
-import type { LineNode } from "../../core/retention/retention.js";
+import type { BranchNode } from "../../core/retention/retention.js";
 import type { Digest } from "../../core/values/digest.js";
 import { forgetActed } from "../../engine/calls/deleted-calls.js";
-import { cutLines } from "../../engine/journal/cut-lines.js";
+import { cutBranches } from "../../engine/journal/cut-branches.js";
 import { forgetReceipts } from "../../engine/journal/receipts.js";
 import { keptOfDeleted, scrub } from "../../engine/journal/scrub.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
@@ -83,7 +83,7 @@ class Collection {
   }
 
   async run(): Promise<GcReport> {
-    await this.#lines();
+    await this.#branches();
     await this.#blobs();
     if (this.#how.dryRun) return this.#report;
     await forgetReceipts(this.#ctx, this.#how);
@@ -118,12 +118,12 @@ class Collection {
     });
   }
 
-  async #lines(): Promise<void> {
+  async #branches(): Promise<void> {
     const { imports } = this.#ctx;
-    const lines = await this.#nodes();
+    const branches = await this.#nodes();
     const isComing = (id: string) => [...imports].some((brought) => brought.has(id));
-    const loose = lines.filter(({ id, owned }) => !owned && !isComing(id));
-    await cutLines(this.#ctx, loose, lines, {
+    const loose = branches.filter(({ id, owned }) => !owned && !isComing(id));
+    await cutBranches(this.#ctx, loose, branches, {
       dryRun: this.#how.dryRun,
       signal: this.#how.signal,
       idle: this.#how.idle,
@@ -132,16 +132,16 @@ class Collection {
   }
 
   /**
-   * Lines that are nobody's, and those that begin on others: all that says how far a past is
+   * Branches that are nobody's, and those that begin on others: all that says how far a past is
    * needed. Newest first.
    */
-  async #nodes(): Promise<readonly LineNode[]> {
+  async #nodes(): Promise<readonly BranchNode[]> {
     const { store } = this.#ctx;
     const timeSlice = this.#timeSlice(
       { least: 50, most: 5_000, first: 200, rests: false },
-      IN_BULK.lines,
+      IN_BULK.branches,
     );
-    const nodes: LineNode[] = [];
+    const nodes: BranchNode[] = [];
     let before = Number.MAX_SAFE_INTEGER;
     const look = async (limit: number): Promise<boolean> => {
       const rows = await store.branches({ kind: "all", before, limit });

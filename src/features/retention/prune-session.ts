@@ -2,8 +2,8 @@
 import { expired, type RetentionRules } from "../../core/retention/policy.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import {
+  type BranchId,
   type CheckpointId,
-  type LineId,
   MAX_SEQ,
   placeId,
   type SessionId,
@@ -18,7 +18,7 @@ import { noSession } from "../../engine/util/not-found.js";
 import { callback, flag, oneOf, options, signalOf } from "../../engine/util/validate.js";
 import { requireCapability } from "../../store/capabilities.js";
 import { removeMarks } from "./remove-checkpoints.js";
-import { type LineScan, type MarkAt, scanLine } from "./scan-branch.js";
+import { type BranchScan, type MarkAt, scanBranch } from "./scan-branch.js";
 
 export interface PruneOptions extends RetentionRules {
   /** `all`: also on branches that the session has left by rewinding, each by itself. */
@@ -41,13 +41,13 @@ export interface PruneReport {
   readonly ids?: readonly CheckpointId[];
 }
 
-/** How often it is looked again what is to go, where others change the same lines. */
+/** How often it is looked again what is to go, where others change the same branches. */
 export const PLANS = 10;
 const MOST_IDS = 1_000;
 
-/** What goes from a line. */
+/** What goes from a branch. */
 interface Goes {
-  readonly survey: LineScan;
+  readonly survey: BranchScan;
   readonly seqs: ReadonlySet<number>;
 }
 
@@ -143,8 +143,8 @@ async function pruneSession(
 }
 
 /**
- * Only what belongs to the session is looked at: its own lines, and what it inherits of lines that
- * no session owns.
+ * Only what belongs to the session is looked at: its own branches, and what it inherits of branches
+ * that no session owns.
  */
 async function whatGoes(
   ctx: StoreContext,
@@ -152,51 +152,53 @@ async function whatGoes(
   policy: RetentionRules,
   run: PruneRun,
 ): Promise<readonly Goes[]> {
-  const { line } = headOf(await requireSession(ctx, id));
-  const past = (await ctx.journal.past(line).all()).filter(
+  const { branch } = headOf(await requireSession(ctx, id));
+  const past = (await ctx.journal.past(branch).all()).filter(
     ({ session }) => session === id || session === null,
   );
   const recordOwners = new RecordOwners(ctx.store);
-  const surveys = new Map<LineId, LineScan>();
+  const surveys = new Map<BranchId, BranchScan>();
   const others =
     run.branches === "all" ? await ctx.store.branches({ kind: "session", session: id }) : [];
-  for (const own of [...past.map((segment) => segment.line), ...others.map((other) => other.id)])
-    if (!surveys.has(own)) surveys.set(own, await scanLine(ctx, own, run.signal));
+  for (const own of [...past.map((segment) => segment.branch), ...others.map((other) => other.id)])
+    if (!surveys.has(own)) surveys.set(own, await scanBranch(ctx, own, run.signal));
 
-  const behind = (survey: LineScan, after: number, to: number) =>
+  const behind = (survey: BranchScan, after: number, to: number) =>
     survey.marks
       .filter(({ seq }) => seq > after && seq <= to)
-      .map((mark) => ({ ...mark, line: survey.line }));
-  const along: (MarkAt & { readonly line: LineId })[] = [];
-  for (const { line: on, to, session } of past)
-    for (const mark of behind(surveys.get(on) as LineScan, 0, to).toReversed())
+      .map((mark) => ({ ...mark, branch: survey.branch }));
+  const along: (MarkAt & { readonly branch: BranchId })[] = [];
+  for (const { branch: on, to, session } of past)
+    for (const mark of behind(surveys.get(on) as BranchScan, 0, to).toReversed())
       if (session === id || (await recordOwners.of(on, mark.seq)) === id) along.push(mark);
   const stretches = [along];
-  // What a line of the past goes on with behind the place where it was left, and lines that were
-  // left as a whole.
+  // What a branch of the past goes on with behind the place where it was left, and branches that
+  // were left as a whole.
   if (run.branches === "all")
     for (const survey of [...surveys.values()].filter(({ own }) => own.session === id))
       stretches.push(
         behind(
           survey,
-          past.find(({ line: own }) => own === survey.line)?.to ?? 0,
+          past.find(({ branch: own }) => own === survey.branch)?.to ?? 0,
           MAX_SEQ,
         ).toReversed(),
       );
 
-  const gone = new Map<LineId, Set<number>>();
+  const gone = new Map<BranchId, Set<number>>();
   const now = ctx.wallMs();
   for (const stretch of stretches)
-    for (const { line: on, seq } of expired<MarkAt & { readonly line: LineId }>(
+    for (const { branch: on, seq } of expired<MarkAt & { readonly branch: BranchId }>(
       stretch,
       policy,
       now,
     ))
       if (!surveys.get(on)?.origins.has(seq)) gone.set(on, (gone.get(on) ?? new Set()).add(seq));
-  return [...gone].map(([on, seqs]) => ({ survey: surveys.get(on) as LineScan, seqs }));
+  return [...gone].map(([on, seqs]) => ({ survey: surveys.get(on) as BranchScan, seqs }));
 }
 
 function idsOf(goes: readonly Goes[]): readonly CheckpointId[] {
-  const ids = goes.flatMap(({ survey, seqs }) => [...seqs].map((seq) => placeId(survey.line, seq)));
+  const ids = goes.flatMap(({ survey, seqs }) =>
+    [...seqs].map((seq) => placeId(survey.branch, seq)),
+  );
   return Object.freeze(ids.slice(0, MOST_IDS));
 }

@@ -2,7 +2,7 @@
  * Removing checkpoints, and with them what no place that must still load needs (core/retention
  * decides what that is).
  *
- * A line is gone over once, from its end to its beginning, in small steps that writers and other
+ * A branch is gone over once, from its end to its beginning, in small steps that writers and other
  * prunes may come between. What a place needs stands before it. So whatever still has its
  * checkpoint, because its turn has not come, still has all that loading it needs: a fork may begin
  * there, and a kill may come, at any moment. Only what tells of calls that acted must be there as
@@ -20,18 +20,18 @@ import { isGap } from "../../core/journal/save-note.js";
 import { type Keep, type KeptPlace, needed, touches } from "../../core/retention/retention.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { highest } from "../../core/values/highest.js";
-import { type LineId, MAX_SEQ, placeId } from "../../core/values/ids.js";
+import { type BranchId, MAX_SEQ, placeId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { hole } from "../../engine/journal/walk.js";
 import { TimeSlice } from "../../engine/util/time-slice.js";
 import { documentsOf, requireCapability } from "../../store/capabilities.js";
 import type { KnownNeeds, Replacement, StoreReclaim } from "../../store/port/reclaim.js";
-import type { LineScan, MarkAt } from "./scan-branch.js";
+import type { BranchScan, MarkAt } from "./scan-branch.js";
 
 const AT_ONCE = { least: 16, most: 200, first: 32 } as const;
 /**
- * Where to take from a line means to write all of it anew, as much at once as can be held in
+ * Where to take from a branch means to write all of it anew, as much at once as can be held in
  * memory.
  */
 const IN_BULK = { least: 20_000, most: 20_000, first: 20_000 } as const;
@@ -45,7 +45,7 @@ const PAGE = { inBulk: 25, else: 200 };
 export interface Removal {
   /** How many checkpoints went. */
   readonly removed: number;
-  /** False: somebody else changed the line meanwhile, look again. */
+  /** False: somebody else changed the branch meanwhile, look again. */
   readonly done: boolean;
 }
 
@@ -57,15 +57,15 @@ export interface RemoveOptions {
   readonly onRemoved?: ((count: number) => void) | undefined;
 }
 
-/** Removes the checkpoints of a line at these places. */
+/** Removes the checkpoints of a branch at these places. */
 export async function removeMarks(
   ctx: StoreContext,
-  survey: LineScan,
+  survey: BranchScan,
   gone: ReadonlySet<number>,
   o: RemoveOptions = {},
 ): Promise<Removal> {
   const forked = survey.forks.find(({ origin }) => origin !== null && gone.has(origin.seq));
-  if (forked?.origin) throw forkBegins(survey.line, forked.origin.seq, forked.session ?? "?");
+  if (forked?.origin) throw forkBegins(survey.branch, forked.origin.seq, forked.session ?? "?");
   const plan = await planFor(ctx, survey, gone);
   const first = new Rewriting(ctx, survey, plan, o);
   const { removed, done } = await first.run(survey.end?.seq ?? 0);
@@ -96,17 +96,17 @@ interface Plan {
 }
 
 /**
- * What the places on a line that must go on loading need: kept checkpoints, what is pinned or begun
- * at, and the end.
+ * What the places on a branch that must go on loading need: kept checkpoints, what is pinned or
+ * begun at, and the end.
  */
 async function planFor(
   { loader }: StoreContext,
-  { past, from, marks, pinned, end }: LineScan,
+  { past, from, marks, pinned, end }: BranchScan,
   gone: ReadonlySet<number>,
 ): Promise<Plan> {
   const stays = marks.filter(({ seq }) => !gone.has(seq));
   const lastByBase = new Map<number, number>();
-  // Lines begin at checkpoints, and where a snapshot has put a session back: those that stay are
+  // Branches begin at checkpoints, and where a snapshot has put a session back: those that stay are
   // all the places there can be.
   for (const { base, seq } of [...stays, ...pinned, ...(end === undefined ? [] : [end])])
     lastByBase.set(base, Math.max(seq, lastByBase.get(base) ?? 0));
@@ -117,8 +117,8 @@ async function planFor(
       base,
       ranges: base === 0 ? [] : (await loader.base(past, base)).base.ranges,
     });
-  // What was done must be known to whoever goes back before it: to a checkpoint of this line, or of
-  // one it comes from.
+  // What was done must be known to whoever goes back before it: to a checkpoint of this branch, or
+  // of one it comes from.
   const firstOf = (left: readonly MarkAt[]) =>
     from > 1 ? 0 : Math.min(left[0]?.seq ?? MAX_SEQ, pinned[0]?.seq ?? MAX_SEQ);
   return {
@@ -141,7 +141,7 @@ interface Changed {
 
 class Rewriting {
   readonly #ctx: StoreContext;
-  readonly #survey: LineScan;
+  readonly #survey: BranchScan;
   readonly #plan: Plan;
   readonly #options: RemoveOptions;
   readonly #reclaim: StoreReclaim;
@@ -155,7 +155,7 @@ class Rewriting {
    */
   heldBack = 0;
 
-  constructor(ctx: StoreContext, survey: LineScan, plan: Plan, o: RemoveOptions) {
+  constructor(ctx: StoreContext, survey: BranchScan, plan: Plan, o: RemoveOptions) {
     this.#ctx = ctx;
     this.#survey = survey;
     this.#plan = plan;
@@ -164,7 +164,7 @@ class Rewriting {
     this.#known = survey.known;
   }
 
-  /** Goes over the line from a save that ends there to its beginning. */
+  /** Goes over the branch from a save that ends there to its beginning. */
   async run(newest: number): Promise<Removal> {
     const { store } = this.#ctx;
     const { from } = this.#survey;
@@ -194,18 +194,18 @@ class Rewriting {
     at: number,
     limit: number,
   ): Promise<{ readonly next: number; readonly removed: number } | undefined> {
-    const { line, from } = this.#survey;
+    const { branch, from } = this.#survey;
     const { store, journal } = this.#ctx;
     let next = at;
     let bytes = 0;
     const changes: Changed[] = [];
     const rows = Math.min(limit, store.traits.inBulk ? PAGE.inBulk : PAGE.else);
-    const own = { line, from, to: at, session: null };
+    const own = { branch, from, to: at, session: null };
     // Verified first: what is written back must not make damage look sound.
     const walk = { newestFirst: true, items: true, state: true, rows, opens: nothing };
     for await (const page of journal.saves.walk([own], walk)) {
       for (const { save: was } of page) {
-        if (was.seq !== next) throw hole(line, next);
+        if (was.seq !== next) throw hole(branch, next);
         next = firstSeq(was) - 1;
         const save = this.#change(was);
         changes.push({ was, save, refs: save === was || isGap(save) ? [] : refsIn(save) });
@@ -215,7 +215,10 @@ class Rewriting {
       if (changes.length >= limit || bytes >= MOST_BYTES) break;
     }
     const { replacements, below } = this.#replacements(changes);
-    if (replacements.length > 0 && !(await this.#reclaim.replace(line, replacements, this.#known)))
+    if (
+      replacements.length > 0 &&
+      !(await this.#reclaim.replace(branch, replacements, this.#known))
+    )
       return undefined;
     this.#above = below;
     const removed = changes.filter(
@@ -238,8 +241,8 @@ class Rewriting {
       mark || items || state
         ? drop(save, { items, state, mark, prior: mark ? this.#priorTo(save.seq) : 0 })
         : save;
-    // The end of the line stays a save of its own: the next one is appended to it. So does what is
-    // pinned: a line may begin there.
+    // The end of the branch stays a save of its own: the next one is appended to it. So does what
+    // is pinned: a branch may begin there.
     const isPlace = save.seq === this.#survey.end?.seq || this.#plan.pinned.has(save.seq);
     const needless =
       isEmpty(next) &&
@@ -300,13 +303,13 @@ class Rewriting {
    */
   async #knowsAll(): Promise<boolean> {
     const { store } = this.#ctx;
-    const { line, end } = this.#survey;
+    const { branch, end } = this.#survey;
     const { gone, stay, pinned } = this.#plan;
-    const forks = await store.branches({ kind: "forks", of: line });
-    const pins = await documentsOf(store).pins(line);
+    const forks = await store.branches({ kind: "forks", of: branch });
+    const pins = await documentsOf(store).pins(branch);
     const docs = pins.map(({ doc }) => doc);
-    const known = { line: forks[0]?.no ?? 0, doc: highest(0, docs) };
-    if (known.line <= this.#known.line && known.doc <= this.#known.doc) return false;
+    const known = { branch: forks[0]?.no ?? 0, doc: highest(0, docs) };
+    if (known.branch <= this.#known.branch && known.doc <= this.#known.doc) return false;
     // Places that stay, and all behind the end, have what they need.
     const staying = new Set(stay);
     const loads = (seq: number) => staying.has(seq) || pinned.has(seq) || seq >= (end?.seq ?? 0);
@@ -328,8 +331,8 @@ function tellsOfActs(save: Save): boolean {
   );
 }
 
-function forkBegins(line: LineId, seq: number, fork: string): HoldfastError {
-  const checkpointId = placeId(line, seq);
+function forkBegins(branch: BranchId, seq: number, fork: string): HoldfastError {
+  const checkpointId = placeId(branch, seq);
   return new HoldfastError(
     "CONFLICT",
     `Session ${quote(fork)} begins at checkpoint ${checkpointId}: it stays as long as that does.`,

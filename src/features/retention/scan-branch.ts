@@ -1,19 +1,19 @@
 /**
- * What there is on a line, from the heads of its saves alone: checkpoints, its end, and who begins
- * on it.
+ * What there is on a branch, from the heads of its saves alone: checkpoints, its end, and who
+ * begins on it.
  */
 import { markOf } from "../../core/journal/checkpoint.js";
 import type { Save } from "../../core/journal/save.js";
 import { priorOf } from "../../core/journal/save-note.js";
 import type { Dated } from "../../core/retention/policy.js";
 import { highest } from "../../core/values/highest.js";
-import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
+import { type BranchId, MAX_SEQ } from "../../core/values/ids.js";
 import type { Past, Segment } from "../../engine/journal/past.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { TimeSlice } from "../../engine/util/time-slice.js";
 import { documentsOf } from "../../store/capabilities.js";
 import type { KnownNeeds } from "../../store/port/reclaim.js";
-import type { LineRow } from "../../store/port/rows.js";
+import type { BranchRow } from "../../store/port/rows.js";
 
 /** A place that loads, and the save with the newest base at or before it. */
 interface PlaceAt {
@@ -21,51 +21,51 @@ interface PlaceAt {
   readonly base: number;
 }
 
-/** A checkpoint on a line. */
+/** A checkpoint on a branch. */
 export interface MarkAt extends PlaceAt, Dated {}
 
-export interface LineScan {
-  readonly line: LineId;
-  /** The line and those it goes back to. */
+export interface BranchScan {
+  readonly branch: BranchId;
+  /** The branch and those it goes back to. */
   readonly past: Past;
-  /** The line's own part of it. */
+  /** The branch's own part of it. */
   readonly own: Segment;
   /** The number of its first record. */
   readonly from: number;
   /** By rising number. */
   readonly marks: readonly MarkAt[];
-  /** Where a list goes on that has come to the line's beginning. */
+  /** Where a list goes on that has come to the branch's beginning. */
   readonly priorToAll: number;
   readonly end: Save | undefined;
   /**
-   * Lines that begin on it, newest first, looked at before the checkpoints were; and where they
+   * Branches that begin on it, newest first, looked at before the checkpoints were; and where they
    * begin.
    */
-  readonly forks: readonly LineRow[];
+  readonly forks: readonly BranchRow[];
   /**
-   * Places that documents pin, and where lines begin, by rising number: they load also where there
-   * is no checkpoint.
+   * Places that documents pin, and where branches begin, by rising number: they load also where
+   * there is no checkpoint.
    */
   readonly pinned: readonly PlaceAt[];
-  /** The newest line and document that were known of when the rest was looked at. */
+  /** The newest branch and document that were known of when the rest was looked at. */
   readonly known: KnownNeeds;
   readonly origins: ReadonlySet<number>;
 }
 
-export async function scanLine(
+export async function scanBranch(
   { store, journal }: StoreContext,
-  line: LineId,
+  branch: BranchId,
   signal?: AbortSignal,
-): Promise<LineScan> {
-  // In this order: a line that began where something was pinned is there before the pin can be
+): Promise<BranchScan> {
+  // In this order: a branch that began where something was pinned is there before the pin can be
   // gone.
-  const pins = await documentsOf(store).pins(line);
-  const forks = await store.branches({ kind: "forks", of: line });
+  const pins = await documentsOf(store).pins(branch);
+  const forks = await store.branches({ kind: "forks", of: branch });
   const origins = new Set(forks.flatMap(({ origin }) => origin?.seq ?? []));
   const others = new Set([...pins.map(({ seq }) => seq), ...origins]);
   const docs = pins.map(({ doc }) => doc);
-  const known = { line: forks[0]?.no ?? 0, doc: highest(0, docs) };
-  const past = journal.past(line);
+  const known = { branch: forks[0]?.no ?? 0, doc: highest(0, docs) };
+  const past = journal.past(branch);
   const own = (await past.downTo(MAX_SEQ))[0] as Segment;
   const { from } = own;
   const timeSlice = new TimeSlice(store, {
@@ -95,7 +95,7 @@ export async function scanLine(
   };
   while (await timeSlice.step(look));
   return {
-    line,
+    branch,
     past,
     own,
     from,

@@ -121,13 +121,13 @@ export async function callModel(
  * The same behind the same reply, with the same words since: what is asked again after a crash may
  * differ in what tools said. Not by the journal's end: taking a session up writes to it.
  */
-function requestKey({ held: { line, work } }: RunContext): string {
+function requestKey({ held: { branch, work } }: RunContext): string {
   const said: string[] = [];
   for (const message of backwards(work.fold)) {
-    if (message.role === "assistant") return keyAt(line, message.seq, ...said);
+    if (message.role === "assistant") return keyAt(branch, message.seq, ...said);
     said.push(valueDigest(content(message)));
   }
-  return keyAt(line, 0, ...said);
+  return keyAt(branch, 0, ...said);
 }
 
 /** A model that does not listen to its signal is not waited for. */

@@ -77,9 +77,9 @@ export class RunEvents {
    * stored.
    */
   #cursor(upTo: number = this.#held.storedUpTo): string {
-    const { line, work, storedUpTo } = this.#held;
+    const { branch, work, storedUpTo } = this.#held;
     const seq = Math.min(upTo, storedUpTo);
-    return placeId(work.past.knownLineAt(seq) ?? line, Math.max(1, seq));
+    return placeId(work.past.knownBranchAt(seq) ?? branch, Math.max(1, seq));
   }
 }
 

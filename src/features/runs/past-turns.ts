@@ -2,7 +2,7 @@
 import type { InFlight, Turn } from "../../core/effects/in-flight.js";
 import type { JournalRecord } from "../../core/journal/record.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { type LineId, type SessionId } from "../../core/values/ids.js";
+import { type BranchId, type SessionId } from "../../core/values/ids.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { growingRows } from "../../engine/journal/walk.js";
 import type { Definition } from "./define/compile-agent.js";
@@ -22,9 +22,9 @@ export async function earlierTurn(
   definition: Definition,
   {
     session,
-    line,
+    branch,
     inFlight,
-  }: { readonly session: SessionId; readonly line: LineId; readonly inFlight: InFlight },
+  }: { readonly session: SessionId; readonly branch: BranchId; readonly inFlight: InFlight },
   asking: TurnInput | undefined,
 ): Promise<RunResult | undefined> {
   const { key } = asking ?? {};
@@ -35,7 +35,7 @@ export async function earlierTurn(
     !inFlight.hadTurn(key)
   )
     return undefined;
-  const past = await pastTurn(ctx, line, key);
+  const past = await pastTurn(ctx, branch, key);
   if (past === undefined) throw forgotten(session, key);
   if (!past.isOver || !isMeant(past.turn, asking, session)) return undefined;
   const { status = "", reason, output } = past.end ?? {};
@@ -68,14 +68,14 @@ interface Past {
 /** A turn before the latest, and how it ended: the last status before the next turn began. */
 export async function pastTurn(
   ctx: StoreContext,
-  line: LineId,
+  branch: BranchId,
   turnId: string,
 ): Promise<Past | undefined> {
   let last: JournalRecord | undefined;
   let isOver = false;
   let isKnown = true;
   const walk = { newestFirst: true, items: true, state: true, rows: growingRows(FIRST_ROWS, ROWS) };
-  for await (const page of ctx.journal.saves.walk(ctx.journal.past(line), walk)) {
+  for await (const page of ctx.journal.saves.walk(ctx.journal.past(branch), walk)) {
     for (const { save, digest, items, state } of page) {
       // What begins a turn is in its state, and how it ended among its items: where one was
       // dropped, it cannot be told whose end it is.

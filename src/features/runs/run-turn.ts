@@ -75,7 +75,7 @@ export class TurnRunner {
     const earlier = await earlierTurn(
       held.ctx,
       definition,
-      { session: held.id, line: held.line, inFlight },
+      { session: held.id, branch: held.branch, inFlight },
       asking,
     );
     if (earlier !== undefined) return earlier;

@@ -240,7 +240,7 @@ export class Runs {
     const earlier = await earlierTurn(
       this.#ctx,
       definition,
-      { session: id, line: present.head.line, inFlight },
+      { session: id, branch: present.head.branch, inFlight },
       asking,
     );
     return { turn, isOther, earlier };

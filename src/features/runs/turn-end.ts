@@ -90,7 +90,7 @@ export async function lookAtTurn(
   // the past may be long.
   const mail = await readMail(ctx, session, BESIDE);
   if (mail.some(({ doc }) => doc.kind === "turn" && doc.turn === turnId)) return undefined;
-  const past = await pastTurn(ctx, present.head.line, turnId);
+  const past = await pastTurn(ctx, present.head.branch, turnId);
   if (past?.isOver && past.end !== undefined)
     return endedAs(definition, about, past.end.status ?? "", past.end.reason, past.end.output);
   // Between two looks it may have been begun, or have ended.
@@ -116,5 +116,7 @@ async function hasMoved(
   { head, tail }: Standpoint,
 ): Promise<boolean> {
   const now = await ctx.journal.present(session);
-  return now === undefined || now.head.line !== head.line || now.tail?.save.seq !== tail?.save.seq;
+  return (
+    now === undefined || now.head.branch !== head.branch || now.tail?.save.seq !== tail?.save.seq
+  );
 }

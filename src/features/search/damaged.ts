@@ -4,12 +4,12 @@
  */
 import { firstSeq, type Save } from "../../core/journal/save.js";
 import { HoldfastError } from "../../core/values/errors.js";
-import type { LineId, Place } from "../../core/values/ids.js";
+import type { BranchId, Place } from "../../core/values/ids.js";
 import type { Journal } from "../../engine/journal/journal.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { hole } from "../../engine/journal/walk.js";
 import type { Damaged } from "../../engine/util/validate.js";
-import type { LineRow } from "../../store/port/rows.js";
+import type { BranchRow } from "../../store/port/rows.js";
 import type { DamagedPlace } from "../../store/search-port.js";
 import type { OwnerLookup } from "./owner-lookup.js";
 import { textsIn } from "./search-texts.js";
@@ -34,65 +34,65 @@ export class DamageReport {
 
   /** Notes what is damaged there by now: an index may have noted what was mended since. */
   async look(places: readonly DamagedPlace[]): Promise<void> {
-    for (const { line, seq } of places.slice(0, MOST))
-      await this.tell(line, seq, () => this.#check(line, seq));
+    for (const { branch, seq } of places.slice(0, MOST))
+      await this.tell(branch, seq, () => this.#check(branch, seq));
   }
 
   /** Runs something about a record. Notes the damage it meets, and answers undefined then. */
-  async tell<T>(line: LineRow, seq: number, ask: () => Promise<T>): Promise<T | undefined> {
+  async tell<T>(branch: BranchRow, seq: number, ask: () => Promise<T>): Promise<T | undefined> {
     try {
       return await ask();
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
-      const id = await this.#owners.ofRecord(line, seq);
+      const id = await this.#owners.ofRecord(branch, seq);
       if (id !== undefined && !this.#found.has(id))
         this.#found.set(id, { id, message: error.message });
       return undefined;
     }
   }
 
-  async #check(line: LineRow, seq: number): Promise<void> {
-    const save = await saveHolding(this.#ctx, { line: line.id, seq });
+  async #check(branch: BranchRow, seq: number): Promise<void> {
+    const save = await saveHolding(this.#ctx, { branch: branch.id, seq });
     if (save !== undefined) for await (const _text of textsIn(this.#ctx.journal, save));
-    else if (line.session !== null) await this.#ctx.journal.tail(line.id);
+    else if (branch.session !== null) await this.#ctx.journal.tail(branch.id);
   }
 }
 
 /**
  * The save that holds a record, with its items; undefined where it was cut from the end of its
- * line. Throws where it is missing.
+ * branch. Throws where it is missing.
  */
 async function saveHolding(
   { journal }: StoreContext,
-  { line, seq }: Place,
+  { branch, seq }: Place,
 ): Promise<Save | undefined> {
-  const save = await journal.saves.holding(line, seq, { items: true });
+  const save = await journal.saves.holding(branch, seq, { items: true });
   if (save !== undefined && firstSeq(save) <= seq) return save;
-  await journal.checkAbsent({ line, seq });
+  await journal.checkAbsent({ branch, seq });
   return undefined;
 }
 
 /** Throws where the record of a hit is missing, and was not taken away. */
 export async function checkHit(
   { journal }: StoreContext,
-  line: LineRow,
+  branch: BranchRow,
   seq: number,
   save: Save | undefined,
 ): Promise<void> {
-  if (save !== undefined && firstSeq(save) > seq) throw hole(line.id, seq);
-  if (save !== undefined || line.session === null) return;
-  await journal.checkAbsent({ line: line.id, seq });
-  await journal.tail(line.id);
+  if (save !== undefined && firstSeq(save) > seq) throw hole(branch.id, seq);
+  if (save !== undefined || branch.session === null) return;
+  await journal.checkAbsent({ branch: branch.id, seq });
+  await journal.tail(branch.id);
 }
 
-/** Whether an anchor knows that a line went further than its last save. */
+/** Whether an anchor knows that a branch went further than its last save. */
 export async function isCutShort(
   journal: Journal,
-  { line, seq }: { readonly line: LineId; readonly seq: number },
+  { branch, seq }: { readonly branch: BranchId; readonly seq: number },
 ): Promise<boolean> {
-  if (!(await journal.isBehindAnchor(line, seq))) return false;
+  if (!(await journal.isBehindAnchor(branch, seq))) return false;
   try {
-    await journal.tail(line);
+    await journal.tail(branch);
     return false;
   } catch (error) {
     if (error instanceof HoldfastError && error.code === "CORRUPT") return true;

@@ -1,7 +1,7 @@
 /**
  * Searching sessions: what is asked, where it is looked for, and what is shown of what was found.
  *
- * A message is found once, as that of the session that owns its line, or inherits it
+ * A message is found once, as that of the session that owns its branch, or inherits it
  * (`record-owners.ts`). What an index says is read from the store and verified before it is shown:
  * a text that was pruned, cut or redacted a moment ago is not shown.
  */
@@ -157,8 +157,8 @@ export async function askedOf(
   const session = o.sessionId === undefined ? undefined : sessionId(o.sessionId);
   const query = parseQuery(words);
   // Whatever is found in a session counts as its own, also what it shares: then the session is
-  // asked what it is, and not its lines.
-  const within = session === undefined ? undefined : await linesOf(ctx, session, ofSession);
+  // asked what it is, and not its branches.
+  const within = session === undefined ? undefined : await branchesOf(ctx, session, ofSession);
   if (query.all.length === 0 || (session !== undefined && within === undefined)) return undefined;
   const filter = {
     ...(within === undefined ? ofSession : { within }),
@@ -181,10 +181,10 @@ function timeOf(value: unknown, path: string): number | undefined {
 }
 
 /**
- * The lines of a session and those they go back to, each as far as it is shared. Undefined where it
- * is not one that was asked for.
+ * The branches of a session and those they go back to, each as far as it is shared. Undefined where
+ * it is not one that was asked for.
  */
-async function linesOf(
+async function branchesOf(
   ctx: StoreContext,
   session: SessionId,
   wanted: Wanted,
@@ -192,10 +192,10 @@ async function linesOf(
   const row = await new OwnerLookup(ctx.store, wanted).wanted(session);
   if (row === undefined) return undefined;
   const along = await pastOfSession(ctx, session);
-  const lines = new Map(
-    [...along].map(([id, { row: line, to }]) => [id, { no: line.no, upTo: to }]),
+  const branches = new Map(
+    [...along].map(([id, { row: branch, to }]) => [id, { no: branch.no, upTo: to }]),
   );
-  return { session, no: row.no, lines };
+  return { session, no: row.no, branches };
 }
 
 interface Shows {
@@ -214,7 +214,8 @@ async function show(shows: Shows, hit: Hit): Promise<FoundItem | undefined> {
   const { owners, report, asked } = shows;
   const owner = asked.filter.within?.session ?? (await owners.of(hit));
   if (owner === undefined) return undefined;
-  if (hit.kind === "message") return report.tell(hit.line, hit.seq, () => shown(shows, hit, owner));
+  if (hit.kind === "message")
+    return report.tell(hit.branch, hit.seq, () => shown(shows, hit, owner));
   return hit.session.id === owner ? unlessDamaged(() => shown(shows, hit, owner)) : undefined;
 }
 
@@ -223,7 +224,7 @@ async function shown(
   hit: Hit,
   owner: string,
 ): Promise<FoundItem | undefined> {
-  if (hit.kind === "message") await checkHit(ctx, hit.line, hit.seq, hit.save);
+  if (hit.kind === "message") await checkHit(ctx, hit.branch, hit.seq, hit.save);
   const found =
     hit.kind === "title" ? titleIn(hit.session) : hit.save && (await texts.at(hit.save, hit.seq));
   const words = found && passageOf(found.text, hit.kind === "title" ? 0 : hit.passage);
@@ -242,7 +243,7 @@ async function shown(
   const createdAt = isoTime(at);
   if (hit.kind === "title")
     return Object.freeze({ kind: "title", sessionId, createdAt, snippet, matches, score });
-  const messageId = message.id ?? placeId(hit.line.id, seq);
+  const messageId = message.id ?? placeId(hit.branch.id, seq);
   return Object.freeze({
     kind: "message",
     sessionId,
@@ -265,7 +266,7 @@ function isWanted(
   if ((since !== undefined && at < since) || (until !== undefined && at >= until)) return false;
   if (hit.kind === "title") return role === undefined;
   if (role !== undefined && ROLES.indexOf(message.role) !== role) return false;
-  return within === undefined || seq <= (within.lines.get(hit.line.id)?.upTo ?? 0);
+  return within === undefined || seq <= (within.branches.get(hit.branch.id)?.upTo ?? 0);
 }
 
 function passageOf(text: string, wanted: number): Words | undefined {

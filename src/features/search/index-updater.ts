@@ -154,12 +154,12 @@ export class IndexUpdater {
   async *#documents({ saves, sessions }: Fresh): AsyncGenerator<Document> {
     for (const row of sessions) yield* await readable(async () => [...titlesIn(row)]);
     const ends = new Map<number, Save>();
-    for (const { line, before, save } of saves) {
+    for (const { branch, before, save } of saves) {
       await yieldToEventLoop();
-      ends.set(line, save);
-      yield* await documentsOf(this.#journal, line, before, save);
+      ends.set(branch, save);
+      yield* await documentsOf(this.#journal, branch, before, save);
     }
-    for (const [line, save] of ends)
-      if (await isCutShort(this.#journal, save)) yield damageAt(line, save.seq + 1, save.at);
+    for (const [branch, save] of ends)
+      if (await isCutShort(this.#journal, save)) yield damageAt(branch, save.seq + 1, save.at);
   }
 }

@@ -1,11 +1,11 @@
 /**
- * Which session a text is found in: that which owns its line, or inherits it (`record-owners.ts`).
- * Looked up once for each search.
+ * Which session a text is found in: that which owns its branch, or inherits it
+ * (`record-owners.ts`). Looked up once for each search.
  */
 import { HoldfastError } from "../../core/values/errors.js";
 import { RecordOwners } from "../../engine/journal/record-owners.js";
 import { headOf, labelOf } from "../../engine/records/rows.js";
-import type { LineRow, SessionRow } from "../../store/port/rows.js";
+import type { BranchRow, SessionRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
 import type { Hit } from "../../store/search-port.js";
 
@@ -29,11 +29,13 @@ export class OwnerLookup {
 
   /** Undefined where there is none, or it is not one that was asked for. */
   of(hit: Hit): Promise<string | undefined> {
-    return hit.kind === "title" ? this.#ifWanted(hit.session.id) : this.ofRecord(hit.line, hit.seq);
+    return hit.kind === "title"
+      ? this.#ifWanted(hit.session.id)
+      : this.ofRecord(hit.branch, hit.seq);
   }
 
-  /** The same for a record of a line. One that no session owns is its heir's. */
-  async ofRecord({ id, session }: LineRow, seq: number): Promise<string | undefined> {
+  /** The same for a record of a branch. One that no session owns is its heir's. */
+  async ofRecord({ id, session }: BranchRow, seq: number): Promise<string | undefined> {
     return this.#ifWanted(session ?? (await this.#recordOwners.of(id, seq)));
   }
 

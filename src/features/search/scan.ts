@@ -5,12 +5,12 @@
 import type { Save } from "../../core/journal/save.js";
 import { frequency, scoreOf } from "../../core/search/match.js";
 import type { Query } from "../../core/search/query.js";
-import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
+import { type BranchId, MAX_SEQ } from "../../core/values/ids.js";
 import type { Journal } from "../../engine/journal/journal.js";
 import { unlessDamaged } from "../../engine/records/tolerate-damage.js";
 import { yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
-import { oneLine } from "../../store/port/queries.js";
-import type { LineRow, SessionRow } from "../../store/port/rows.js";
+import { oneBranch } from "../../store/port/queries.js";
+import type { BranchRow, SessionRow } from "../../store/port/rows.js";
 import type { Store } from "../../store/port.js";
 import {
   type DamagedPlace,
@@ -28,7 +28,7 @@ const ROWS = 200;
 
 /** What is kept of a text that matches: not its words, for it may be all that there is. */
 interface Matched extends Omit<Document, "words"> {
-  readonly owner: LineRow | SessionRow;
+  readonly owner: BranchRow | SessionRow;
   readonly score: number;
 }
 
@@ -59,12 +59,12 @@ export class Scan {
       const { words, ...place } = document;
       if (
         place.kind === "message" &&
-        (await owners.ofRecord(owner as LineRow, place.seq)) === undefined
+        (await owners.ofRecord(owner as BranchRow, place.seq)) === undefined
       )
         continue;
       if (place.passage < 0) {
         if (isWithin(place, owner.id, options))
-          damaged.push({ line: owner as LineRow, seq: place.seq });
+          damaged.push({ branch: owner as BranchRow, seq: place.seq });
         continue;
       }
       count += 1;
@@ -87,27 +87,27 @@ export class Scan {
 
   async #hit({ kind, owner, seq, passage, score }: Matched): Promise<Hit> {
     if (kind === "title") return { kind, session: owner as SessionRow, score };
-    const line = owner as LineRow;
-    const save = await this.#journal.saves.holding(line.id, seq, { items: true });
-    return { kind, line, save, seq, passage, score };
+    const branch = owner as BranchRow;
+    const save = await this.#journal.saves.holding(branch.id, seq, { items: true });
+    return { kind, branch, save, seq, passage, score };
   }
 
   async *#documents(
     options: FindOptions,
-  ): AsyncGenerator<{ readonly document: Document; readonly owner: LineRow | SessionRow }> {
-    for await (const line of this.#lines(options)) {
-      let last: Pick<Save, "seq" | "at"> = { seq: line.origin?.seq ?? 0, at: 0 };
-      const own = { line: line.id, from: last.seq + 1, to: MAX_SEQ };
+  ): AsyncGenerator<{ readonly document: Document; readonly owner: BranchRow | SessionRow }> {
+    for await (const branch of this.#branches(options)) {
+      let last: Pick<Save, "seq" | "at"> = { seq: branch.origin?.seq ?? 0, at: 0 };
+      const own = { branch: branch.id, from: last.seq + 1, to: MAX_SEQ };
       for await (const saves of this.#journal.saves.pages(own, { items: true, rows: ROWS })) {
         for (const save of saves) {
-          for (const document of await documentsOf(this.#journal, line.no, last.seq, save))
-            yield { document, owner: line };
+          for (const document of await documentsOf(this.#journal, branch.no, last.seq, save))
+            yield { document, owner: branch };
           last = save;
         }
       }
       const { seq, at } = last;
-      if (line.session !== null && (await isCutShort(this.#journal, { line: line.id, seq })))
-        yield { document: damageAt(line.no, seq + 1, at), owner: line };
+      if (branch.session !== null && (await isCutShort(this.#journal, { branch: branch.id, seq })))
+        yield { document: damageAt(branch.no, seq + 1, at), owner: branch };
     }
     for await (const row of this.#sessions(options))
       for (const document of await readable(async () => [...titlesIn(row)]))
@@ -115,30 +115,30 @@ export class Scan {
   }
 
   /**
-   * Lines on which something may be wanted. Of a scope: its own, and those without an owner that
+   * Branches on which something may be wanted. Of a scope: its own, and those without an owner that
    * they go back to. Others are not read, for how long that takes would tell of them.
    */
-  async *#lines(options: FindOptions): AsyncGenerator<LineRow> {
+  async *#branches(options: FindOptions): AsyncGenerator<BranchRow> {
     const { within, agent } = options;
     if (within === undefined && agent === undefined)
       return yield* await this.#store.branches({ kind: "all" });
     const seen = new Set<string>();
-    for (const id of within?.lines.keys() ?? []) {
-      const [line] = await this.#store.branches(oneLine(id));
-      if (line !== undefined) yield line;
+    for (const id of within?.branches.keys() ?? []) {
+      const [branch] = await this.#store.branches(oneBranch(id));
+      if (branch !== undefined) yield branch;
     }
     if (within !== undefined) return;
     for await (const { id: session } of this.#sessions(options)) {
       for (const own of await this.#store.branches({ kind: "session", session })) {
         yield own;
         let { origin } = own;
-        while (origin !== null && !seen.has(origin.line)) {
-          seen.add(origin.line);
-          const found: readonly LineRow[] = await this.#store.branches(oneLine(origin.line));
-          const [line] = found;
-          if (line === undefined || line.session !== null) break;
-          yield line;
-          origin = line.origin;
+        while (origin !== null && !seen.has(origin.branch)) {
+          seen.add(origin.branch);
+          const found: readonly BranchRow[] = await this.#store.branches(oneBranch(origin.branch));
+          const [branch] = found;
+          if (branch === undefined || branch.session !== null) break;
+          yield branch;
+          origin = branch.origin;
         }
       }
     }
@@ -176,7 +176,7 @@ export const readable = async (
 
 function isWanted(
   { kind, role, at, seq }: Document,
-  { id }: LineRow | SessionRow,
+  { id }: BranchRow | SessionRow,
   { role: wanted, since, until, within }: FindOptions,
 ): boolean {
   if (wanted !== undefined && role !== wanted) return false;
@@ -186,10 +186,10 @@ function isWanted(
 
 function isWithin(
   { seq }: Pick<Document, "seq">,
-  line: string,
+  branch: string,
   { within }: Pick<FindOptions, "within">,
 ): boolean {
-  const upTo = within?.lines.get(line as LineId)?.upTo;
+  const upTo = within?.branches.get(branch as BranchId)?.upTo;
   return within === undefined || (upTo !== undefined && seq <= upTo);
 }
 
@@ -197,8 +197,8 @@ const newest = (matched: readonly Matched[]): Matched[] =>
   matched.length > MOST_RANKED ? matched.toSorted(newerFirst).slice(0, MOST_RANKED) : [...matched];
 
 /**
- * Also the order of those with the same score. Lines and sessions are numbered apart: titles come
- * first.
+ * Also the order of those with the same score. Branches and sessions are numbered apart: titles
+ * come first.
  */
 function newerFirst(a: Matched, b: Matched): number {
   return (

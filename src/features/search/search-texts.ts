@@ -66,7 +66,7 @@ interface Opened {
 
 /** It may have been replaced, or damaged, meanwhile. */
 const isAsRead = (a: Save, b: Save): boolean =>
-  a.line === b.line &&
+  a.branch === b.branch &&
   a.seq === b.seq &&
   a.check === b.check &&
   a.note === b.note &&
@@ -111,9 +111,9 @@ const DAMAGED = "\u2400";
 export const ofDamage: Query = { all: [{ words: [DAMAGED], prefix: false }], none: [] };
 
 /** Says that a record is missing or damaged. Its passage is one that no text has. */
-export const damageAt = (line: number, seq: number, at: number): Document => ({
+export const damageAt = (branch: number, seq: number, at: number): Document => ({
   kind: "message",
-  of: line,
+  of: branch,
   seq,
   passage: -1,
   role: 0,
@@ -121,28 +121,28 @@ export const damageAt = (line: number, seq: number, at: number): Document => ({
   words: [DAMAGED],
 });
 
-/** What is to be found in a save, on a line that is at `before`; damage, too. */
+/** What is to be found in a save, on a branch that is at `before`; damage, too. */
 export async function documentsOf(
   journal: Journal,
-  line: number,
+  branch: number,
   before: number,
   save: Save,
 ): Promise<readonly Document[]> {
-  const missing = firstSeq(save) === before + 1 ? [] : [damageAt(line, before + 1, save.at)];
+  const missing = firstSeq(save) === before + 1 ? [] : [damageAt(branch, before + 1, save.at)];
   const found: Document[] = [];
   const isRead = await unlessDamaged(async () => {
-    for await (const text of textsIn(journal, save)) found.push(...documentsIn(line, text));
+    for await (const text of textsIn(journal, save)) found.push(...documentsIn(branch, text));
     return true;
   });
-  return [...missing, ...(isRead ? found : [damageAt(line, firstSeq(save), save.at)])];
+  return [...missing, ...(isRead ? found : [damageAt(branch, firstSeq(save), save.at)])];
 }
 
 /** What is to be found of a text. */
-function* documentsIn(line: number, { message, seq, at, text }: Text): Generator<Document> {
+function* documentsIn(branch: number, { message, seq, at, text }: Text): Generator<Document> {
   const role = ROLES.indexOf(message.role);
   let passage = 0;
   for (const { words } of passagesOf(text))
-    yield { kind: "message", of: line, seq, passage: passage++, role, at, words };
+    yield { kind: "message", of: branch, seq, passage: passage++, role, at, words };
 }
 
 /** The title that somebody gave. One that is made of the first message is found as that message. */

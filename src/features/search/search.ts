@@ -120,7 +120,7 @@ async function findIn(index: SearchIndex, { query, filter }: Asked): Promise<Fou
   ]);
   const hits = damage.count === 0 ? [] : await damage.read(0, Math.min(damage.count, MOST_DAMAGED));
   const damaged = hits.flatMap((hit) =>
-    hit?.kind === "message" ? { line: hit.line, seq: hit.seq } : [],
+    hit?.kind === "message" ? { branch: hit.branch, seq: hit.seq } : [],
   );
   return { ...found, damaged };
 }

@@ -3,9 +3,10 @@
  *
  * R1  everything the snapshot points at is read and verified before anything is changed.
  * R2  the change is one step: a snapshot of what is there now (`recovery`), the agent's record, and
- *     every session on its new line. It is made whole or not at all, and no one who held a session
+ * every session on its new branch. It is made whole or not at all, and no one who held a session
  *     before can write to it after.
- * R3  nothing is lost by it: sessions go to new lines and keep the old ones, those begun later are
+ * R3  nothing is lost by it: sessions go to new branches and keep the old ones, those begun later
+ * are
  *     archived, those deleted come back.
  */
 import { describeOwner, grantLease, type Lease, releaseLease } from "../../core/sessions/lease.js";
@@ -40,7 +41,7 @@ import type { Present } from "../../store/port/rows.js";
 import {
   made,
   moved,
-  type OnNewLine,
+  type OnNewBranch,
   outcomesOf,
   relabelled,
   type Verified,
@@ -121,10 +122,10 @@ export class SnapshotRestore {
         if (end !== digest)
           throw new HoldfastError(
             "CORRUPT",
-            `What stands at ${placeId(place.line, place.seq)} is not what snapshot ${quote(this.#snapshot.id)} points at. Nothing was changed.`,
-            { sessionId: entry.id, line: place.line, seq: place.seq },
+            `What stands at ${placeId(place.branch, place.seq)} is not what snapshot ${quote(this.#snapshot.id)} points at. Nothing was changed.`,
+            { sessionId: entry.id, branch: place.branch, seq: place.seq },
           );
-        fold.leaveLine();
+        fold.leaveBranch();
         verified.set(entry.id, { entry, status: fold.status, reason: fold.reason });
       }
       this.#o.onProgress?.(verified.size, sessions.length);
@@ -177,7 +178,7 @@ export class SnapshotRestore {
     return "heldBy" in grant ? describeOwner(grant.heldBy) : undefined;
   }
 
-  /** A line that is left must not take calls with it of which nobody knows what becomes. */
+  /** A branch that is left must not take calls with it of which nobody knows what becomes. */
   async #refuseOpenCalls(seized: ReadonlyMap<string, Lease>): Promise<void> {
     for (const id of seized.keys()) {
       await yieldToEventLoop();
@@ -297,7 +298,12 @@ export class SnapshotRestore {
       const outcome = outcomes.get(id);
       if (outcome === "moved")
         changes.push(
-          moved(present, verified.get(id) as Verified, seized.get(id) as Lease, this.#onNewLine()),
+          moved(
+            present,
+            verified.get(id) as Verified,
+            seized.get(id) as Lease,
+            this.#onNewBranch(),
+          ),
         );
       else if (outcome === "labelled" || outcome === "archived")
         changes.push(relabelled(present, verified.get(id)?.entry));
@@ -306,7 +312,7 @@ export class SnapshotRestore {
       if (outcomes.get(id) !== "made") continue;
       const epoch = buried.get(id);
       if (epoch === undefined) return undefined;
-      changes.push(made(one, this.#snapshot.agent, epoch, this.#onNewLine()));
+      changes.push(made(one, this.#snapshot.agent, epoch, this.#onNewBranch()));
     }
     const now = this.#ctx.wallMs();
     const about = {
@@ -351,8 +357,8 @@ export class SnapshotRestore {
     };
   }
 
-  #onNewLine(): OnNewLine {
-    return { line: this.#ctx.newLineId(), generation: this.#ctx.generation };
+  #onNewBranch(): OnNewBranch {
+    return { branch: this.#ctx.newBranchId(), generation: this.#ctx.generation };
   }
 
   async #letGo(seized: ReadonlyMap<string, Lease>): Promise<void> {

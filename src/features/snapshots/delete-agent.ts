@@ -3,7 +3,7 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName, type SessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import { Acted } from "../../engine/calls/deleted-calls.js";
-import { cutLines } from "../../engine/journal/cut-lines.js";
+import { cutBranches } from "../../engine/journal/cut-branches.js";
 import { descendants } from "../../engine/journal/descendants.js";
 import { onceRemoved, type Receipt } from "../../engine/journal/receipts.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
@@ -16,7 +16,7 @@ import { unlessDamaged } from "../../engine/records/tolerate-damage.js";
 import { type KeyOptions, options } from "../../engine/util/validate.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, SNAPSHOT } from "../../store/port/documents.js";
-import type { LineRow } from "../../store/port/rows.js";
+import type { BranchRow } from "../../store/port/rows.js";
 import { withAgentSessions } from "./with-agent-sessions.js";
 
 export interface DeleteAgentReport {
@@ -55,12 +55,12 @@ async function deleteWhole(
     const record = await documentsOf(store).get(AGENT, agent);
     const snapshots = await snapshotsOf(store, agent);
     const policy = await documentsOf(store).get(RETENTION, agent);
-    const { children, lines } = await belongings(ctx, agent);
-    const family = await descendants(ctx, lines);
-    const owners = new Set(lines.map(({ session }) => session));
+    const { children, branches } = await belongings(ctx, agent);
+    const family = await descendants(ctx, branches);
+    const owners = new Set(branches.map(({ session }) => session));
     const acted = await Acted.of(
       ctx,
-      lines,
+      branches,
       withoutOwners(family, owners),
       new Set(snapshots.map(({ no }) => no)),
     );
@@ -108,7 +108,7 @@ async function deleteWhole(
     return {
       sessions: gone.size,
       snapshots: snapshots.length,
-      keptFor: await free(ctx, lines, gone),
+      keptFor: await free(ctx, branches, gone),
     };
   }
   throw new HoldfastError(
@@ -128,23 +128,23 @@ async function removeSnapshots({ store }: StoreContext, agent: string): Promise<
 }
 
 /**
- * Sessions that calls of an agent's sessions run, be it under other agents, and the lines of all of
- * them.
+ * Sessions that calls of an agent's sessions run, be it under other agents, and the branches of all
+ * of them.
  */
 async function belongings(
   ctx: StoreContext,
   agent: string,
-): Promise<{ readonly children: readonly string[]; readonly lines: readonly LineRow[] }> {
+): Promise<{ readonly children: readonly string[]; readonly branches: readonly BranchRow[] }> {
   const { store } = ctx;
   const children = new Set<string>();
-  const lines: LineRow[] = [];
+  const branches: BranchRow[] = [];
   for await (const { id } of sessionRows(store, { agent })) {
-    lines.push(...(await store.branches({ kind: "session", session: id })));
+    branches.push(...(await store.branches({ kind: "session", session: id })));
     await addChildren(ctx, id as SessionId, children);
   }
   for (const child of children)
-    lines.push(...(await store.branches({ kind: "session", session: child })));
-  return { children: [...children], lines };
+    branches.push(...(await store.branches({ kind: "session", session: child })));
+  return { children: [...children], branches };
 }
 
 async function addChildren(ctx: StoreContext, id: SessionId, found: Set<string>): Promise<void> {
@@ -156,33 +156,34 @@ async function addChildren(ctx: StoreContext, id: SessionId, found: Set<string>)
 }
 
 /**
- * Frees what nobody needs of lines whose sessions are gone. Answers for whom some of it was kept.
+ * Frees what nobody needs of branches whose sessions are gone. Answers for whom some of it was
+ * kept.
  */
 async function free(
   ctx: StoreContext,
-  lines: readonly LineRow[],
+  branches: readonly BranchRow[],
   gone: ReadonlySet<string>,
 ): Promise<readonly string[]> {
-  const now = await descendants(ctx, lines);
+  const now = await descendants(ctx, branches);
   const family = withoutOwners(now, gone);
   // The agent is deleted. What something damaged may need is freed by `gc`, once that is mended or
   // gone.
-  await unlessDamaged(() => cutLines(ctx, lines, family, { dryRun: false }));
+  await unlessDamaged(() => cutBranches(ctx, branches, family, { dryRun: false }));
   return keptFor(now, gone);
 }
 
 const withoutOwners = (
-  family: readonly LineRow[],
+  family: readonly BranchRow[],
   gone: ReadonlySet<string | null>,
-): readonly LineRow[] =>
-  family.map((line) =>
-    line.session === null || gone.has(line.session)
-      ? { ...line, owned: false, session: null }
-      : line,
+): readonly BranchRow[] =>
+  family.map((branch) =>
+    branch.session === null || gone.has(branch.session)
+      ? { ...branch, owned: false, session: null }
+      : branch,
   );
 
 /** Those of other agents that share something with what is gone. */
-const keptFor = (family: readonly LineRow[], gone: ReadonlySet<string>): readonly string[] =>
+const keptFor = (family: readonly BranchRow[], gone: ReadonlySet<string>): readonly string[] =>
   [
     ...new Set(
       family.flatMap(({ session }) => (session === null || gone.has(session) ? [] : session)),

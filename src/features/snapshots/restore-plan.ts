@@ -4,7 +4,7 @@
  */
 import { freeLease, type Lease, releaseLease } from "../../core/sessions/lease.js";
 import type { SessionStatus } from "../../core/sessions/status.js";
-import type { LineId, SessionId } from "../../core/values/ids.js";
+import type { BranchId, SessionId } from "../../core/values/ids.js";
 import { equal } from "../../core/values/json.js";
 import {
   type HeadDoc,
@@ -14,7 +14,7 @@ import {
   labelOf,
   labelRow,
   leaseRow,
-  newLine,
+  newBranch,
   rootDigest,
 } from "../../engine/records/rows.js";
 import type { Entry } from "../../engine/records/snapshot-record.js";
@@ -30,8 +30,8 @@ export interface Verified {
 }
 
 /** What a session gets that goes on from a snapshot. */
-export interface OnNewLine {
-  readonly line: LineId;
+export interface OnNewBranch {
+  readonly branch: BranchId;
   /**
    * The store that restores: the session goes on in it, even if the store was put back from a copy.
    */
@@ -59,7 +59,7 @@ export function moved(
   { row }: Present,
   { entry, status, reason }: Verified,
   lease: Lease,
-  on: OnNewLine,
+  on: OnNewBranch,
 ): Change {
   const { reason: _reason, due: _due, generation: _before, ...rest } = headOf(row);
   const head: HeadDoc = { ...rest, ...begunAs(on, status, reason) };
@@ -67,7 +67,7 @@ export function moved(
   return {
     session: row.id,
     when: { epoch: lease.epoch },
-    line: lineFor(entry, on),
+    branch: branchFor(entry, on),
     head: headRow(head),
     lease: leaseRow(head.id, releaseLease(lease)),
     ...(isLabelled(label, entry)
@@ -81,14 +81,14 @@ export function made(
   { entry, status, reason }: Verified,
   agent: string,
   buried: number,
-  on: OnNewLine,
+  on: OnNewBranch,
 ): Change {
   const id = entry.id as SessionId;
   const head: HeadDoc = { id, agent, ...entry.head, ...begunAs(on, status, reason) };
   return {
     session: id,
     when: { absent: true, buried },
-    line: lineFor(entry, on),
+    branch: branchFor(entry, on),
     head: headRow(head),
     label: labelRow({ ...entry.label, id, version: 1 }),
     lease: leaseRow(id, { ...freeLease, epoch: buried + 1 }),
@@ -106,29 +106,29 @@ export function relabelled({ row }: Present, was: Entry | undefined): Change {
 }
 
 const begunAs = (
-  { line, generation }: OnNewLine,
+  { branch, generation }: OnNewBranch,
   status: SessionStatus,
   reason: string | undefined,
 ) => ({
-  line,
+  branch,
   status,
   ...(reason === undefined ? undefined : { reason }),
   ...(generation === "" ? undefined : { generation }),
 });
 
-const lineFor = ({ place, digest }: Entry, { line }: OnNewLine) =>
-  newLine({ id: line, origin: place, prev: digest ?? rootDigest(line) });
+const branchFor = ({ place, digest }: Entry, { branch }: OnNewBranch) =>
+  newBranch({ id: branch, origin: place, prev: digest ?? rootDigest(branch) });
 
-const isAt = ({ row, end, line }: Present, { place, digest }: Entry): boolean =>
+const isAt = ({ row, end, branch }: Present, { place, digest }: Entry): boolean =>
   end === undefined
     ? place === null
-      ? line?.origin === null
-      : line?.origin?.line === place.line && line.origin.seq === place.seq
+      ? branch?.origin === null
+      : branch?.origin?.branch === place.branch && branch.origin.seq === place.seq
     : place !== null &&
       digest !== null &&
-      end.line === place.line &&
+      end.branch === place.branch &&
       end.seq === place.seq &&
-      row.head.line === place.line;
+      row.head.branch === place.branch;
 
 function isLabelled(label: LabelDoc, { label: was }: Entry): boolean {
   const { id: _id, version: _version, ...own } = label;

@@ -169,4 +169,4 @@ export async function snapshotNow(
   );
 }
 
-export const newSnapshotId = (ctx: StoreContext): string => `snap-${ctx.newLineId()}`;
+export const newSnapshotId = (ctx: StoreContext): string => `snap-${ctx.newBranchId()}`;

@@ -56,8 +56,8 @@ export async function withAgentSessions(
 export async function lookAt({ store }: StoreContext, agent: string): Promise<readonly Present[]> {
   const found: Present[] = [];
   for await (const { id } of sessionRows(store, { agent })) {
-    const { row, line, end } = await store.session(id, "end");
-    if (row !== undefined) found.push({ row, line, end });
+    const { row, branch, end } = await store.session(id, "end");
+    if (row !== undefined) found.push({ row, branch, end });
     if (found.length > MAX_SESSIONS) throw tooMany(agent);
   }
   return found;

@@ -1,13 +1,13 @@
 /**
- * The rows of an export, checked against what came before them: lines and saves follow each other,
- * blobs come before the save that names them, and a session gets the lines that came with it.
- * Nothing is written here.
+ * The rows of an export, checked against what came before them: branches and saves follow each
+ * other, blobs come before the save that names them, and a session gets the branches that came with
+ * it. Nothing is written here.
  */
 import { checkBodies, type KnownBlob, knowBlob } from "../../core/journal/blob-body.js";
 import {
+  type BranchEnd,
   begunAt,
   checkChain,
-  type LineEnd,
   originEnd,
   rootEnd,
   unknownEnd,
@@ -19,8 +19,8 @@ import { isGap } from "../../core/journal/save-note.js";
 import type { Blob } from "../../core/messages/message.js";
 import {
   type BlobRow,
+  type BranchText,
   badRow,
-  type LineText,
   type PartRow,
   Parts,
   type SessionText,
@@ -28,14 +28,14 @@ import {
 import { emptyOutline, type Outline, outlineAfter } from "../../core/transfer/outline.js";
 import type { Digest } from "../../core/values/digest.js";
 import { type HoldfastError, quote } from "../../core/values/errors.js";
-import { type LineId, type Place, placeId, type SessionId } from "../../core/values/ids.js";
+import { type BranchId, type Place, placeId, type SessionId } from "../../core/values/ids.js";
 import { IMPORTED } from "../../engine/calls/doubt-restored.js";
-import type { NewLine } from "../../store/port/rows.js";
+import type { NewBranch } from "../../store/port/rows.js";
 import type { Brought, Target } from "./import-session.js";
-import { headFrom, labelFrom, lettersFrom, lineFrom } from "./import-validate.js";
+import { branchFrom, headFrom, labelFrom, lettersFrom } from "./import-validate.js";
 
 /** Rows that come with a session. */
-export type RowOfSession = PartRow | BlobRow | LineText | { readonly save: Save } | SessionText;
+export type RowOfSession = PartRow | BlobRow | BranchText | { readonly save: Save } | SessionText;
 
 /** What a blob takes in memory beside its bytes. */
 const BLOB_BYTES = 500;
@@ -45,30 +45,30 @@ const BLOB_BYTES = 500;
  */
 const MAX_BLOB_BYTES = 2 * 1024 * 1024 * 1024;
 /**
- * How many places are remembered that later lines may begin at. Others are looked for in the
+ * How many places are remembered that later branches may begin at. Others are looked for in the
  * target.
  */
 const PLACES = 50_000;
 
-/** A line as far as it has come. */
+/** A branch as far as it has come. */
 interface Come {
-  readonly line: NewLine;
+  readonly branch: NewBranch;
   readonly of: SessionId | null;
-  readonly end: LineEnd;
+  readonly end: BranchEnd;
   /** Undefined where its beginning came too long ago to be remembered: a load tells. */
   readonly outline: Outline | undefined;
 }
 
-/** A place at which lines may begin. */
+/** A place at which branches may begin. */
 type Beginning = Pick<Come, "end" | "outline">;
 
 /** All that came since the last session: it counts once its session's row has come. */
 class SinceSession {
-  readonly lines = new Map<LineId, Come>();
+  readonly branches = new Map<BranchId, Come>();
   readonly parts = new Parts();
   blobs: Blob[] = [];
   blobBytes = 0;
-  current: LineId | undefined;
+  current: BranchId | undefined;
   own: SessionId | undefined;
 }
 
@@ -76,8 +76,8 @@ export class RowCheck {
   readonly #target: Target;
   readonly #blobs: Map<Digest, KnownBlob>;
   readonly #rowNumber: () => number;
-  readonly #lines = new Map<LineId, Come>();
-  /** Checkpoints that came, oldest first, as places at which lines may begin. */
+  readonly #branches = new Map<BranchId, Come>();
+  /** Checkpoints that came, oldest first, as places at which branches may begin. */
   readonly #places = new Map<string, Beginning>();
   #since = new SinceSession();
 
@@ -90,7 +90,7 @@ export class RowCheck {
 
   /** Whether a session has begun to come whose own row has not. */
   get isInSession(): boolean {
-    return this.#since.lines.size > 0;
+    return this.#since.branches.size > 0;
   }
 
   /** Answers what the row brings, once that is whole. */
@@ -100,7 +100,7 @@ export class RowCheck {
     else if ("save" in row) return this.#save(row.save);
     else {
       this.requireWholeSave();
-      return "line" in row ? this.#line(row) : this.#session(row);
+      return "branch" in row ? this.#branch(row) : this.#session(row);
     }
     return undefined;
   }
@@ -115,9 +115,9 @@ export class RowCheck {
     this.#since = new SinceSession();
   }
 
-  /** Remembers what came since the last session: lines of others may begin on it. */
+  /** Remembers what came since the last session: branches of others may begin on it. */
   keep(): void {
-    for (const [id, come] of this.#since.lines) this.#lines.set(id, come);
+    for (const [id, come] of this.#since.branches) this.#branches.set(id, come);
     this.forget();
   }
 
@@ -125,8 +125,8 @@ export class RowCheck {
     return badRow(this.#rowNumber(), why);
   }
 
-  #come(line: LineId): Come | undefined {
-    return this.#since.lines.get(line) ?? this.#lines.get(line);
+  #come(branch: BranchId): Come | undefined {
+    return this.#since.branches.get(branch) ?? this.#branches.get(branch);
   }
 
   #blob(row: BlobRow): void {
@@ -142,12 +142,12 @@ export class RowCheck {
     since.blobs.push({ digest: row.blob, bytes });
   }
 
-  async #line(row: LineText): Promise<Brought> {
+  async #branch(row: BranchText): Promise<Brought> {
     const since = this.#since;
-    const line = { id: row.line, origin: row.origin, text: row.text };
-    const doc = lineFrom(line);
-    const before = this.#come(row.line);
-    if (before !== undefined && (before.line.text !== row.text || before.of !== null))
+    const branch = { id: row.branch, origin: row.origin, text: row.text };
+    const doc = branchFrom(branch);
+    const before = this.#come(row.branch);
+    if (before !== undefined && (before.branch.text !== row.text || before.of !== null))
       throw this.bad("begins a branch that came before");
     if (row.of !== null && row.of !== (since.own ?? row.of))
       throw this.bad("brings a branch of another session");
@@ -159,20 +159,20 @@ export class RowCheck {
     if (end.follows !== doc.prev && before === undefined)
       throw this.bad("brings a branch that does not follow what it begins at");
     since.own ??= row.of ?? undefined;
-    since.current = row.line;
-    since.lines.set(row.line, { line, of: row.of, end, outline });
-    return { line, doc, of: row.of, after: row.after, redacted: row.redacted ?? [] };
+    since.current = row.branch;
+    since.branches.set(row.branch, { branch, of: row.of, end, outline });
+    return { branch, doc, of: row.of, after: row.after, redacted: row.redacted ?? [] };
   }
 
-  /** Where a line begins. It must have come before: so no line can be in its own past. */
+  /** Where a branch begins. It must have come before: so no branch can be in its own past. */
   async #origin(origin: Place, prev: Digest): Promise<Beginning> {
-    const id = placeId(origin.line, origin.seq);
-    if ((this.#come(origin.line)?.end.seq ?? 0) < origin.seq)
+    const id = placeId(origin.branch, origin.seq);
+    if ((this.#come(origin.branch)?.end.seq ?? 0) < origin.seq)
       throw this.bad(`begins at ${id}, which has not come`);
     const known = this.#places.get(id);
     if (known !== undefined) return { ...known, end: begunAt(known.end) };
     // Longer ago than is remembered: the target has it, or refuses what begins there.
-    const save = await this.#target.ctx.journal.saves.holding(origin.line, origin.seq);
+    const save = await this.#target.ctx.journal.saves.holding(origin.branch, origin.seq);
     const isIt = save?.seq === origin.seq && !isGap(save) && open(save, {}).digest === prev;
     return {
       end: isIt ? begunAt(originEnd(save, prev)) : unknownEnd(origin.seq, prev),
@@ -184,11 +184,11 @@ export class RowCheck {
     const since = this.#since;
     const save = since.parts.save(row);
     if (save === undefined) throw this.bad("does not fit the parts before it");
-    const come = since.current === undefined ? undefined : since.lines.get(since.current);
-    if (come === undefined || save.line !== come.line.id)
+    const come = since.current === undefined ? undefined : since.branches.get(since.current);
+    if (come === undefined || save.branch !== come.branch.id)
       throw this.bad("holds a save of a branch that is not being brought");
-    const { end, refs, lines, records } = checkChain(come.end, save);
-    if (lines !== undefined && !this.#goesBackTo(come.line.origin, lines))
+    const { end, refs, branches, records } = checkChain(come.end, save);
+    if (branches !== undefined && !this.#goesBackTo(come.branch.origin, branches))
       throw this.bad("holds a base that names a branch to which its own does not go back");
     const { blobs } = since;
     const named = new Set(refs);
@@ -203,25 +203,25 @@ export class RowCheck {
       throw this.bad("holds a save that cannot be loaded after what came before it");
     since.blobs = [];
     since.blobBytes = 0;
-    since.lines.set(save.line, { ...come, end, outline });
+    since.branches.set(save.branch, { ...come, end, outline });
     if (save.mark !== null) {
       const oldest = this.#places.size >= PLACES ? this.#places.keys().next().value : undefined;
       if (oldest !== undefined) this.#places.delete(oldest);
-      this.#places.set(placeId(save.line, save.seq), { end, outline });
+      this.#places.set(placeId(save.branch, save.seq), { end, outline });
     }
     return { save, refs, blobs };
   }
 
   /**
-   * Whether stretches of lines, oldest first, are on the past of a place. A load believes what a
+   * Whether stretches of branches, oldest first, are on the past of a place. A load believes what a
    * base says of them.
    */
-  #goesBackTo(origin: Place | null, lines: NonNullable<Base["lines"]>): boolean {
-    let left = lines.length;
+  #goesBackTo(origin: Place | null, branches: NonNullable<Base["branches"]>): boolean {
+    let left = branches.length;
     for (let place = origin; place !== null && left > 0; ) {
-      const [line, from, to] = lines[left - 1] as (typeof lines)[number];
-      const older: Place | null = this.#come(place.line)?.line.origin ?? null;
-      if (line === place.line && from > (older?.seq ?? 0) && from <= to && to <= place.seq)
+      const [branch, from, to] = branches[left - 1] as (typeof branches)[number];
+      const older: Place | null = this.#come(place.branch)?.branch.origin ?? null;
+      if (branch === place.branch && from > (older?.seq ?? 0) && from <= to && to <= place.seq)
         left -= 1;
       place = older;
     }
@@ -229,14 +229,14 @@ export class RowCheck {
   }
 
   #session(row: SessionText): Brought {
-    const { session, on, lines } = row;
-    const own = [...this.#since.lines.values()]
+    const { session, on, branches } = row;
+    const own = [...this.#since.branches.values()]
       .filter(({ of }) => of === session)
-      .map(({ line }) => line.id);
-    const told = new Set(lines);
+      .map(({ branch }) => branch.id);
+    const told = new Set(branches);
     if (
       this.#since.own !== session ||
-      own.length !== lines.length ||
+      own.length !== branches.length ||
       !own.every((id) => told.has(id))
     )
       throw this.bad(`gives session ${quote(session)} other branches than came with it`);
@@ -245,7 +245,8 @@ export class RowCheck {
       row.head,
       row.goneOn ? IMPORTED : this.#target.generation,
     );
-    const current = own.includes(on) && doc.line === on ? this.#since.lines.get(on) : undefined;
+    const current =
+      own.includes(on) && doc.branch === on ? this.#since.branches.get(on) : undefined;
     if (current === undefined)
       throw this.bad(`puts session ${quote(session)} on a branch that is not its own`);
     if (current.end.status !== undefined && current.end.status !== doc.status)

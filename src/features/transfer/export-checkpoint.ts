@@ -29,13 +29,13 @@ import {
   type Settlement,
 } from "../../engine/records/rows.js";
 import { notFound } from "../../engine/util/not-found.js";
-import { oneLine } from "../../store/port/queries.js";
-import type { LineRow } from "../../store/port/rows.js";
+import { oneBranch } from "../../store/port/queries.js";
+import type { BranchRow } from "../../store/port/rows.js";
 
-/** What goes out of a session: its row, and each of its lines up to a record. */
+/** What goes out of a session: its row, and each of its branches up to a record. */
 export interface Moment {
-  readonly session: Omit<SessionText, "lines">;
-  readonly lines: readonly { readonly row: LineRow; readonly to: number }[];
+  readonly session: Omit<SessionText, "branches">;
+  readonly branches: readonly { readonly row: BranchRow; readonly to: number }[];
 }
 
 const MESSAGES = 20;
@@ -43,10 +43,10 @@ const MESSAGES = 20;
 export async function momentAt(ctx: StoreContext, place: Place): Promise<Moment> {
   const { journal, loader, store } = ctx;
   const found = await journal.checkpointAt(place);
-  const row = (await store.branches(oneLine(place.line)))[0];
+  const row = (await store.branches(oneBranch(place.branch)))[0];
   const present = found && (await journal.present(found.checkpoint.sessionId));
   if (found === undefined || row === undefined || present === undefined)
-    throw notFound(placeId(place.line, place.seq));
+    throw notFound(placeId(place.branch, place.seq));
   const { checkpoint } = found;
   labelOf(present.row);
   const {
@@ -59,12 +59,12 @@ export async function momentAt(ctx: StoreContext, place: Place): Promise<Moment>
   } = present.head;
   const head: HeadDoc = {
     ...rest,
-    line: place.line,
+    branch: place.branch,
     status: checkpoint.status,
     ...(checkpoint.reason !== undefined && { reason: checkpoint.reason }),
     // The first words may have come after the checkpoint.
     ...(title !== undefined && (await hasWords(ctx, found.past, place.seq)) && { title }),
-    // On a line that it has inherited, it stands before the place at which it began.
+    // On a branch that it has inherited, it stands before the place at which it began.
     ...(origin !== undefined && row.session === rest.id && { origin }),
   };
   const goneOn = hasGoneOn(present, place);
@@ -73,17 +73,17 @@ export async function momentAt(ctx: StoreContext, place: Place): Promise<Moment>
     : [];
   const session = {
     session: rest.id,
-    on: place.line,
+    on: place.branch,
     head: headRow(head).text,
     label: present.row.label.text,
     ...(goneOn && { goneOn: true as const }),
     ...(letters.length > 0 && { letters }),
   };
-  return { session, lines: [{ row, to: place.seq }] };
+  return { session, branches: [{ row, to: place.seq }] };
 }
 
-const hasGoneOn = ({ head, tail }: Standpoint, { line, seq }: Place): boolean =>
-  head.line !== line || tail?.save.seq !== seq;
+const hasGoneOn = ({ head, tail }: Standpoint, { branch, seq }: Place): boolean =>
+  head.branch !== branch || tail?.save.seq !== seq;
 
 /**
  * Whether a message that a title is made from stands on a past, up to a record. It is looked for
@@ -98,10 +98,10 @@ async function hasWords(ctx: StoreContext, past: Past, seq: number): Promise<boo
   }
 }
 
-/** The outcomes of calls that are open at a place, as the line tells them behind it. */
+/** The outcomes of calls that are open at a place, as the branch tells them behind it. */
 async function endedSince(
   ctx: StoreContext,
-  row: LineRow,
+  row: BranchRow,
   seq: number,
   open: readonly Effect[],
 ): Promise<readonly LetterText[]> {

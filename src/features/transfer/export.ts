@@ -3,13 +3,13 @@
  * way out, read in pages, and each session is shown as it was at one moment, however it goes on
  * meanwhile.
  *
- * What is remembered while the stream lasts are ids of lines and names of blobs, so that each goes
- * out once; never what they hold.
+ * What is remembered while the stream lasts are ids of branches and names of blobs, so that each
+ * goes out once; never what they hold.
  */
 import {
+  type BranchEnd,
   begunAt,
   checkChain,
-  type LineEnd,
   originEnd,
   rootEnd,
 } from "../../core/journal/chain-check.js";
@@ -43,14 +43,14 @@ import { hole } from "../../engine/journal/walk.js";
 import { takeInWhatIsLeft } from "../../engine/lifecycle/deliver-inbox.js";
 import { agentOf } from "../../engine/records/agent-record.js";
 import { documents } from "../../engine/records/documents.js";
-import { headOf, headRow, labelOf, lineOf, rootDigest } from "../../engine/records/rows.js";
+import { branchOf, headOf, headRow, labelOf, rootDigest } from "../../engine/records/rows.js";
 import { sessionRows } from "../../engine/records/session-rows.js";
 import { noSession, notFound } from "../../engine/util/not-found.js";
 import { callback, invalid, options, scopeOf, signalOf } from "../../engine/util/validate.js";
 import { yieldNowAndThen, yieldToEventLoop } from "../../engine/util/yield-to-event-loop.js";
 import { documentsOf } from "../../store/capabilities.js";
 import { AGENT, type DocRow, REDACTED } from "../../store/port/documents.js";
-import type { LineRow, SessionRow } from "../../store/port/rows.js";
+import type { BranchRow, SessionRow } from "../../store/port/rows.js";
 import { type Moment, momentAt } from "./export-checkpoint.js";
 
 /**
@@ -87,7 +87,7 @@ export interface ExportOptions {
   readonly onLeftOut?: (left: LeftOut) => void;
 }
 
-const LINES = 256;
+const BRANCHES = 256;
 const MOST_ROWS = 200;
 /** What a page of saves should hold, more or less. */
 const PAGE_BYTES = 4 * 1024 * 1024;
@@ -177,10 +177,10 @@ interface Hearers {
   readonly onLeftOut: ((left: LeftOut) => void) | undefined;
 }
 
-/** How far a line has gone out, and as whose. */
+/** How far a branch has gone out, and as whose. */
 interface Sent {
   readonly of: SessionId | null;
-  readonly end: LineEnd;
+  readonly end: BranchEnd;
 }
 
 class Export {
@@ -190,10 +190,10 @@ class Export {
   /** The checkpoint at which the session is exported; its end where there is none. */
   readonly #at: Place | undefined;
   readonly #writer = new RowWriter();
-  #lines = new Map<string, Sent>();
+  #branches = new Map<string, Sent>();
   #blobs = new Set<Digest>();
   /** What went out since the last session: it is void if that is begun again. */
-  #newLines = new Map<string, Sent>();
+  #newBranches = new Map<string, Sent>();
   #newBlobs = new Set<Digest>();
   readonly #leftOut: LeftOut[] = [];
   #sessions = 0;
@@ -248,7 +248,7 @@ class Export {
     for (let tries = 1; ; tries++) {
       try {
         yield* this.#session(id);
-        for (const [line, sent] of this.#newLines) this.#lines.set(line, sent);
+        for (const [branch, sent] of this.#newBranches) this.#branches.set(branch, sent);
         for (const name of this.#newBlobs) this.#blobs.add(name);
         this.#forget();
         return;
@@ -279,7 +279,7 @@ class Export {
   }
 
   #forget(): void {
-    this.#newLines = new Map();
+    this.#newBranches = new Map();
     this.#newBlobs = new Set();
   }
 
@@ -287,19 +287,19 @@ class Export {
     const moment =
       this.#at === undefined ? await this.#moment(id) : await momentAt(this.#ctx, this.#at);
     if (moment === undefined) return;
-    const { session, lines } = moment;
-    for (const line of lines) {
-      yield* this.#past(line.row);
-      yield* this.#line(line.row, id, line.to);
+    const { session, branches } = moment;
+    for (const branch of branches) {
+      yield* this.#past(branch.row);
+      yield* this.#branch(branch.row, id, branch.to);
     }
-    yield { ...session, lines: lines.map((line) => line.row.id) };
+    yield { ...session, branches: branches.map((branch) => branch.row.id) };
     this.#sessions += 1;
   }
 
   /**
-   * What the session is at one moment: its row, and where each of its lines ends. Only the line it
-   * is on can grow, so if it is on the same one before and after the others were looked at, they
-   * ended there all the while.
+   * What the session is at one moment: its row, and where each of its branches ends. Only the
+   * branch it is on can grow, so if it is on the same one before and after the others were looked
+   * at, they ended there all the while.
    */
   async #moment(id: SessionId): Promise<Moment | undefined> {
     const { journal, store } = this.#ctx;
@@ -307,15 +307,15 @@ class Export {
       const present = await journal.present(id);
       if (present === undefined) return undefined;
       labelOf(present.row);
-      const lines: { readonly row: LineRow; readonly to: number }[] = [];
+      const branches: { readonly row: BranchRow; readonly to: number }[] = [];
       for (const row of (await store.branches({ kind: "session", session: id })).toReversed()) {
-        const end = row.id === present.head.line ? present.tail : await journal.tail(row.id);
-        lines.push({ row, to: end?.save.seq ?? row.origin?.seq ?? 0 });
+        const end = row.id === present.head.branch ? present.tail : await journal.tail(row.id);
+        branches.push({ row, to: end?.save.seq ?? row.origin?.seq ?? 0 });
       }
       const after = (await store.session(id)).row;
       if (after === undefined) return undefined;
       if (after.head.text === present.row.head.text) {
-        if (!lines.some(({ row }) => row.id === present.head.line))
+        if (!branches.some(({ row }) => row.id === present.head.branch))
           throw new HoldfastError(
             "CORRUPT",
             `Session ${quote(id)} is on a branch that is not its own.`,
@@ -325,11 +325,11 @@ class Export {
         return {
           session: {
             session: id,
-            on: head.line,
+            on: head.branch,
             head: withoutGeneration(row),
             label: row.label.text,
           },
-          lines,
+          branches,
         };
       }
       await yieldToEventLoop();
@@ -337,35 +337,35 @@ class Export {
     }
   }
 
-  // ---- lines
+  // ---- branches
 
-  /** What a line goes back to, oldest first, as far as it has not gone out yet. */
-  async *#past(line: LineRow): AsyncGenerator<TransferRow> {
-    const shared: { readonly row: LineRow; readonly to: number }[] = [];
-    let place: Place | null = line.origin;
-    let rows: readonly LineRow[] = [];
+  /** What a branch goes back to, oldest first, as far as it has not gone out yet. */
+  async *#past(branch: BranchRow): AsyncGenerator<TransferRow> {
+    const shared: { readonly row: BranchRow; readonly to: number }[] = [];
+    let place: Place | null = branch.origin;
+    let rows: readonly BranchRow[] = [];
     for (; place !== null && !this.#has(place); ) {
       if (rows.length === 0)
-        rows = await this.#ctx.store.branches({ kind: "past", id: place.line, limit: LINES });
+        rows = await this.#ctx.store.branches({ kind: "past", id: place.branch, limit: BRANCHES });
       const [row, ...rest] = rows;
-      if (row?.id !== place.line || (row.origin !== null && row.origin.seq >= place.seq))
-        throw lost(place.line);
+      if (row?.id !== place.branch || (row.origin !== null && row.origin.seq >= place.seq))
+        throw lost(place.branch);
       shared.push({ row, to: place.seq });
       place = row.origin;
       rows = rest;
     }
-    for (const { row, to } of shared.toReversed()) yield* this.#line(row, null, to);
+    for (const { row, to } of shared.toReversed()) yield* this.#branch(row, null, to);
   }
 
-  #sent(line: string): Sent | undefined {
-    return this.#newLines.get(line) ?? this.#lines.get(line);
+  #sent(branch: string): Sent | undefined {
+    return this.#newBranches.get(branch) ?? this.#branches.get(branch);
   }
 
-  #has({ line, seq }: Place): boolean {
-    return (this.#sent(line)?.end.seq ?? 0) >= seq;
+  #has({ branch, seq }: Place): boolean {
+    return (this.#sent(branch)?.end.seq ?? 0) >= seq;
   }
 
-  async *#line(row: LineRow, of: SessionId | null, to: number): AsyncGenerator<TransferRow> {
+  async *#branch(row: BranchRow, of: SessionId | null, to: number): AsyncGenerator<TransferRow> {
     const sent = this.#sent(row.id);
     // It went out with its session, as it was then: what is wanted of it now was added since, and
     // begun on by another of the same name.
@@ -373,14 +373,14 @@ class Export {
     let end = sent?.end ?? (await this.#beginning(row));
     const redacted = this.#isRedacted ? await redactionsOf(this.#ctx, row.id) : [];
     yield {
-      line: row.id,
+      branch: row.id,
       of,
       origin: row.origin,
       after: end.seq,
       text: row.text,
       ...(redacted.length > 0 && { redacted }),
     };
-    const missing = { line: row.id, from: end.seq + 1, to };
+    const missing = { branch: row.id, from: end.seq + 1, to };
     // `follow` checks more than a walk does, and tells what was pruned meanwhile from damage.
     for await (const saves of this.#ctx.journal.saves.pages(missing, {
       items: true,
@@ -389,7 +389,7 @@ class Export {
     })) {
       let bytes = 0;
       for (const save of saves) {
-        // A gap that reaches over what has been read: the line was pruned in between.
+        // A gap that reaches over what has been read: the branch was pruned in between.
         if (save.seq > to || (firstSeq(save) <= end.seq && isGap(save))) throw changed(row, to);
         const followed = checkChain(end, save);
         for (const name of followed.refs) yield* this.#blob(name);
@@ -405,16 +405,16 @@ class Export {
       this.#tell();
     }
     if (end.seq < to) throw hole(row.id, end.seq + 1);
-    this.#newLines.set(row.id, { of, end });
+    this.#newBranches.set(row.id, { of, end });
   }
 
-  async #beginning(row: LineRow): Promise<LineEnd> {
-    const { id, origin, prev } = lineOf(row);
+  async #beginning(row: BranchRow): Promise<BranchEnd> {
+    const { id, origin, prev } = branchOf(row);
     if (origin === null && prev === rootDigest(id)) return rootEnd(prev);
     const found = origin === null ? undefined : await this.#ctx.journal.saveAt(origin);
     if (found === undefined || found.digest !== prev)
       throw new HoldfastError("CORRUPT", `Branch ${id} does not follow what it begins at.`, {
-        line: id,
+        branch: id,
         seq: origin?.seq ?? 0,
       });
     return begunAt(originEnd(found.save, found.digest));
@@ -430,12 +430,12 @@ class Export {
 const bytesOf = ({ items, state, mark }: Save): number =>
   textBytes(items) + textBytes(state) + textBytes(mark);
 
-function changed({ id, session }: LineRow, to: number): HoldfastError {
+function changed({ id, session }: BranchRow, to: number): HoldfastError {
   return new HoldfastError(
     "BUSY",
     `The past up to ${placeId(id, to)} was changed while it was exported. Export it again.`,
     {
-      line: id,
+      branch: id,
       ...(session === null ? undefined : { sessionId: session }),
     },
   );

@@ -1,8 +1,8 @@
 /**
- * What came with one session, brought into the target: its lines belong to nobody until one apply
- * makes the session and gives them to it. A session that is small enough is brought in whole by
- * that one apply. Others leave lines that nobody owns if the import is killed; the next one goes on
- * from where those end, and `gc` frees them if there is none.
+ * What came with one session, brought into the target: its branches belong to nobody until one
+ * apply makes the session and gives them to it. A session that is small enough is brought in whole
+ * by that one apply. Others leave branches that nobody owns if the import is killed; the next one
+ * goes on from where those end, and `gc` frees them if there is none.
  */
 
 import { refsIn } from "../../core/journal/blob-refs.js";
@@ -15,29 +15,29 @@ import type { Redactions } from "../../core/transfer/export-format.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { type ErrorCode, HoldfastError, quote } from "../../core/values/errors.js";
 import {
-  type LineId,
+  type BranchId,
   MAX_SEQ,
   type Place,
   placeId,
   type SessionId,
 } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
-import { freeLines } from "../../engine/journal/cut-lines.js";
+import { freeBranches } from "../../engine/journal/cut-branches.js";
 import { redactionsOf, remember } from "../../engine/journal/redaction-memory.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { type LineDoc, leaseRow } from "../../engine/records/rows.js";
+import { type BranchDoc, leaseRow } from "../../engine/records/rows.js";
 import type { Change, NewSave } from "../../store/port/changes.js";
-import { oneLine } from "../../store/port/queries.js";
-import type { Head, Label, NewLine } from "../../store/port/rows.js";
+import { oneBranch } from "../../store/port/queries.js";
+import type { Head, Label, NewBranch } from "../../store/port/rows.js";
 
 /**
- * What a stream says, verified: a line begins or goes on, a save follows on it, and at the end
+ * What a stream says, verified: a branch begins or goes on, a save follows on it, and at the end
  * comes the session.
  */
 export type Brought =
   | {
-      readonly line: NewLine;
-      readonly doc: LineDoc;
+      readonly branch: NewBranch;
+      readonly doc: BranchDoc;
       readonly of: SessionId | null;
       readonly after: number;
       readonly redacted: Redactions;
@@ -67,20 +67,20 @@ export interface Target {
   readonly generation: string;
   /** The blobs that came so far: a dry run would have brought them in. */
   readonly came: ReadonlyMap<Digest, unknown>;
-  /** Lines that were brought in and that gc must leave alone meanwhile. */
+  /** Branches that were brought in and that gc must leave alone meanwhile. */
   readonly pinned: Set<string>;
   readonly wrote: { saves: number; blobs: number };
   /**
-   * Lines that came, with what they begin on, and those of them from which the target has removed
-   * texts that came.
+   * Branches that came, with what they begin on, and those of them from which the target has
+   * removed texts that came.
    */
-  readonly origins: Map<LineId, Place | null>;
+  readonly origins: Map<BranchId, Place | null>;
   /** From which record on. */
-  readonly stale: Map<LineId, number>;
+  readonly stale: Map<BranchId, number>;
 }
 
-interface TargetLine {
-  readonly line: NewLine;
+interface TargetBranch {
+  readonly branch: NewBranch;
   readonly of: SessionId | null;
   /** Who owns it in the target; undefined where nobody does, so that it can be added to. */
   readonly owner: string | null | undefined;
@@ -97,7 +97,7 @@ interface TargetLine {
   lacks: boolean;
   /** What the target has of it, read a few saves ahead of what comes. */
   ahead: Save[];
-  /** What was redacted on it here, be it that the line is gone, and not where it comes from. */
+  /** What was redacted on it here, be it that the branch is gone, and not where it comes from. */
   readonly here: Redactions;
   /** What was redacted where it comes from, and not here. */
   readonly there: Redactions;
@@ -110,10 +110,10 @@ const AHEAD = 50;
 
 export class SessionImport {
   readonly #target: Target;
-  readonly #lines = new Map<LineId, TargetLine>();
-  #current: TargetLine | undefined;
+  readonly #branches = new Map<BranchId, TargetBranch>();
+  #current: TargetBranch | undefined;
   /** Changes that have not been applied yet, and what they hold. */
-  #pending: (Change & { readonly loose: NewLine; readonly saves: NewSave[] })[] = [];
+  #pending: (Change & { readonly loose: NewBranch; readonly saves: NewSave[] })[] = [];
   #saves = 0;
   #newBlobs = 0;
   #bytes = 0;
@@ -124,10 +124,10 @@ export class SessionImport {
     this.#target = target;
   }
 
-  /** Lines that were brought in and belong to nobody, unless the session came after them. */
-  get loose(): readonly LineId[] {
-    return [...this.#lines.values()].flatMap(({ line, owner }) =>
-      owner === undefined ? line.id : [],
+  /** Branches that were brought in and belong to nobody, unless the session came after them. */
+  get loose(): readonly BranchId[] {
+    return [...this.#branches.values()].flatMap(({ branch, owner }) =>
+      owner === undefined ? branch.id : [],
     );
   }
 
@@ -136,39 +136,39 @@ export class SessionImport {
       await this.#save(brought);
       return undefined;
     }
-    await this.#leaveLine();
+    await this.#leaveBranch();
     if ("session" in brought) return this.#session(brought.session, brought.head, brought.label);
-    await this.#line(brought);
+    await this.#branch(brought);
     return undefined;
   }
 
-  // ---- lines
+  // ---- branches
 
-  async #line({
-    line,
+  async #branch({
+    branch,
     doc,
     of,
     after,
     redacted,
-  }: Extract<Brought, { line: NewLine }>): Promise<void> {
+  }: Extract<Brought, { branch: NewBranch }>): Promise<void> {
     const { store } = this.#target.ctx;
-    const known = this.#lines.get(line.id);
+    const known = this.#branches.get(branch.id);
     if (known === undefined) {
-      const row = (await store.branches(oneLine(line.id)))[0];
-      if (row !== undefined && row.text !== line.text)
+      const row = (await store.branches(oneBranch(branch.id)))[0];
+      if (row !== undefined && row.text !== branch.text)
         throw new Refused(
           "CONFLICT",
-          `Branch ${line.id} is another one here. Import it into another store.`,
+          `Branch ${branch.id} is another one here. Import it into another store.`,
         );
       const owner = row?.owned ? row.session : undefined;
-      this.#target.origins.set(line.id, doc.origin);
-      if (owner === undefined) this.#refuseStale(line.id);
+      this.#target.origins.set(branch.id, doc.origin);
+      if (owner === undefined) this.#refuseStale(branch.id);
       if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
       const tail =
-        row === undefined ? undefined : await this.#target.ctx.journal.saves.last(line.id);
+        row === undefined ? undefined : await this.#target.ctx.journal.saves.last(branch.id);
       const home =
-        of !== null && (await store.session(of)).row === undefined ? of : nobodys(line.id);
-      const known = await this.#orRefused(() => redactionsOf(this.#target.ctx, line.id));
+        of !== null && (await store.session(of)).row === undefined ? of : nobodys(branch.id);
+      const known = await this.#orRefused(() => redactionsOf(this.#target.ctx, branch.id));
       const here = without(known, redacted);
       const there = without(redacted, known);
       const nothing = {
@@ -178,20 +178,20 @@ export class SessionImport {
         lacks: false,
         ahead: [],
       };
-      this.#lines.set(line.id, { line, of, home, owner, tail, here, there, ...nothing });
-      if (owner === undefined) this.#target.pinned.add(line.id);
-    } else if (of !== null) this.#lines.set(line.id, { ...known, of });
-    this.#current = this.#lines.get(line.id) as TargetLine;
+      this.#branches.set(branch.id, { branch, of, home, owner, tail, here, there, ...nothing });
+      if (owner === undefined) this.#target.pinned.add(branch.id);
+    } else if (of !== null) this.#branches.set(branch.id, { ...known, of });
+    this.#current = this.#branches.get(branch.id) as TargetBranch;
     // Also one with no saves yet has to be there.
     if (this.#current.owner === undefined) this.#open(this.#current);
   }
 
-  /** What a line begins at must be in the target, the same. */
-  async #checkOrigin(origin: Place, { prev }: LineDoc): Promise<void> {
+  /** What a branch begins at must be in the target, the same. */
+  async #checkOrigin(origin: Place, { prev }: BranchDoc): Promise<void> {
     const { store } = this.#target.ctx;
     if (
       this.#pending.some(({ saves }) =>
-        saves.some(({ save }) => save.line === origin.line && save.seq === origin.seq),
+        saves.some(({ save }) => save.branch === origin.branch && save.seq === origin.seq),
       )
     )
       return;
@@ -205,11 +205,11 @@ export class SessionImport {
       return;
     // A dry run has not brought it in; and what belongs to nobody may have been freed since it was.
     if (!isPlace && this.#target.dryRun) return;
-    if (!isPlace && (await store.branches(oneLine(origin.line)))[0]?.owned !== true)
+    if (!isPlace && (await store.branches(oneBranch(origin.branch)))[0]?.owned !== true)
       throw new Again();
     throw new Refused(
       "CONFLICT",
-      `It begins at ${placeId(origin.line, origin.seq)}, and that is not there, or another. Delete the session that owns line ${origin.line} here, or import into another tenant or store.`,
+      `It begins at ${placeId(origin.branch, origin.seq)}, and that is not there, or another. Delete the session that owns line ${origin.branch} here, or import into another tenant or store.`,
     );
   }
 
@@ -225,10 +225,10 @@ export class SessionImport {
   }
 
   /** The save that holds a record, without its sections. */
-  async #at({ line, seq }: Place): Promise<Save | undefined> {
-    const save = await this.#target.ctx.journal.saves.holding(line, seq);
+  async #at({ branch, seq }: Place): Promise<Save | undefined> {
+    const save = await this.#target.ctx.journal.saves.holding(branch, seq);
     if (save !== undefined && firstSeq(save) <= seq) return save;
-    await this.#checkAbsent({ line, seq });
+    await this.#checkAbsent({ branch, seq });
     return undefined;
   }
 
@@ -247,18 +247,18 @@ export class SessionImport {
     }
   }
 
-  /** Compares what came of a line with what the target had of it. */
-  async #leaveLine(): Promise<void> {
+  /** Compares what came of a branch with what the target had of it. */
+  async #leaveBranch(): Promise<void> {
     const current = this.#current;
     this.#current = undefined;
     if (current === undefined) return;
-    const { line, of, owner, tail, end, last } = current;
+    const { branch, of, owner, tail, end, last } = current;
     if (owner !== undefined) {
       current.differs = last !== undefined && !(await this.#isThere(last.save, true));
       if (current.differs && of === null)
         throw new Refused(
           "CONFLICT",
-          `It shares line ${line.id} with session ${quote(owner ?? "?")}, which has gone another way here. Delete that one, or import into another tenant or store.`,
+          `It shares line ${branch.id} with session ${quote(owner ?? "?")}, which has gone another way here. Delete that one, or import into another tenant or store.`,
         );
     } else if (tail !== undefined && tail.seq > end) {
       // More than came is right only where it is not to be given to this session.
@@ -278,18 +278,18 @@ export class SessionImport {
   }
 
   /**
-   * A line that nobody owns holds something else, or more: what an import has left of another
+   * A branch that nobody owns holds something else, or more: what an import has left of another
    * export. It goes, and all begins again.
    */
-  async #free({ line, tail }: TargetLine): Promise<void> {
+  async #free({ branch, tail }: TargetBranch): Promise<void> {
     const { ctx, dryRun } = this.#target;
     if (dryRun) return;
-    await freeLines(ctx, [line.id]);
-    const left = await this.#target.ctx.journal.saves.last(line.id);
+    await freeBranches(ctx, [branch.id]);
+    const left = await this.#target.ctx.journal.saves.last(branch.id);
     if (left !== undefined && left.seq === tail?.seq)
       throw new Refused(
         "CONFLICT",
-        `Branch ${line.id} is kept here for a fork, and is not as it was exported. Export the session anew, or import into another tenant or store.`,
+        `Branch ${branch.id} is kept here for a fork, and is not as it was exported. Export the session anew, or import into another tenant or store.`,
       );
     throw new Again();
   }
@@ -297,19 +297,19 @@ export class SessionImport {
   // ---- saves
 
   async #save(fresh: NewSave): Promise<void> {
-    const current = this.#current as TargetLine;
+    const current = this.#current as TargetBranch;
     const { save } = fresh;
     const { owner, tail } = current;
     current.last = fresh;
     current.end = save.seq;
     if (!isGap(save) && current.here.some(([, from]) => from > 0 && from <= save.seq))
       await this.#noteStale(save);
-    // A line that a session owns here is not added to; but others that begin on it may be.
+    // A branch that a session owns here is not added to; but others that begin on it may be.
     if (owner !== undefined) return;
     if (tail !== undefined && firstSeq(save) <= tail.seq) return this.#compare(current, fresh);
     // What follows may need what was dropped before it, and may repeat what was redacted.
     if (current.lacks) await this.#free(current);
-    this.#refuseStale(save.line);
+    this.#refuseStale(save.branch);
     const blobs = await this.#blobs(fresh);
     const sent = { ...fresh, blobs };
     current.last = sent;
@@ -324,11 +324,11 @@ export class SessionImport {
   }
 
   /**
-   * A save that is there already, on a line that belongs to nobody: the same, and with as much of
+   * A save that is there already, on a branch that belongs to nobody: the same, and with as much of
    * it.
    */
-  async #compare(current: TargetLine, { save, refs }: NewSave): Promise<void> {
-    const { line, of, tail } = current;
+  async #compare(current: TargetBranch, { save, refs }: NewSave): Promise<void> {
+    const { branch, of, tail } = current;
     const there = await this.#ahead(current, save);
     if (
       there === undefined ||
@@ -349,17 +349,17 @@ export class SessionImport {
     ) {
       // What was dropped or redacted where it comes from is not brought back, unless a fork here
       // needs it.
-      await freeLines(this.#target.ctx, [line.id]);
-      if ((await this.#target.ctx.journal.saves.last(line.id))?.seq !== tail?.seq)
+      await freeBranches(this.#target.ctx, [branch.id]);
+      if ((await this.#target.ctx.journal.saves.last(branch.id))?.seq !== tail?.seq)
         throw new Again();
     }
   }
 
   /** The save of the target that holds the last record of one that came. */
-  async #ahead(current: TargetLine, { line, seq }: Save): Promise<Save | undefined> {
+  async #ahead(current: TargetBranch, { branch, seq }: Save): Promise<Save | undefined> {
     while ((current.ahead[0]?.seq ?? seq) < seq) current.ahead.shift();
     if (current.ahead.length === 0) {
-      const rest = { line, from: seq, to: MAX_SEQ };
+      const rest = { branch, from: seq, to: MAX_SEQ };
       for await (const page of this.#target.ctx.journal.saves.pages(rest, {
         items: true,
         state: true,
@@ -373,18 +373,18 @@ export class SessionImport {
   }
 
   /** What came before stays, for forks that begin there. */
-  async #noteStale({ line, ...save }: Save): Promise<void> {
+  async #noteStale({ branch, ...save }: Save): Promise<void> {
     const { stale } = this.#target;
     const from = firstSeq({ ...save });
-    if (!stale.has(line)) await this.#flush();
-    stale.set(line, Math.min(stale.get(line) ?? from, from));
+    if (!stale.has(branch)) await this.#flush();
+    stale.set(branch, Math.min(stale.get(branch) ?? from, from));
   }
 
   /** What was redacted here since it was exported must not come back with what goes on from it. */
-  #refuseStale(line: LineId): void {
+  #refuseStale(branch: BranchId): void {
     const { stale, origins } = this.#target;
     let to = MAX_SEQ;
-    for (let id: LineId | undefined = line; id !== undefined && stale.size > 0; ) {
+    for (let id: BranchId | undefined = branch; id !== undefined && stale.size > 0; ) {
       if ((stale.get(id) ?? Number.POSITIVE_INFINITY) <= to)
         throw new Refused(
           "CONFLICT",
@@ -392,7 +392,7 @@ export class SessionImport {
         );
       const origin: Place | null | undefined = origins.get(id);
       to = origin?.seq ?? 0;
-      id = origin?.line;
+      id = origin?.branch;
     }
   }
 
@@ -420,14 +420,14 @@ export class SessionImport {
   }
 
   /**
-   * The saves of a line that are to be applied next. Each batch says that the line belongs to
+   * The saves of a branch that are to be applied next. Each batch says that the branch belongs to
    * nobody: else it is not added to.
    */
-  #open({ line, home }: TargetLine): NewSave[] {
+  #open({ branch, home }: TargetBranch): NewSave[] {
     const last = this.#pending.at(-1);
-    if (last?.loose.id === line.id) return last.saves;
+    if (last?.loose.id === branch.id) return last.saves;
     const saves: NewSave[] = [];
-    this.#pending.push({ session: home, when: { absent: true }, loose: line, saves });
+    this.#pending.push({ session: home, when: { absent: true }, loose: branch, saves });
     return saves;
   }
 
@@ -450,10 +450,10 @@ export class SessionImport {
 
   async #session(id: SessionId, head: Head, label: Label): Promise<Outcome> {
     const { ctx, dryRun } = this.#target;
-    const own = [...this.#lines.values()].filter(({ of }) => of === id);
+    const own = [...this.#branches.values()].filter(({ of }) => of === id);
     if ((await ctx.store.session(id)).row !== undefined) {
       if (own.every(({ owner, differs }) => owner === id && !differs)) return "known";
-      // Its lines are brought in all the same: forks that come with it may begin on them.
+      // Its branches are brought in all the same: forks that come with it may begin on them.
       await this.#flush();
       throw new Refused(
         "CONFLICT",
@@ -464,12 +464,12 @@ export class SessionImport {
     if (taken !== undefined)
       throw new Refused(
         "CONFLICT",
-        `Branch ${taken.line.id} of session ${quote(id)} belongs to session ${quote(taken.owner ?? "?")} here.`,
+        `Branch ${taken.branch.id} of session ${quote(id)} belongs to session ${quote(taken.owner ?? "?")} here.`,
       );
-    for (const { line, here } of own) {
+    for (const { branch, here } of own) {
       // Its title, tags and metadata come as they were.
-      if (here.some(([, from]) => from === 0)) this.#target.stale.set(line.id, 0);
-      this.#refuseStale(line.id);
+      if (here.some(([, from]) => from === 0)) this.#target.stale.set(branch.id, 0);
+      this.#refuseStale(branch.id);
     }
     if (dryRun) await this.#flush();
     else await this.#make(id, head, label, own);
@@ -477,23 +477,31 @@ export class SessionImport {
   }
 
   /**
-   * One apply: what is left to bring in, and the session, which is given its lines if each still
+   * One apply: what is left to bring in, and the session, which is given its branches if each still
    * ends where it should.
    */
-  async #make(id: SessionId, head: Head, label: Label, own: readonly TargetLine[]): Promise<void> {
+  async #make(
+    id: SessionId,
+    head: Head,
+    label: Label,
+    own: readonly TargetBranch[],
+  ): Promise<void> {
     const { store } = this.#target.ctx;
     const ends: NewSave[] = [];
-    for (const { line, tail, last } of own) {
+    for (const { branch, tail, last } of own) {
       const isPending =
         last !== undefined && this.#pending.some(({ saves }) => saves.includes(last));
-      const end = last ?? (tail && (await this.#stored(line.id)));
+      const end = last ?? (tail && (await this.#stored(branch.id)));
       if (end !== undefined && !isPending) ends.push(end);
     }
     // It is known by now that the session will be here.
-    for (const { line, owner, there } of this.#lines.values())
+    for (const { branch, owner, there } of this.#branches.values())
       if (owner === undefined && there.length > 0)
-        await remember(this.#target.ctx, line.id, (known) => [...known, ...without(there, known)]);
-    const claims = own.map(({ line }) => line.id);
+        await remember(this.#target.ctx, branch.id, (known) => [
+          ...known,
+          ...without(there, known),
+        ]);
+    const claims = own.map(({ branch }) => branch.id);
     const buried = (await store.session(id)).buried;
     const lease = leaseRow(id, { ...freeLease, epoch: buried + 1 });
     await this.#apply([
@@ -504,11 +512,11 @@ export class SessionImport {
   }
 
   /**
-   * The last save of a line of which nothing came with this session: it came before, with another
+   * The last save of a branch of which nothing came with this session: it came before, with another
    * that begins on it.
    */
-  async #stored(line: LineId): Promise<NewSave> {
-    const save = await this.#target.ctx.journal.saves.last(line, { items: true, state: true });
+  async #stored(branch: BranchId): Promise<NewSave> {
+    const save = await this.#target.ctx.journal.saves.last(branch, { items: true, state: true });
     if (save === undefined) throw new Again();
     return { save, refs: refsIn(save), blobs: [] };
   }
@@ -517,5 +525,5 @@ export class SessionImport {
 const without = (some: Redactions, others: Redactions): Redactions =>
   some.filter(([id]) => !others.some(([other]) => other === id));
 
-/** A name that no session can have: only lines come with it. */
-const nobodys = (line: LineId): string => `\u0001import ${line}`;
+/** A name that no session can have: only branches come with it. */
+const nobodys = (branch: BranchId): string => `\u0001import ${branch}`;

@@ -16,23 +16,23 @@ import { isTime } from "../../core/values/shapes.js";
 import { decisionId, lateId } from "../../engine/calls/decisions.js";
 import { checkTags, MAX_TITLE_CHARS } from "../../engine/lifecycle/session-options.js";
 import {
+  type BranchDoc,
+  branchOf,
   damaged,
   type HeadDoc,
   headRow,
   isHead,
   isLabel,
   type LabelDoc,
-  type LineDoc,
   labelRow,
-  lineOf,
   type MailDoc,
   mailOf,
   mailText,
-  newLine,
+  newBranch,
   rootDigest,
   unsealed,
 } from "../../engine/records/rows.js";
-import type { Head, Label, NewLine } from "../../store/port/rows.js";
+import type { Head, Label, NewBranch } from "../../store/port/rows.js";
 
 /**
  * The head in a text, as one of a generation. What is brought in is not due, whatever it was
@@ -113,11 +113,11 @@ export function lettersFrom(
   });
 }
 
-/** The line in a text. */
-export function lineFrom(line: NewLine): LineDoc {
-  const doc = lineOf({ ...line, no: 0, owned: false, session: null });
+/** The branch in a text. */
+export function branchFrom(branch: NewBranch): BranchDoc {
+  const doc = branchOf({ ...branch, no: 0, owned: false, session: null });
   const isRoot = doc.origin === null && doc.prev === rootDigest(doc.id);
-  if ((doc.origin === null ? !isRoot : !isDigest(doc.prev)) || newLine(doc).text !== line.text)
-    throw damaged("line", "(imported)");
+  if ((doc.origin === null ? !isRoot : !isDigest(doc.prev)) || newBranch(doc).text !== branch.text)
+    throw damaged("branch", "(imported)");
   return doc;
 }

@@ -22,10 +22,10 @@ import {
 import { isInstance } from "../../core/values/check-options.js";
 import type { Digest } from "../../core/values/digest.js";
 import { type ErrorCode, HoldfastError } from "../../core/values/errors.js";
-import { type LineId, type SessionId, typeName } from "../../core/values/ids.js";
+import { type BranchId, type SessionId, typeName } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import { IMPORTED } from "../../engine/calls/doubt-restored.js";
-import { freeLines } from "../../engine/journal/cut-lines.js";
+import { freeBranches } from "../../engine/journal/cut-branches.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { agentFrom } from "../../engine/records/agent-record.js";
 import { headOf } from "../../engine/records/rows.js";
@@ -196,8 +196,8 @@ class Import {
     readonly outcome: "imported" | "known" | "kept" | "left-out";
   }[] = [];
   readonly #agentIds = new Set<string>();
-  /** Lines of sessions that were refused: what no other needs of them is freed at the end. */
-  readonly #needless = new Set<LineId>();
+  /** Branches of sessions that were refused: what no other needs of them is freed at the end. */
+  readonly #needless = new Set<BranchId>();
   #of = 0;
   #saves = 0;
   #bytes = 0;
@@ -227,7 +227,7 @@ class Import {
     if (this.#reader.fits(rest) || (this.#reader.ended && rest !== "")) await this.#row(rest);
     else if (this.#reader.rows === 0 && !isBeginning(rest)) throw notAnExport();
     if (!this.#reader.ended) throw endedEarly(this.#reader.rows);
-    if (!this.#target.dryRun) await freeLines(this.#target.ctx, [...this.#needless]);
+    if (!this.#target.dryRun) await freeBranches(this.#target.ctx, [...this.#needless]);
     this.#tell();
     return this.#report();
   }
@@ -283,7 +283,7 @@ class Import {
 
   async #verified(row: TransferRow): Promise<Brought | undefined> {
     const check = this.#check;
-    if ("part" in row || "blob" in row || "save" in row || "line" in row || "session" in row) {
+    if ("part" in row || "blob" in row || "save" in row || "branch" in row || "session" in row) {
       const brought = await check.check(row);
       if ("save" in row) {
         this.#saves += 1;

@@ -3,25 +3,25 @@
  * the changes before it do, and nothing is touched. A plan that is refused leaves no trace (P1).
  */
 import { firstSeq } from "../../core/journal/save.js";
-import type { LineId, Place } from "../../core/values/ids.js";
+import type { BranchId, Place } from "../../core/values/ids.js";
 import type { Applied, Change, NewSave, Refusal } from "../port/changes.js";
 import { type Decision, type DocChange, PINS_NOTHING } from "../port/documents.js";
 import { type DocFiles, type DocStep, filedDoc } from "./documents/doc-files.js";
 import type { CatalogEntry } from "./index/session-catalog.js";
-import { type LineDoc, newDoc, type SessionDoc } from "./sessions/session-file.js";
+import { type BranchDoc, newDoc, type SessionDoc } from "./sessions/session-file.js";
 
 /** What a plan looks at. */
 export interface CheckInput {
   readonly lastSession: number;
-  readonly lastLine: number;
+  readonly lastBranch: number;
   doc(id: string): SessionDoc | undefined;
-  line(id: string): CatalogEntry | undefined;
-  /** Lines of a session that stand in the directory of another. */
+  branch(id: string): CatalogEntry | undefined;
+  /** Branches of a session that stand in the directory of another. */
   awayOf(session: string): readonly CatalogEntry[];
-  tail(line: CatalogEntry): number | undefined;
+  tail(branch: CatalogEntry): number | undefined;
   /** Of the first save that ends at this number or a higher one. */
   sealAt(
-    line: CatalogEntry,
+    branch: CatalogEntry,
     seq: number,
   ): { readonly seq: number; readonly check: string; readonly mark?: number } | undefined;
   /** Those of these ids that wait in the session's inbox. */
@@ -34,7 +34,7 @@ export interface CheckInput {
 type Draft = { -readonly [K in keyof SessionDoc]: SessionDoc[K] };
 
 export interface Append {
-  readonly line: LineDoc;
+  readonly branch: BranchDoc;
   readonly home: string;
   readonly saves: NewSave[];
 }
@@ -42,7 +42,7 @@ export interface Append {
 export class ChangeCheck {
   readonly #input: CheckInput;
   readonly #docs = new Map<string, Draft>();
-  /** Lines that begin, and with which session they stand. */
+  /** Branches that begin, and with which session they stand. */
   readonly begun = new Map<string, { readonly home: string; readonly origin: Place | null }>();
   readonly appends = new Map<string, Append>();
   /** What becomes of documents. */
@@ -58,13 +58,13 @@ export class ChangeCheck {
   /** Whether nothing changes but leases. */
   onlyLeases = true;
   #lastSession: number;
-  #lastLine: number;
+  #lastBranch: number;
   #lastDoc: number | undefined;
 
   constructor(input: CheckInput) {
     this.#input = input;
     this.#lastSession = input.lastSession;
-    this.#lastLine = input.lastLine;
+    this.#lastBranch = input.lastBranch;
   }
 
   /** The files that change, as they will be. */
@@ -117,7 +117,7 @@ export class ChangeCheck {
 
   #one(change: Change): Refusal | undefined {
     const { session, when, saves = [], drained = [], remove } = change;
-    const why = refusal(when, this.#doc(session)) ?? this.#rows(change) ?? this.#lines(change);
+    const why = refusal(when, this.#doc(session)) ?? this.#rows(change) ?? this.#branches(change);
     if (why !== undefined) return why;
     for (const fresh of saves) if (!this.#append(fresh)) return "tail";
     this.#mail(change);
@@ -127,7 +127,7 @@ export class ChangeCheck {
     if (
       change.head ??
       change.label ??
-      change.line ??
+      change.branch ??
       change.loose ??
       change.claims ??
       change.remove ??
@@ -137,12 +137,12 @@ export class ChangeCheck {
     return undefined;
   }
 
-  #rows({ session, when, head, label, lease, line }: Change): undefined {
+  #rows({ session, when, head, label, lease, branch }: Change): undefined {
     if (when.absent) {
       if (head !== undefined && label !== undefined && lease !== undefined) {
         this.#lastSession += 1;
         Object.assign(this.#draft(session), { no: this.#lastSession, head, label, lease });
-      } else if (head ?? label ?? lease ?? line)
+      } else if (head ?? label ?? lease ?? branch)
         throw new TypeError("a new session needs head, label and lease");
       return;
     }
@@ -151,69 +151,73 @@ export class ChangeCheck {
     if (lease !== undefined) this.#draft(session).lease = lease;
   }
 
-  #lines({ session, line, loose, claims = [] }: Change): Refusal | undefined {
-    const known = loose && this.#line(loose.id)?.line;
-    if (known !== undefined && (known.owner !== null || known.text !== loose?.text)) return "line";
-    const begun = line ?? (known === undefined ? loose : undefined);
+  #branches({ session, branch, loose, claims = [] }: Change): Refusal | undefined {
+    const known = loose && this.#branch(loose.id)?.branch;
+    if (known !== undefined && (known.owner !== null || known.text !== loose?.text))
+      return "branch";
+    const begun = branch ?? (known === undefined ? loose : undefined);
     if (begun !== undefined) {
       const { id, origin, text } = begun;
-      if (origin !== null && !this.#canBeginAt(origin, line === undefined)) return "origin";
-      const no = ++this.#lastLine;
+      if (origin !== null && !this.#canBeginAt(origin, branch === undefined)) return "origin";
+      const no = ++this.#lastBranch;
       const draft = this.#draft(session);
-      const owner = line === undefined ? null : session;
-      draft.lines = [
-        ...draft.lines.filter((other) => other.id !== id),
+      const owner = branch === undefined ? null : session;
+      draft.branches = [
+        ...draft.branches.filter((other) => other.id !== id),
         { no, id, origin, owner, text },
       ];
-      draft.lastLine = no;
+      draft.lastBranch = no;
       this.begun.set(id, { home: session, origin });
     }
     for (const id of claims) {
-      const claimed = this.#line(id);
-      if (claimed === undefined || claimed.line.owner !== null) return "line";
+      const claimed = this.#branch(id);
+      if (claimed === undefined || claimed.branch.owner !== null) return "branch";
       this.#own(claimed.home, (other) => other.id === id, session);
     }
     return undefined;
   }
 
-  #own(home: string, which: (line: LineDoc) => boolean, owner: string | null): void {
+  #own(home: string, which: (branch: BranchDoc) => boolean, owner: string | null): void {
     const draft = this.#draft(home);
-    draft.lines = draft.lines.map((line) => (which(line) ? { ...line, owner } : line));
+    draft.branches = draft.branches.map((branch) =>
+      which(branch) ? { ...branch, owner } : branch,
+    );
   }
 
-  #line(id: string): { readonly line: LineDoc; readonly home: string } | undefined {
-    const home = this.begun.get(id)?.home ?? this.#input.line(id)?.home;
-    const line =
-      home === undefined ? undefined : this.#doc(home)?.lines.find((other) => other.id === id);
-    return line && { line, home: home as string };
+  #branch(id: string): { readonly branch: BranchDoc; readonly home: string } | undefined {
+    const home = this.begun.get(id)?.home ?? this.#input.branch(id)?.home;
+    const branch =
+      home === undefined ? undefined : this.#doc(home)?.branches.find((other) => other.id === id);
+    return branch && { branch, home: home as string };
   }
 
   #append(fresh: NewSave): boolean {
     const { save } = fresh;
-    const staged = this.appends.get(save.line);
-    const found = staged ?? this.#line(save.line);
+    const staged = this.appends.get(save.branch);
+    const found = staged ?? this.#branch(save.branch);
     if (found === undefined) return false;
-    const tail = this.#tail(save.line) ?? found.line.origin?.seq ?? 0;
-    if (tail !== firstSeq(save) - 1) return this.#sealAt(save.line, save.seq)?.check === save.check;
+    const tail = this.#tail(save.branch) ?? found.branch.origin?.seq ?? 0;
+    if (tail !== firstSeq(save) - 1)
+      return this.#sealAt(save.branch, save.seq)?.check === save.check;
     if (staged !== undefined) staged.saves.push(fresh);
-    else this.appends.set(save.line, { ...found, saves: [fresh] });
+    else this.appends.set(save.branch, { ...found, saves: [fresh] });
     return true;
   }
 
-  #tail(line: LineId): number | undefined {
-    const staged = this.appends.get(line)?.saves.at(-1)?.save.seq;
-    const standing = this.#input.line(line);
+  #tail(branch: BranchId): number | undefined {
+    const staged = this.appends.get(branch)?.saves.at(-1)?.save.seq;
+    const standing = this.#input.branch(branch);
     return staged ?? (standing && this.#input.tail(standing));
   }
 
   #sealAt(
-    line: LineId,
+    branch: BranchId,
     seq: number,
   ): { readonly seq: number; readonly check: string; readonly mark?: number } | undefined {
-    const standing = this.#input.line(line);
+    const standing = this.#input.branch(branch);
     const found = standing && this.#input.sealAt(standing, seq);
     if (found !== undefined) return found;
-    const save = this.appends.get(line)?.saves.find((fresh) => fresh.save.seq >= seq)?.save;
+    const save = this.appends.get(branch)?.saves.find((fresh) => fresh.save.seq >= seq)?.save;
     return (
       save && {
         seq: save.seq,
@@ -224,7 +228,7 @@ export class ChangeCheck {
   }
 
   #canBeginAt(place: Place, isLoose: boolean): boolean {
-    const seal = this.#sealAt(place.line, place.seq);
+    const seal = this.#sealAt(place.branch, place.seq);
     return (
       seal?.seq === place.seq &&
       (isLoose || seal.mark !== undefined || this.#input.documents.isPinned(place))
@@ -247,7 +251,8 @@ export class ChangeCheck {
     if (put === undefined) return undefined;
     if (put.pins.length > 0 && PINS_NOTHING.has(kind))
       throw new TypeError(`a document of kind ${kind} cannot pin a place`);
-    if (!put.pins.every(({ line, seq }) => this.#sealAt(line, seq)?.seq === seq)) return "origin";
+    if (!put.pins.every(({ branch, seq }) => this.#sealAt(branch, seq)?.seq === seq))
+      return "origin";
     const known = remove ? undefined : there;
     // One that is damaged has no number, and is made anew.
     if (known === undefined || known.no < 0) {
@@ -297,7 +302,7 @@ export class ChangeCheck {
       ...this.#docs.keys(),
     ]);
     for (const home of homes)
-      if (this.#doc(home)?.lines.some(({ owner }) => owner === session))
+      if (this.#doc(home)?.branches.some(({ owner }) => owner === session))
         this.#own(home, ({ owner }) => owner === session, null);
   }
 }

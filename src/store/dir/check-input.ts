@@ -12,25 +12,25 @@ export function checkInputOf({
   journals,
   index,
 }: Pick<StoreFiles, "sessions" | "journals" | "index">): CheckInput {
-  const journal = (line: CatalogEntry): JournalFile =>
-    journals.of(line, sessions.get(line.home)?.version ?? 0);
+  const journal = (branch: CatalogEntry): JournalFile =>
+    journals.of(branch, sessions.get(branch.home)?.version ?? 0);
   return {
     get lastSession() {
       return index.catalogue.lastSession;
     },
-    get lastLine() {
-      return index.catalogue.lastLine;
+    get lastBranch() {
+      return index.catalogue.lastBranch;
     },
     doc: (id) => {
       const doc = sessions.get(id);
       if (doc === undefined && index.catalogue.entry(id)?.status != null) throw lost(id);
       return doc;
     },
-    line: (id) => index.catalogue.line(id),
+    branch: (id) => index.catalogue.branch(id),
     awayOf: (session) => index.catalogue.awayOf(session),
     documents: sessions.documents,
-    tail: (line) => journal(line).tail,
-    sealAt: (line, seq) => journal(line).sealAt(seq),
+    tail: (branch) => journal(branch).tail,
+    sealAt: (branch, seq) => journal(branch).sealAt(seq),
     waiting: ({ id, no: session }, ids) => new Inbox(sessions.directory(id), session).has(ids),
     unmoved: (doc) => {
       try {

@@ -3,11 +3,11 @@
  * looks again each time.
  */
 import type { Save } from "../../core/journal/save.js";
-import type { LineId } from "../../core/values/ids.js";
+import type { BranchId } from "../../core/values/ids.js";
 import { firstFrom } from "../beginnings.js";
 import type { InboxQuery, Mail, Posted } from "../port/inbox.js";
-import type { LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
-import type { LineRow, Present, SessionFound, SessionRow } from "../port/rows.js";
+import type { BranchQuery, SaveQuery, SessionQuery } from "../port/queries.js";
+import type { BranchRow, Present, SessionFound, SessionRow } from "../port/rows.js";
 import type { InboxMarkers } from "./claims/inbox-markers.js";
 import { DAMAGED } from "./files/checksummed-json.js";
 import { nameOf } from "./files/names.js";
@@ -23,7 +23,7 @@ import type { Approach } from "./journal/approach.js";
 import type { JournalCache } from "./journal/journal-cache.js";
 import type { JournalFile } from "./journal/journal-file.js";
 import { Inbox } from "./sessions/inbox.js";
-import { lineRow, type SessionDoc, sessionRow } from "./sessions/session-file.js";
+import { branchRow, type SessionDoc, sessionRow } from "./sessions/session-file.js";
 import type { Found, SessionFiles } from "./sessions/session-files.js";
 
 export class Reader {
@@ -76,11 +76,11 @@ export class Reader {
       const before = this.#sessions.find(id);
       const row = this.session(id);
       if (row === undefined) return undefined;
-      const line = this.line(row.head.line);
-      const end = line === undefined ? undefined : this.#journal(row.head.line)?.last();
+      const branch = this.branch(row.head.branch);
+      const end = branch === undefined ? undefined : this.#journal(row.head.branch)?.last();
       // Of one instant: another process may have changed it since it was read.
       if (versionOf(this.#sessions.find(id)) === versionOf(before) || tries > 100)
-        return { row, line, end };
+        return { row, branch, end };
     }
   }
 
@@ -119,42 +119,42 @@ export class Reader {
     });
   }
 
-  // ---- lines
+  // ---- branches
 
-  line(id: string): LineRow | undefined {
-    const standing = this.#catalogue.line(id);
+  branch(id: string): BranchRow | undefined {
+    const standing = this.#catalogue.branch(id);
     return standing && this.#row(standing);
   }
 
-  #row(standing: CatalogEntry): LineRow | undefined {
+  #row(standing: CatalogEntry): BranchRow | undefined {
     const found = this.#sessions.find(standing.home);
     if (found === undefined || found === "damaged") {
       const { no, id, origin, owner } = standing;
       return { no, id, origin, owned: owner !== null, session: owner, text: DAMAGED };
     }
-    const line = found.lines.find(({ id }) => id === standing.id);
-    return line && lineRow(line);
+    const branch = found.branches.find(({ id }) => id === standing.id);
+    return branch && branchRow(branch);
   }
 
-  #past(id: string, limit: number): LineRow[] {
-    const past: LineRow[] = [];
+  #past(id: string, limit: number): BranchRow[] {
+    const past: BranchRow[] = [];
     for (
-      let row = this.line(id);
+      let row = this.branch(id);
       row !== undefined;
-      row = row.origin === null ? undefined : this.line(row.origin.line)
+      row = row.origin === null ? undefined : this.branch(row.origin.branch)
     ) {
       past.push(row);
-      // Lines never begin on themselves. Where damage makes it seem so, this ends it, too.
+      // Branches never begin on themselves. Where damage makes it seem so, this ends it, too.
       if (past.length === limit) break;
     }
     return past;
   }
 
-  branches(query: LineQuery): LineRow[] {
+  branches(query: BranchQuery): BranchRow[] {
     if (query.kind === "past") return this.#past(query.id, query.limit);
     if (query.kind === "beginning") {
-      const ids = [...this.#allLines()].map(({ id }) => id);
-      return firstFrom(ids, query.beginning, query.limit).flatMap((id) => this.line(id) ?? []);
+      const ids = [...this.#allBranches()].map(({ id }) => id);
+      return firstFrom(ids, query.beginning, query.limit).flatMap((id) => this.branch(id) ?? []);
     }
     const rows = this.#some(query)
       .flatMap((standing) => this.#row(standing) ?? [])
@@ -167,47 +167,50 @@ export class Reader {
       : rows;
   }
 
-  #some(query: Exclude<LineQuery, { readonly kind: "past" | "beginning" }>): CatalogEntry[] {
-    if (query.kind === "session") return this.#linesOf(query.session);
+  #some(query: Exclude<BranchQuery, { readonly kind: "past" | "beginning" }>): CatalogEntry[] {
+    if (query.kind === "session") return this.#branchesOf(query.session);
     if (query.kind !== "all") return this.#catalogue.forksOf(query.of);
     const { before = Number.MAX_SAFE_INTEGER, limit } = query;
-    const all = [...this.#allLines()].filter(({ no }) => no < before);
+    const all = [...this.#allBranches()].filter(({ no }) => no < before);
     return limit === undefined ? all : all.sort((a, b) => b.no - a.no).slice(0, limit);
   }
 
-  #linesOf(session: string): CatalogEntry[] {
+  #branchesOf(session: string): CatalogEntry[] {
     const own =
-      this.#catalogue.entry(session)?.lines.filter(({ owner }) => owner === session) ?? [];
-    return [...own.map((line) => ({ ...line, home: session })), ...this.#catalogue.awayOf(session)];
+      this.#catalogue.entry(session)?.branches.filter(({ owner }) => owner === session) ?? [];
+    return [
+      ...own.map((branch) => ({ ...branch, home: session })),
+      ...this.#catalogue.awayOf(session),
+    ];
   }
 
-  *#allLines(): Generator<CatalogEntry> {
-    for (const { id, lines } of this.#catalogue.entries())
-      for (const line of lines) yield { ...line, home: id };
+  *#allBranches(): Generator<CatalogEntry> {
+    for (const { id, branches } of this.#catalogue.entries())
+      for (const branch of branches) yield { ...branch, home: id };
   }
 
   // ---- saves
 
-  /** Undefined where they are far from the line's end: asked again, it is nearer to them. */
-  saves(line: LineId, query: SaveQuery, approach: Approach): Save[] | undefined {
-    const standing = this.#catalogue.line(line);
+  /** Undefined where they are far from the branch's end: asked again, it is nearer to them. */
+  saves(branch: BranchId, query: SaveQuery, approach: Approach): Save[] | undefined {
+    const standing = this.#catalogue.branch(branch);
     const journal = standing && this.journal(standing);
     if (journal === undefined) return [];
     if (!approach.step(journal, query.newestFirst ? query.to : query.from)) return undefined;
     return journal.read(query, (standing?.origin?.seq ?? 0) + 1);
   }
 
-  #journal(line: string): JournalFile | undefined {
-    const standing = this.#catalogue.line(line);
+  #journal(branch: string): JournalFile | undefined {
+    const standing = this.#catalogue.branch(branch);
     return standing && this.journal(standing);
   }
 
-  /** The journal of a line, or undefined where the line is gone. */
+  /** The journal of a branch, or undefined where the branch is gone. */
   journal(standing: Pick<CatalogEntry, "id" | "home">): JournalFile | undefined {
     const found = this.#sessions.find(standing.home);
     const doc = found === "damaged" ? undefined : found;
-    if (doc !== undefined && !doc.lines.some(({ id }) => id === standing.id)) return undefined;
-    // Where its session's file is damaged, whoever reads its lines is told by their rows.
+    if (doc !== undefined && !doc.branches.some(({ id }) => id === standing.id)) return undefined;
+    // Where its session's file is damaged, whoever reads its branches is told by their rows.
     return this.#journals.of(standing, doc?.version ?? Number.MAX_SAFE_INTEGER);
   }
 
@@ -244,7 +247,7 @@ const versionOf = (found: Found): number =>
 const damagedRow = ({ id, no, status, agent, archived, tags }: Entry): SessionRow => ({
   no,
   id,
-  head: { status: status ?? "", agent, line: "" as LineId, due: null, text: DAMAGED },
+  head: { status: status ?? "", agent, branch: "" as BranchId, due: null, text: DAMAGED },
   label: { version: -1, archived, tags, text: DAMAGED },
   lease: { epoch: -1, until: -1, text: DAMAGED },
 });

@@ -5,9 +5,9 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Save } from "../../core/journal/save.js";
 import type { Digest } from "../../core/values/digest.js";
-import type { LineId } from "../../core/values/ids.js";
-import type { LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
-import type { LineRow, SessionFound, SessionRow } from "../port/rows.js";
+import type { BranchId } from "../../core/values/ids.js";
+import type { BranchQuery, SaveQuery, SessionQuery } from "../port/queries.js";
+import type { BranchRow, SessionFound, SessionRow } from "../port/rows.js";
 import { storeClosed } from "../refusals.js";
 import { Approach } from "./journal/approach.js";
 import type { StoreFiles } from "./store-files.js";
@@ -39,14 +39,14 @@ export abstract class DirReads {
     return this.read(() => this.files.reader.sessions(query));
   }
 
-  branches(query: LineQuery): Promise<readonly LineRow[]> {
+  branches(query: BranchQuery): Promise<readonly BranchRow[]> {
     return this.read(() => this.files.reader.branches(query));
   }
 
-  async saves(line: LineId, query: SaveQuery): Promise<readonly Save[]> {
+  async saves(branch: BranchId, query: SaveQuery): Promise<readonly Save[]> {
     const approach = new Approach();
     for (;;) {
-      const found = await this.read(() => this.files.reader.saves(line, query, approach));
+      const found = await this.read(() => this.files.reader.saves(branch, query, approach));
       if (found !== undefined) return found;
       await breathe();
     }

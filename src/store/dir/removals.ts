@@ -4,7 +4,7 @@
  */
 import { HoldfastError } from "../../core/values/errors.js";
 import { highest } from "../../core/values/highest.js";
-import type { LineId } from "../../core/values/ids.js";
+import type { BranchId } from "../../core/values/ids.js";
 import type { Freed, KnownNeeds, Replacement, Scrubbed } from "../port/reclaim.js";
 import type { Done } from "./committer.js";
 import type { KeptBlob } from "./files/blobs.js";
@@ -26,8 +26,12 @@ export class Removals {
   }
 
   /** False where it is refused, and true where nothing is to be done. */
-  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Done<boolean> {
-    const journal = this.#toReplace(line, known);
+  replace(
+    branch: BranchId,
+    replacements: readonly Replacement[],
+    known: KnownNeeds,
+  ): Done<boolean> {
+    const journal = this.#toReplace(branch, known);
     if (journal === undefined) return no;
     if (replacements.length === 0) return { ...yes, wrote: false };
     this.#of.blobs.keepAll(replacements);
@@ -35,43 +39,45 @@ export class Removals {
   }
 
   /** The journal, if it may be done as far as forks and pins go. */
-  #toReplace(line: LineId, known: KnownNeeds): JournalFile | undefined {
+  #toReplace(branch: BranchId, known: KnownNeeds): JournalFile | undefined {
     const { index, sessions, presence } = this.#of;
     presence.check();
-    const standing = index.catalogue.line(line);
+    const standing = index.catalogue.branch(branch);
     if (
       standing === undefined ||
-      index.catalogue.forksOf(line).some((fork) => fork.no > known.line)
+      index.catalogue.forksOf(branch).some((fork) => fork.no > known.branch)
     )
       return undefined;
-    if (sessions.documents.pins(line).some(({ doc }) => doc > known.doc)) return undefined;
+    if (sessions.documents.pins(branch).some(({ doc }) => doc > known.doc)) return undefined;
     this.#writable.sync();
-    return this.#writable.open(line, standing.home);
+    return this.#writable.open(branch, standing.home);
   }
 
-  cut(line: LineId, after: number, limit: number): Done<Freed> {
+  cut(branch: BranchId, after: number, limit: number): Done<Freed> {
     const { sessions, index, journals, presence } = this.#of;
     presence.check();
-    const standing = index.catalogue.line(line);
+    const standing = index.catalogue.branch(branch);
     const doc = standing && sessions.get(standing.home);
     if (standing === undefined || doc === undefined || standing.owner !== null) return nothing;
     this.#writable.sync();
     this.#writable.settle(doc.id);
-    const forks = index.catalogue.forksOf(line).map(({ origin }) => origin?.seq ?? 0);
-    for (const { seq } of sessions.documents.pins(line)) forks.push(seq);
-    let journal = this.#writable.open(line, standing.home);
+    const forks = index.catalogue.forksOf(branch).map(({ origin }) => origin?.seq ?? 0);
+    for (const { seq } of sessions.documents.pins(branch)) forks.push(seq);
+    let journal = this.#writable.open(branch, standing.home);
     const newest = journal.newest(highest(Math.max(after, 0), forks), limit);
     const goes = newest.length < limit ? newest : upToGroup(journal, newest);
     const isWhole = after === -1 && forks.length === 0 && journal.hasOnly(goes.length);
     if (goes.length === 0 && !isWhole) return nothing;
     // Before anything goes: its anchor must not be taken for a tail anchor of a loss.
-    const marked = doc.cut.includes(line) ? doc : this.#change(doc, { cut: [...doc.cut, line] });
-    if (journal.endGroupBefore(goes.length)) journal = this.#writable.open(line, standing.home);
+    const marked = doc.cut.includes(branch)
+      ? doc
+      : this.#change(doc, { cut: [...doc.cut, branch] });
+    if (journal.endGroupBefore(goes.length)) journal = this.#writable.open(branch, standing.home);
     journal.dropLast(goes.length);
     if (isWhole) {
       changeDirectory(sessions.directory(standing.home), () => {
-        this.#change(marked, { lines: marked.lines.filter(({ id }) => id !== line) });
-        journals.forget(line);
+        this.#change(marked, { branches: marked.branches.filter(({ id }) => id !== branch) });
+        journals.forget(branch);
         remove(journal.path);
       });
     }
@@ -88,8 +94,8 @@ export class Removals {
     presence.check();
     this.#writable.sync();
     sessions.finish();
-    for (const { id: home, lines } of index.catalogue.entries()) {
-      for (const { id } of lines) {
+    for (const { id: home, branches } of index.catalogue.entries()) {
+      for (const { id } of branches) {
         try {
           const journal = journals.of({ id, home }, sessions.get(home)?.version ?? 0);
           if (journal.strayBytes > 0 || journal.hasUncommitted) this.#writable.open(id, home);

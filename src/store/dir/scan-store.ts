@@ -45,9 +45,9 @@ export interface Freeing {
 
 const BREATHE_EVERY = 200;
 
-/** Seals of a line from a number on, oldest first. */
+/** Seals of a branch from a number on, oldest first. */
 interface Sealed {
-  readonly line: CatalogEntry;
+  readonly branch: CatalogEntry;
   readonly from: number;
   readonly seals: readonly Seal[];
 }
@@ -127,14 +127,14 @@ export class StoreScan {
     return { some, next: undefined };
   }
 
-  /** The seals of every line, some at a time: others write in between. */
+  /** The seals of every branch, some at a time: others write in between. */
   async *#allSeals(): AsyncGenerator<Sealed> {
     const { index, read } = this.#of;
     let seen = 0;
     await read(() => {});
-    for (const { id, lines } of index.catalogue.entries()) {
-      for (const line of lines) {
-        for await (const some of this.#sealsOf({ ...line, home: id })) {
+    for (const { id, branches } of index.catalogue.entries()) {
+      for (const branch of branches) {
+        for await (const some of this.#sealsOf({ ...branch, home: id })) {
           yield some;
           seen += 1 + some.seals.length;
           if (seen < BREATHE_EVERY) continue;
@@ -145,21 +145,21 @@ export class StoreScan {
     }
   }
 
-  async *#sealsOf(line: CatalogEntry): AsyncGenerator<Sealed> {
+  async *#sealsOf(branch: CatalogEntry): AsyncGenerator<Sealed> {
     const { reader, read } = this.#of;
-    let from = (line.origin?.seq ?? 0) + 1;
+    let from = (branch.origin?.seq ?? 0) + 1;
     const approach = new Approach();
     const isFar = () => {
-      const journal = reader.journal(line);
+      const journal = reader.journal(branch);
       return journal !== undefined && !approach.step(journal, from);
     };
     while (await read(isFar)) await breathe();
     for (;;) {
       // Where others have written it anew meanwhile, it may be far again: that is rare.
-      const seals = await read(() => reader.journal(line)?.seals(from, BREATHE_EVERY) ?? []);
+      const seals = await read(() => reader.journal(branch)?.seals(from, BREATHE_EVERY) ?? []);
       const last = seals.at(-1);
       if (last === undefined) return;
-      yield { line, from, seals };
+      yield { branch, from, seals };
       from = last.seq + 1;
     }
   }
@@ -203,22 +203,22 @@ export class StoreScan {
   async #checkEnds(isWriter: boolean, found: string[]): Promise<void> {
     const { lock, index, reader, read } = this.#of;
     if (!isWriter && !lock.look().isFree) return;
-    for (const { id, lines } of index.catalogue.entries()) {
-      for (const line of lines) {
+    for (const { id, branches } of index.catalogue.entries()) {
+      for (const branch of branches) {
         const stray = await read(
-          () => reader.journal({ ...line, home: id })?.strayBytes ?? 0,
+          () => reader.journal({ ...branch, home: id })?.strayBytes ?? 0,
         ).catch((error: unknown) => {
           const { code, message } = translate(error);
           if (code !== "CORRUPT" && code !== "IO") throw error;
           // One journal that cannot be read keeps none of the others from being looked at.
           found.push(
-            `The journal of branch ${line.id} of session ${quote(id)} cannot be read: ${message}`,
+            `The journal of branch ${branch.id} of session ${quote(id)} cannot be read: ${message}`,
           );
           return 0;
         });
         if (stray > 0)
           found.push(
-            `Branch ${line.id} of session ${quote(id)} ends with ${stray} bytes that are no whole save.`,
+            `Branch ${branch.id} of session ${quote(id)} ends with ${stray} bytes that are no whole save.`,
           );
       }
     }
@@ -229,7 +229,7 @@ export class StoreScan {
  * Blobs are needed as long as a save refers to them: where one cannot be read, nobody knows which
  * those are.
  */
-function checkWhole({ line: { id }, from, seals }: Sealed): void {
+function checkWhole({ branch: { id }, from, seals }: Sealed): void {
   let next = from;
   for (const { seq, n } of seals) {
     // One that begins before: saves that were looked at have become one with it since.
@@ -238,7 +238,7 @@ function checkWhole({ line: { id }, from, seals }: Sealed): void {
         "CORRUPT",
         `Record ${next} of branch ${id} is missing, and with it which blobs are needed: none is removed.`,
         {
-          line: id,
+          branch: id,
           seq: next,
         },
       );

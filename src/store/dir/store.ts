@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { highest } from "../../core/values/highest.js";
-import type { LineId } from "../../core/values/ids.js";
+import type { BranchId } from "../../core/values/ids.js";
 import { AnchorFile } from "../anchors.js";
 import { monotonicMs } from "../machine.js";
 import { bytesOf, concernsAbout, filesBelow } from "../place.js";
@@ -53,14 +53,14 @@ export class DirStore extends DirReads implements Store {
       files,
       new WriteAccess(files, {
         ...options,
-        saved: ({ line, seq, check }) => this.#anchors.note(line, seq, check),
+        saved: ({ branch, seq, check }) => this.#anchors.note(branch, seq, check),
       }),
     );
     this.#options = options;
     this.#survey = new StoreScan({ ...files, read: (look) => this.read(look) });
-    // Another process may have deleted it since. A line of which nothing is known gets no anchor.
-    const isDeleted = (line: string) =>
-      !this.access.isCurrent() || files.index.catalogue.line(line)?.owner == null;
+    // Another process may have deleted it since. A branch of which nothing is known gets no anchor.
+    const isDeleted = (branch: string) =>
+      !this.access.isCurrent() || files.index.catalogue.branch(branch)?.owner == null;
     this.#anchors = new AnchorFile(join(root, "anchors"), storeId, isDeleted, files.presence);
   }
 
@@ -152,7 +152,7 @@ export class DirStore extends DirReads implements Store {
         return found && { ...rowOf(found), body: found.body };
       }),
     list: (query) => this.read(() => this.files.sessions.documents.list(query)),
-    pins: (line) => this.read(() => this.files.sessions.documents.pins(line)),
+    pins: (branch) => this.read(() => this.files.sessions.documents.pins(branch)),
     capture: async ({ agent, limit, how }, decide) => {
       this.checkOpen();
       const submit = () =>
@@ -187,26 +187,26 @@ export class DirStore extends DirReads implements Store {
   };
 
   readonly reclaim: StoreReclaim = {
-    replace: async (line, replacements, known) => {
+    replace: async (branch, replacements, known) => {
       this.checkOpen();
       return this.#removing(() =>
         this.access.committer.submit((writer) =>
-          writer.removals.replace(line, replacements, known),
+          writer.removals.replace(branch, replacements, known),
         ),
       );
     },
-    cut: async (line, after, limit, dryRun) => {
+    cut: async (branch, after, limit, dryRun) => {
       if (!dryRun) {
         this.checkOpen();
         return this.#removing(() =>
-          this.access.committer.submit((writer) => writer.removals.cut(line, after, limit)),
+          this.access.committer.submit((writer) => writer.removals.cut(branch, after, limit)),
         );
       }
       return this.read(() => {
-        const row = this.files.reader.line(line);
-        const standing = this.files.index.catalogue.line(line);
+        const row = this.files.reader.branch(branch);
+        const standing = this.files.index.catalogue.branch(branch);
         if (standing === undefined || row === undefined || row.owned) return freedOf([]);
-        const pinned = this.files.sessions.documents.pins(line).map(({ seq }) => seq);
+        const pinned = this.files.sessions.documents.pins(branch).map(({ seq }) => seq);
         return freedOf(
           this.files.reader.journal(standing)?.newest(highest(Math.max(after, 0), pinned), limit) ??
             [],
@@ -253,14 +253,14 @@ export class DirStore extends DirReads implements Store {
         "Copy the directory while no process writes, and let `holdfast restored` be the first that is run on a copy that is put back; or use hold.export.",
       );
     },
-    // Anchors of lines that were cut on purpose tell of no loss.
+    // Anchors of branches that were cut on purpose tell of no loss.
     anchors: async (of) => {
       const anchors = await this.#anchors.read(of);
-      const isCut = (line: string) => this.files.index.catalogue.wasCut(line as LineId);
+      const isCut = (branch: string) => this.files.index.catalogue.wasCut(branch as BranchId);
       return this.read(() => ({
-        of: (line) => (isCut(line) ? undefined : anchors.of(line)),
+        of: (branch) => (isCut(branch) ? undefined : anchors.of(branch)),
         *[Symbol.iterator]() {
-          for (const anchor of anchors) if (!isCut(anchor.line)) yield anchor;
+          for (const anchor of anchors) if (!isCut(anchor.branch)) yield anchor;
         },
       }));
     },

@@ -3,7 +3,7 @@
  * each is synced after.
  */
 import { fdatasync } from "node:fs";
-import type { LineId } from "../../core/values/ids.js";
+import type { BranchId } from "../../core/values/ids.js";
 import { lost } from "./check-input.js";
 import { Unsure } from "./files/failures.js";
 import type { JournalFile } from "./journal/journal-file.js";
@@ -18,8 +18,8 @@ const SETTLED = 10_000;
 
 export interface WritableFiles
   extends Pick<StoreFiles, "sessions" | "journals" | "index" | "presence"> {
-  /** How far a line is known to have gone, or 0. */
-  readonly anchored: (line: string) => number;
+  /** How far a branch is known to have gone, or 0. */
+  readonly anchored: (branch: string) => number;
 }
 
 export class WritableJournals {
@@ -33,9 +33,9 @@ export class WritableJournals {
     this.#of = of;
   }
 
-  /** The journal of a line, where it was written to before and is open. */
-  ready(line: LineId): JournalFile | undefined {
-    const journal = this.#of.journals.open(line);
+  /** The journal of a branch, where it was written to before and is open. */
+  ready(branch: BranchId): JournalFile | undefined {
+    const journal = this.#of.journals.open(branch);
     return journal !== undefined && this.#ready.has(journal) ? journal : undefined;
   }
 
@@ -43,10 +43,10 @@ export class WritableJournals {
    * A journal that can be written to: what a killed writer left behind its last save is out of the
    * way.
    */
-  open(id: LineId, home: string): JournalFile {
+  open(id: BranchId, home: string): JournalFile {
     const { journals, sessions, index } = this.#of;
     const doc = sessions.get(home);
-    if (doc === undefined && index.catalogue.line(id) !== undefined) throw lost(home);
+    if (doc === undefined && index.catalogue.branch(id) !== undefined) throw lost(home);
     const journal = journals.toWrite({ id, home }, doc?.version ?? 0);
     if (this.#ready.has(journal)) return journal;
     if (journal.strayBytes > 0) this.#setAside(journal);
@@ -57,7 +57,7 @@ export class WritableJournals {
   }
 
   #setAside(journal: JournalFile): void {
-    const known = this.#of.anchored(journal.line);
+    const known = this.#of.anchored(journal.branch);
     // It was longer: what stands there is no save that was cut short, but one that was damaged.
     if (known > (journal.tail ?? 0))
       throw journal.damaged(
@@ -77,8 +77,8 @@ export class WritableJournals {
   settle(id: string): void {
     if (this.#settled.has(id)) return;
     const doc = this.#of.sessions.get(id);
-    for (const line of doc?.lines ?? []) {
-      const journal = this.#of.journals.toWrite({ id: line.id, home: id }, doc?.version ?? 0);
+    for (const branch of doc?.branches ?? []) {
+      const journal = this.#of.journals.toWrite({ id: branch.id, home: id }, doc?.version ?? 0);
       if (!journal.hasUncommitted) continue;
       if (journal.strayBytes > 0) this.#setAside(journal);
       journal.dropUncommitted();

@@ -124,10 +124,10 @@ export class WriteAccess {
       this.#writer = new Writer({
         ...this.#files,
         // What was cut on purpose is no tail anchor of a loss.
-        anchored: (line) =>
-          index.catalogue.wasCut(line)
+        anchored: (branch) =>
+          index.catalogue.wasCut(branch)
             ? 0
-            : anchoredSeq(readFile(join(root, "anchors"))?.toString() ?? "", line),
+            : anchoredSeq(readFile(join(root, "anchors"))?.toString() ?? "", branch),
       });
       this.#knewAt = number;
       this.tenure.begin();

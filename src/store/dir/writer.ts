@@ -12,7 +12,7 @@
  */
 import type { Save } from "../../core/journal/save.js";
 import { firstSeq } from "../../core/journal/save.js";
-import type { LineId, Place } from "../../core/values/ids.js";
+import type { BranchId, Place } from "../../core/values/ids.js";
 import { justASave } from "../just-a-save.js";
 import { monotonicMs } from "../machine.js";
 import type { Applied, Change } from "../port/changes.js";
@@ -31,7 +31,7 @@ import type { SessionDoc } from "./sessions/session-file.js";
 import type { StoreFiles } from "./store-files.js";
 import { type WritableFiles, WritableJournals } from "./writable-journals.js";
 
-/** The files of the store, and how far a line is known to have gone, or 0. */
+/** The files of the store, and how far a branch is known to have gone, or 0. */
 type WriterFiles = StoreFiles & WritableFiles;
 
 export class Writer {
@@ -62,14 +62,14 @@ export class Writer {
   }
 
   /**
-   * The common case, without a plan: the next save of a line that was written to before. Undefined
-   * where it is not that, or is refused.
+   * The common case, without a plan: the next save of a branch that was written to before.
+   * Undefined where it is not that, or is refused.
    */
   #next(change: Change): Save | undefined {
     const fresh = justASave(change);
     if (fresh === undefined || fresh.refs.length > 0 || fresh.blobs.length > 0) return undefined;
     const { save } = fresh;
-    const journal = this.writable.ready(save.line);
+    const journal = this.writable.ready(save.branch);
     if (journal === undefined || journal.tail !== firstSeq(save) - 1) return undefined;
     const { lease } = this.#of.sessions.get(change.session) ?? {};
     if (lease?.epoch !== change.when.epoch) return undefined;
@@ -81,7 +81,7 @@ export class Writer {
   /** C1 */
   #save(append: Append): void {
     this.#of.blobs.keepAll(append.saves);
-    const journal = this.writable.open(append.line.id, append.home);
+    const journal = this.writable.open(append.branch.id, append.home);
     journal.append(append.saves, undefined, () => this.#header(append));
     this.#of.journals.dirty.add(journal);
   }
@@ -92,15 +92,16 @@ export class Writer {
     // Files are named by their paths: they must not be put into a directory that stands in the
     // place of this one.
     presence.check();
-    for (const { lines } of plan.docs)
-      for (const { id } of lines) this.writable.checkInPlace(journals.open(id));
+    for (const { branches } of plan.docs)
+      for (const { id } of branches) this.writable.checkInPlace(journals.open(id));
     // What this change goes on from must not be lost before it: it may be a fork of a save that is
     // not synced yet.
     this.writable.sync();
     const appends = [...plan.appends.values()];
     const { docs } = plan;
     for (const { id } of docs) this.writable.settle(id);
-    for (const [line, { home, origin }] of plan.begun) this.#prepare(line as LineId, home, origin);
+    for (const [branch, { home, origin }] of plan.begun)
+      this.#prepare(branch as BranchId, home, origin);
     for (const { saves } of appends) blobs.keepAll(saves);
     // Each letter for itself, and the same when it is done again.
     for (const { doc, reworded, forgets } of plan.mail) {
@@ -123,17 +124,17 @@ export class Writer {
     this.#clearMail(plan);
   }
 
-  /** A new line: nothing is left under its name, and what it begins at will last. */
-  #prepare(line: LineId, home: string, origin: Place | null): void {
+  /** A new branch: nothing is left under its name, and what it begins at will last. */
+  #prepare(branch: BranchId, home: string, origin: Place | null): void {
     const { journals, index } = this.#of;
-    journals.toWrite({ id: line, home }, 0).clear();
-    const from = origin && index.catalogue.line(origin.line);
+    journals.toWrite({ id: branch, home }, 0).clear();
+    const from = origin && index.catalogue.branch(origin.branch);
     if (from) this.writable.open(from.id, from.home);
   }
 
   #appendWith(append: Append, version: number, undo: (() => void)[]): void {
     makeDirectory(this.#of.sessions.directory(append.home));
-    const journal = this.writable.open(append.line.id, append.home);
+    const journal = this.writable.open(append.branch.id, append.home);
     const { end } = journal;
     // Where it fails it leaves nothing, perhaps not even a file.
     journal.append(append.saves, version, () => this.#header(append));
@@ -142,9 +143,9 @@ export class Writer {
     this.writable.checkInPlace(journal);
   }
 
-  #header({ line: { id, no, origin }, home }: Append): string {
+  #header({ branch: { id, no, origin }, home }: Append): string {
     return JSON.stringify({
-      line: id,
+      branch: id,
       session: home,
       number: this.#of.sessions.get(home)?.no ?? 0,
       no,

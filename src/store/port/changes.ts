@@ -2,8 +2,8 @@
 import type { Save } from "../../core/journal/save.js";
 import type { Blob } from "../../core/messages/message.js";
 import type { Digest } from "../../core/values/digest.js";
-import type { LineId } from "../../core/values/ids.js";
-import type { Head, Label, LeaseRow, NewLine } from "./rows.js";
+import type { BranchId } from "../../core/values/ids.js";
+import type { Head, Label, LeaseRow, NewBranch } from "./rows.js";
 
 /** A save and the blobs its records refer to. */
 export interface NewSave {
@@ -17,8 +17,8 @@ export interface Change {
   readonly session: string;
   readonly when: {
     /**
-     * There is no such session. `head`, `label` and `lease` must then be given, unless only lines
-     * are brought in.
+     * There is no such session. `head`, `label` and `lease` must then be given, unless only
+     * branches are brought in.
      */
     readonly absent?: true;
     /**
@@ -31,21 +31,21 @@ export interface Change {
     readonly version?: number;
   };
   /**
-   * Begins a line. Its origin, if it has one, must be a save that still has its checkpoint, or that
-   * is pinned.
+   * Begins a branch. Its origin, if it has one, must be a save that still has its checkpoint, or
+   * that is pinned.
    */
-  readonly line?: NewLine;
+  readonly branch?: NewBranch;
   /**
-   * With `absent`: begins a line that belongs to nobody yet, and makes no session, so that a whole
-   * journal can be brought in before anybody sees it. One that is there already, and the same,
-   * stays as it is. Its origin must be a save, be it without its checkpoint.
+   * With `absent`: begins a branch that belongs to nobody yet, and makes no session, so that a
+   * whole journal can be brought in before anybody sees it. One that is there already, and the
+   * same, stays as it is. Its origin must be a save, be it without its checkpoint.
    */
-  readonly loose?: NewLine;
-  /** Lines that belong to nobody become this session's. */
-  readonly claims?: readonly LineId[];
+  readonly loose?: NewBranch;
+  /** Branches that belong to nobody become this session's. */
+  readonly claims?: readonly BranchId[];
   /**
-   * Appended in order. Each must follow the last record of its line; a line with no save ends at
-   * its origin.
+   * Appended in order. Each must follow the last record of its branch; a branch with no save ends
+   * at its origin.
    */
   readonly saves?: readonly NewSave[];
   readonly head?: Head;
@@ -61,15 +61,15 @@ export interface Change {
    */
   readonly forgets?: true;
   /**
-   * Ends the session: its row goes, its lines have no owner, its epoch is kept so that it never
+   * Ends the session: its row goes, its branches have no owner, its epoch is kept so that it never
    * falls.
    */
   readonly remove?: true;
 }
 
 /**
- * `line`: the line to bring in is there and is another, or a line to claim is not there or has an
- * owner. `origin`: what a line begins at, or a document pins, is not there.
+ * `branch`: the branch to bring in is there and is another, or a branch to claim is not there or
+ * has an owner. `origin`: what a branch begins at, or a document pins, is not there.
  */
 export type Refusal =
   | "exists"
@@ -79,7 +79,7 @@ export type Refusal =
   | "version"
   | "tail"
   | "origin"
-  | "line";
+  | "branch";
 
 /** `change` counts on from the changes to the documents. */
 export type Applied =

@@ -1,14 +1,14 @@
 /** Backups, and the anchors by which a copy is known. */
 
 export interface TailAnchor {
-  readonly line: string;
+  readonly branch: string;
   readonly seq: number;
   readonly check: string;
 }
 
 /** Anchors as they were at one moment: of one line, or of each. */
 export interface TailAnchors extends Iterable<TailAnchor> {
-  of(line: string): TailAnchor | undefined;
+  of(branch: string): TailAnchor | undefined;
 }
 
 export const noTailAnchors: TailAnchors = {
@@ -54,7 +54,7 @@ export interface StoreCopies {
    */
   backup(path: string, o: BackupOptions): Promise<Backup>;
   /**
-   * The last place known to have been on each line, or on each of these, from outside the store's
+   * The last place known to have been on each branch, or on each of these, from outside the store's
    * own file.
    */
   anchors(of?: ReadonlySet<string>): Promise<TailAnchors>;

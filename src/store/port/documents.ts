@@ -1,5 +1,5 @@
 /** Documents: small texts beside the sessions, which may pin places. */
-import type { LineId, Place } from "../../core/values/ids.js";
+import type { BranchId, Place } from "../../core/values/ids.js";
 import type { Applied, Change } from "./changes.js";
 import type { Present } from "./rows.js";
 
@@ -27,7 +27,7 @@ export const SNAPSHOT = "snapshot";
 /** The kind of documents that say what was done under a key: of these there are most. */
 export const RECEIPT = "receipt";
 
-/** The kind of documents that remember what was redacted on a line. */
+/** The kind of documents that remember what was redacted on a branch. */
 export const REDACTED = "redacted";
 
 /**
@@ -93,8 +93,8 @@ export interface StoreDocuments {
    * owner, last and with none.
    */
   list(query: DocQuery): Promise<readonly DocRow[]>;
-  /** The places of a line that documents pin. */
-  pins(line: LineId): Promise<readonly Pin[]>;
+  /** The places of a branch that documents pin. */
+  pins(branch: BranchId): Promise<readonly Pin[]>;
   /**
    * Looks at an agent's sessions, the oldest first and `limit` at most, and at where each stands,
    * and applies what `decide` answers, all at one moment: nothing changes in between. `decide`

@@ -9,8 +9,8 @@ export interface Traits {
   /** Other processes may change the store while it is open. */
   readonly shared: boolean;
   /**
-   * To take from a line is to go over all of it: much at once is better than in many steps. Others
-   * can work meanwhile.
+   * To take from a branch is to go over all of it: much at once is better than in many steps.
+   * Others can work meanwhile.
    */
   readonly inBulk?: true;
 }

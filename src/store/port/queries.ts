@@ -1,4 +1,4 @@
-/** What sessions, lines and saves are read by. */
+/** What sessions, branches and saves are read by. */
 
 /** Newest first. */
 export interface NewestSessions {
@@ -17,13 +17,15 @@ export type SessionQuery =
   | { readonly beginning: string; readonly limit: number };
 
 /** Newest first, unless a kind says otherwise. */
-export type LineQuery =
-  /** The line and those it goes back to, as far as they are there: the line itself comes first. */
+export type BranchQuery =
+  /**
+   * The branch and those it goes back to, as far as they are there: the branch itself comes first.
+   */
   | { readonly kind: "past"; readonly id: string; readonly limit: number }
   | { readonly kind: "session"; readonly session: string }
-  /** Those that begin on a line. */
+  /** Those that begin on a branch. */
   | { readonly kind: "forks"; readonly of: string }
-  /** The same, oldest first, behind the line with this number. */
+  /** The same, oldest first, behind the branch with this number. */
   | {
       readonly kind: "later-forks";
       readonly of: string;
@@ -36,7 +38,7 @@ export type LineQuery =
   | { readonly kind: "all"; readonly before?: number; readonly limit?: number };
 
 /** Asks for one line. */
-export const oneLine = (id: string): LineQuery => ({ kind: "past", id, limit: 1 });
+export const oneBranch = (id: string): BranchQuery => ({ kind: "past", id, limit: 1 });
 
 export interface SaveQuery {
   /** The saves that hold any of these records. */

@@ -2,7 +2,7 @@
 import type { Save } from "../../core/journal/save.js";
 import type { Blob } from "../../core/messages/message.js";
 import type { Digest } from "../../core/values/digest.js";
-import type { LineId } from "../../core/values/ids.js";
+import type { BranchId } from "../../core/values/ids.js";
 
 /**
  * A save that stands in for others, and those as they were read: the same sections there and gone,
@@ -17,11 +17,11 @@ export interface Replacement {
 }
 
 /**
- * What whoever plans to take something from a line knew of: the newest line that begins on it, and
- * the newest document that pins it.
+ * What whoever plans to take something from a branch knew of: the newest branch that begins on it,
+ * and the newest document that pins it.
  */
 export interface KnownNeeds {
-  readonly line: number;
+  readonly branch: number;
   readonly doc: number;
 }
 
@@ -43,18 +43,22 @@ export interface Scrubbed {
 export interface StoreReclaim {
   /**
    * Puts saves in the place of others with the same records. Refused whole (false) if what is there
-   * is not what was read, or if a line was begun on this one, or a place on it pinned, of which
+   * is not what was read, or if a branch was begun on this one, or a place on it pinned, of which
    * the plan did not know.
    */
-  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean>;
+  replace(
+    branch: BranchId,
+    replacements: readonly Replacement[],
+    known: KnownNeeds,
+  ): Promise<boolean>;
   /**
-   * Removes the saves of an ownerless line behind `after`, at most `limit`, newest first; with
-   * `after` -1 the line too, once it is empty. Never what a line that begins on this one needs, or
-   * what is pinned, whatever `after` says: a fork may have come in between. Answers how many went,
-   * and what they held; `dryRun` only answers. A store that takes `inBulk` may take fewer than
-   * there are, but not none.
+   * Removes the saves of an ownerless branch behind `after`, at most `limit`, newest first; with
+   * `after` -1 the branch too, once it is empty. Never what a branch that begins on this one needs,
+   * or what is pinned, whatever `after` says: a fork may have come in between. Answers how many
+   * went, and what they held; `dryRun` only answers. A store that takes `inBulk` may take fewer
+   * than there are, but not none.
    */
-  cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed>;
+  cut(branch: BranchId, after: number, limit: number, dryRun: boolean): Promise<Freed>;
   /**
    * Looks at blobs, at most `limit`, and removes those that no save refers to. `after` is where an
    * earlier call ended, by its `next`: the order is the store's own, and stays.

@@ -3,14 +3,14 @@
  * store uses the columns beside them to look things up.
  */
 import type { Save } from "../../core/journal/save.js";
-import type { LineId, Place } from "../../core/values/ids.js";
+import type { BranchId, Place } from "../../core/values/ids.js";
 
 /** Written by the holder, with the epoch as the condition. */
 export interface Head {
   readonly status: string;
   readonly agent: string | null;
-  /** The line it is on. */
-  readonly line: LineId;
+  /** The branch it is on. */
+  readonly branch: BranchId;
   /**
    * The wall time (ms) from which a worker may take the session up; null where there is nothing to
    * do. Only a hint to find it by.
@@ -41,13 +41,13 @@ export interface SessionRow {
   readonly lease: LeaseRow;
 }
 
-export interface NewLine {
-  readonly id: LineId;
+export interface NewBranch {
+  readonly id: BranchId;
   readonly origin: Place | null;
   readonly text: string;
 }
 
-export interface LineRow extends NewLine {
+export interface BranchRow extends NewBranch {
   readonly no: number;
   /** False once its session was deleted: then only forks need it. */
   readonly owned: boolean;
@@ -58,7 +58,7 @@ export interface LineRow extends NewLine {
   readonly session: string | null;
 }
 
-/** What is known of a session. `line` and `end` come where they were asked for. */
+/** What is known of a session. `branch` and `end` come where they were asked for. */
 export interface SessionFound extends Partial<Omit<Present, "row">> {
   /** Undefined where there is no such session. */
   readonly row: SessionRow | undefined;
@@ -67,12 +67,12 @@ export interface SessionFound extends Partial<Omit<Present, "row">> {
 }
 
 /**
- * Where a session stands. `line` is undefined where damage has taken it, `end` where the line has
- * no save yet.
+ * Where a session stands. `branch` is undefined where damage has taken it, `end` where the branch
+ * has no save yet.
  */
 export interface Present {
   readonly row: SessionRow;
-  readonly line: LineRow | undefined;
-  /** The line's last save, without items and state. */
+  readonly branch: BranchRow | undefined;
+  /** The branch's last save, without items and state. */
   readonly end: Save | undefined;
 }

@@ -3,7 +3,7 @@
  * a wire; what is asked, and in which order, is written once (`writer.ts`), as procedures that
  * yield what they ask and are given what it answered.
  */
-import type { LineId } from "../../core/values/ids.js";
+import type { BranchId } from "../../core/values/ids.js";
 import type { Applied, Change, NewSave } from "../port/changes.js";
 import type { StoreCopies } from "../port/copies.js";
 import type { About, Traits } from "../port/info.js";
@@ -27,13 +27,13 @@ export type Procedure<T> = Generator<readonly SqlCall[], T, readonly (readonly R
 
 /**
  * What a job must have for itself while it looks and writes. `session`: all that is written to a
- * session. `line`: what begins on a line, and what is taken away from it. `blobs`: bodies that come
- * to be used, and bodies that nobody uses; many may use some at once. `pins`: places that come to
- * be kept, and what is taken away; many may take something away at once.
+ * session. `branch`: what begins on a branch, and what is taken away from it. `blobs`: bodies that
+ * come to be used, and bodies that nobody uses; many may use some at once. `pins`: places that come
+ * to be kept, and what is taken away; many may take something away at once.
  */
 export type Lock =
   | { readonly session: string }
-  | { readonly line: string }
+  | { readonly branch: string }
   | { readonly blobs: "use" | "sweep" }
   | { readonly pins: "keep" | "take" };
 
@@ -57,7 +57,7 @@ export interface Job<T> {
   readonly removes?: true;
 }
 
-/** A line that a job has begun for a session. */
+/** A branch that a job has begun for a session. */
 export interface Begun {
   readonly id: string;
   readonly no: number;
@@ -68,7 +68,7 @@ export interface Begun {
 }
 
 /** Tables whose rows have numbers that are never used twice. */
-type Numbered = "session" | "line" | "doc";
+type Numbered = "session" | "branch" | "doc";
 
 /** How two databases say the same. */
 export interface Dialect {
@@ -81,12 +81,12 @@ export interface Dialect {
   readonly text: (column: string) => string;
   /**
    * The statement for `readSaves`: the number and `columns` of those that end from the second
-   * parameter on, up to the first that ends at the third or behind it. Parameters: line, from, to,
-   * line, to, limit.
+   * parameter on, up to the first that ends at the third or behind it. Parameters: branch, from,
+   * to, branch, to, limit.
    */
   readonly savesWithin: (columns: string, order: "ASC" | "DESC", limit: string) => string;
   /**
-   * The save of a line `l` that holds a record, as a join; its number is a parameter. The tables
+   * The save of a branch `l` that holds a record, as a join; its number is a parameter. The tables
    * stand in a schema.
    */
   readonly saveWith: (schema: string) => string;
@@ -94,14 +94,14 @@ export interface Dialect {
   readonly lastSaveNo: string;
   /** How many messages a save's head says that there are. */
   readonly messages: (head: string) => string;
-  /** Whether lines that were cut are noted, for anchors. */
+  /** Whether branches that were cut are noted, for anchors. */
   readonly notesCuts: boolean;
   /**
-   * The last save of a line `l`, as a join, and what orders and limits the whole where the join
+   * The last save of a branch `l`, as a join, and what orders and limits the whole where the join
    * does not.
    */
   readonly lastSave: { readonly join: string; readonly order: string };
-  /** The last save of each of many lines `l`, as a join. */
+  /** The last save of each of many branches `l`, as a join. */
   readonly lastOfEach: string;
   /** What is added to the join of tags with their sessions. */
   readonly tagsOfTenant: string;
@@ -145,7 +145,7 @@ export interface Database {
   applied(changes: readonly Change[], begun: readonly Begun[]): void;
   /** Told of a session that mail was posted to. */
   posted(session: string): void;
-  wasCut(line: LineId): void;
+  wasCut(branch: BranchId): void;
 }
 
 /** Hears of what other processes change. */

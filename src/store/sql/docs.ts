@@ -37,13 +37,13 @@ export class Docs {
     const places =
       pins.length === 0
         ? []
-        : yield pins.map(({ line, seq }) => look(this.#sql.saveAt, this.#tenant, line, seq));
+        : yield pins.map(({ branch, seq }) => look(this.#sql.saveAt, this.#tenant, branch, seq));
     if (places.some((found) => found.length === 0)) return "origin";
     const made = yield* row(this.#sql.insertDoc, this.#tenant, kind, id, of, version, text, body);
     if (made === undefined) return "exists";
     if (pins.length > 0)
-      yield pins.map(({ line, seq }) =>
-        change(this.#sql.insertPin, this.#tenant, line, seq, made[0] as number),
+      yield pins.map(({ branch, seq }) =>
+        change(this.#sql.insertPin, this.#tenant, branch, seq, made[0] as number),
       );
     return undefined;
   }
@@ -66,8 +66,8 @@ export const documentsOf = (store: Access, writer: Writer): StoreDocuments => ({
     const statement = docsBy({ of: of !== undefined });
     return (await store.read(statement, store.tenant, kind, ...filters, before, limit)).map(docRow);
   },
-  async pins(line) {
-    return (await store.read(store.sql.pins, store.tenant, line)).map(([seq, doc]) => ({
+  async pins(branch) {
+    return (await store.read(store.sql.pins, store.tenant, branch)).map(([seq, doc]) => ({
       seq: seq as number,
       doc: doc as number,
     }));

@@ -2,11 +2,11 @@
 import { firstSeq } from "../../core/journal/save.js";
 import type { FindOptions, Hit } from "../search-port.js";
 import type { Param, Row } from "./database.js";
-import { lineRow, saveRow, sessionRow } from "./rows.js";
+import { branchRow, saveRow, sessionRow } from "./rows.js";
 import { columnsOf } from "./statements.js";
 
 /**
- * A document that was found. `owner` is the number of a line, or, below zero, that of the session
+ * A document that was found. `owner` is the number of a branch, or, below zero, that of the session
  * whose title it is.
  */
 export interface Numbered {
@@ -16,10 +16,10 @@ export interface Numbered {
   readonly score: number;
 }
 
-/** Whether a place is within what was asked for: a line is shared up to a number. */
+/** Whether a place is within what was asked for: a branch is shared up to a number. */
 export function isFoundWithin({ within }: FindOptions): (owner: number, seq: number) => boolean {
   if (within === undefined) return () => true;
-  const upTo = new Map([...within.lines.values()].map((line) => [line.no, line.upTo]));
+  const upTo = new Map([...within.branches.values()].map((branch) => [branch.no, branch.upTo]));
   return (owner, seq) => owner < 0 || seq <= (upTo.get(owner) ?? 0);
 }
 
@@ -40,7 +40,7 @@ export function againOf(
   const hit = read.find(
     (known) =>
       known?.kind === "message" &&
-      known.line.no === owner &&
+      known.branch.no === owner &&
       known.save &&
       firstSeq(known.save) <= seq &&
       seq <= known.save.seq,
@@ -48,7 +48,7 @@ export function againOf(
   return hit?.kind === "message" ? { ...hit, seq, passage, score } : undefined;
 }
 
-/** So many of each line, and of titles. */
+/** So many of each branch, and of titles. */
 export function firstOfEach(places: readonly Numbered[], most: number): readonly Numbered[] {
   const counts = new Map<number, number>();
   return places.filter(({ owner }) => {
@@ -65,12 +65,12 @@ export function hitOf(
 ): Hit | undefined {
   if (row === undefined) return undefined;
   if (owner < 0) return { kind: "title", session: sessionRow(row), score };
-  const line = lineRow(row.slice(0, columnsOf.line));
-  const save = row.slice(columnsOf.line);
+  const branch = branchRow(row.slice(0, columnsOf.branch));
+  const save = row.slice(columnsOf.branch);
   return {
     kind: "message",
-    line,
-    save: save[0] === null ? undefined : saveRow(line.id, [...save, null]),
+    branch,
+    save: save[0] === null ? undefined : saveRow(branch.id, [...save, null]),
     seq,
     passage,
     score,

@@ -23,22 +23,22 @@ export class IndexNotes {
     return this.#noting([change(this.#sql.noteSession, this.#tenant, no, this.#key)]);
   }
 
-  /** Records of a line, as ranges of their numbers. */
+  /** Records of a branch, as ranges of their numbers. */
   records(
-    line: number,
+    branch: number,
     ranges: readonly (readonly [first: number, last: number])[],
   ): readonly SqlCall[] {
     return this.#noting(
       ranges.map(([first, last]) =>
-        change(this.#sql.noteGone, this.#tenant, line, first, last, this.#key),
+        change(this.#sql.noteGone, this.#tenant, branch, first, last, this.#key),
       ),
     );
   }
 
-  /** The end of a line was cut off. */
-  cut(line: number): readonly SqlCall[] {
+  /** The end of a branch was cut off. */
+  cut(branch: number): readonly SqlCall[] {
     return this.#noting([
-      change(this.#sql.noteCutTexts, this.#tenant, line, line, MAX_SEQ, this.#key),
+      change(this.#sql.noteCutTexts, this.#tenant, branch, branch, MAX_SEQ, this.#key),
     ]);
   }
 

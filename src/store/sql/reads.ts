@@ -2,14 +2,14 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Save } from "../../core/journal/save.js";
 import type { Digest } from "../../core/values/digest.js";
-import type { LineId } from "../../core/values/ids.js";
+import type { BranchId } from "../../core/values/ids.js";
 import { beyond } from "../beginnings.js";
 import type { Counts } from "../port/info.js";
-import type { LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
-import type { LineRow, SessionFound, SessionRow } from "../port/rows.js";
+import type { BranchQuery, SaveQuery, SessionQuery } from "../port/queries.js";
+import type { BranchRow, SessionFound, SessionRow } from "../port/rows.js";
 import { Access } from "./access.js";
 import type { Param, Row } from "./database.js";
-import { blobRow, epochRow, lineRow, presentRow, saveRow, sessionRow } from "./rows.js";
+import { blobRow, branchRow, epochRow, presentRow, saveRow, sessionRow } from "./rows.js";
 import { sessionsBy } from "./statements.js";
 
 /** The place of a session's id among its columns. */
@@ -23,7 +23,8 @@ const MAX_KEYS = 50_000;
  */
 export abstract class SqlReads extends Access {
   /**
-   * The numbers of lines. One that was cut, and brought in again by another process, has another.
+   * The numbers of branches. One that was cut, and brought in again by another process, has
+   * another.
    */
   protected readonly keys = new Map<string, number>();
 
@@ -58,29 +59,29 @@ export abstract class SqlReads extends Access {
     ).map(sessionRow);
   }
 
-  async branches(query: LineQuery): Promise<readonly LineRow[]> {
+  async branches(query: BranchQuery): Promise<readonly BranchRow[]> {
     const { sql, tenant } = this;
     const rows = (): Promise<readonly Row[]> => {
       switch (query.kind) {
         case "past":
           return query.limit === 1
-            ? this.read(sql.line, tenant, query.id)
+            ? this.read(sql.branch, tenant, query.id)
             : this.read(sql.past, tenant, query.id, tenant, query.limit, tenant);
         case "session":
-          return this.read(sql.linesOfSession, tenant, query.session);
+          return this.read(sql.branchesOfSession, tenant, query.session);
         case "forks":
-          return this.read(sql.linesOfOrigin, tenant, query.of);
+          return this.read(sql.branchesOfOrigin, tenant, query.of);
         case "later-forks":
           return this.read(sql.oldestOfOrigin, tenant, query.of, query.after, query.limit);
         case "beginning":
-          return this.#from(sql.linesFrom, query);
+          return this.#from(sql.branchesFrom, query);
         case "all": {
           const { before = Number.MAX_SAFE_INTEGER, limit = Number.MAX_SAFE_INTEGER } = query;
-          return this.readLong(sql.allLines, tenant, before, limit);
+          return this.readLong(sql.allBranches, tenant, before, limit);
         }
       }
     };
-    return (await rows()).map(lineRow);
+    return (await rows()).map(branchRow);
   }
 
   #from(
@@ -90,27 +91,27 @@ export abstract class SqlReads extends Access {
     return this.read(statement, this.tenant, beginning, beyond(beginning), limit);
   }
 
-  async saves(line: LineId, query: SaveQuery): Promise<readonly Save[]> {
-    const known = this.keys.get(line);
+  async saves(branch: BranchId, query: SaveQuery): Promise<readonly Save[]> {
+    const known = this.keys.get(branch);
     if (known !== undefined) {
-      const found = await this.#savesOf(known, line, query);
+      const found = await this.#savesOf(known, branch, query);
       if (found.length > 0) return found;
     }
-    const key = (await this.read(this.sql.lineKey, this.tenant, line))[0]?.[0] as
+    const key = (await this.read(this.sql.branchKey, this.tenant, branch))[0]?.[0] as
       | number
       | undefined;
     if (key === undefined) {
-      this.keys.delete(line);
+      this.keys.delete(branch);
       return [];
     }
     if (this.keys.size >= MAX_KEYS) this.keys.clear();
-    this.keys.set(line, key);
-    return key === known ? [] : this.#savesOf(key, line, query);
+    this.keys.set(branch, key);
+    return key === known ? [] : this.#savesOf(key, branch, query);
   }
 
   async #savesOf(
     key: number,
-    line: LineId,
+    branch: BranchId,
     { from, to, limit, newestFirst, items, state }: SaveQuery,
   ): Promise<readonly Save[]> {
     const { saves } = this.sql;
@@ -125,7 +126,7 @@ export abstract class SqlReads extends Access {
       limit,
     ]);
     const found: Save[] = [];
-    for (const row of rows) found.push(saveRow(line, row));
+    for (const row of rows) found.push(saveRow(branch, row));
     return found;
   }
 

@@ -1,9 +1,9 @@
 /** What takes saves and blobs away, or puts others in their place, as procedures. */
 import { firstSeq, type Save } from "../../core/journal/save.js";
-import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
+import { type BranchId, MAX_SEQ } from "../../core/values/ids.js";
 import type { Freed, KnownNeeds, Replacement } from "../port/reclaim.js";
 import type { Dialect, Job, Param, Procedure, Row, SqlCall } from "./database.js";
-import { findLine } from "./find-save.js";
+import { findBranch } from "./find-save.js";
 import { IndexNotes } from "./index-notes.js";
 import { change, look, row, rowsOf } from "./procedure.js";
 import { pack, saveParams } from "./rows.js";
@@ -22,27 +22,27 @@ export class Removals {
     this.#notes = new IndexNotes(sql, tenant);
   }
 
-  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Job<boolean> {
+  replace(branch: BranchId, replacements: readonly Replacement[], known: KnownNeeds): Job<boolean> {
     return {
-      locks: [{ line }, { blobs: "use" }, { pins: "take" }],
-      steps: () => this.#replace(line, replacements, known),
+      locks: [{ branch }, { blobs: "use" }, { pins: "take" }],
+      steps: () => this.#replace(branch, replacements, known),
       refused: (replaced) => !replaced,
       removes: true,
     };
   }
 
   *#replace(
-    line: LineId,
+    branch: BranchId,
     replacements: readonly Replacement[],
     known: KnownNeeds,
   ): Procedure<boolean> {
-    const key = yield* findLine(this.#sql, this.#tenant, line);
+    const key = yield* findBranch(this.#sql, this.#tenant, branch);
     if (
       key === undefined ||
-      (yield* row(this.#sql.forkedSince, this.#tenant, line, known.line)) !== undefined
+      (yield* row(this.#sql.forkedSince, this.#tenant, branch, known.branch)) !== undefined
     )
       return false;
-    if ((yield* row(this.#sql.pinnedSince, this.#tenant, line, known.doc)) !== undefined)
+    if ((yield* row(this.#sql.pinnedSince, this.#tenant, branch, known.doc)) !== undefined)
       return false;
     const there = yield replacements.map(({ save }) =>
       look(this.#sql.shapes, key.no, firstSeq(save), save.seq),
@@ -71,9 +71,9 @@ export class Removals {
   }
 
   /** Of one that stays in its row only what has changed is written. */
-  #puts(line: number, replacement: Replacement): SqlCall {
+  #puts(branch: number, replacement: Replacement): SqlCall {
     const { save, was } = replacement;
-    const params = saveParams(line, save, this.#dialect.section);
+    const params = saveParams(branch, save, this.#dialect.section);
     if (!staysInRow(replacement)) return change(this.#sql.insertSave, ...params);
     const [before] = was as readonly [Save];
     const [, , head, mark, note, items, state] = params as [
@@ -95,28 +95,28 @@ export class Removals {
       note,
       ...(newItems ? [items] : []),
       ...(newState ? [state] : []),
-      line,
+      branch,
       save.seq,
     );
   }
 
-  cut(line: LineId, after: number, limit: number): Job<Freed> {
+  cut(branch: BranchId, after: number, limit: number): Job<Freed> {
     return {
-      locks: [{ line }, { pins: "take" }],
-      steps: () => this.#cut(line, after, limit),
+      locks: [{ branch }, { pins: "take" }],
+      steps: () => this.#cut(branch, after, limit),
       refused: () => false,
       removes: true,
     };
   }
 
-  *#cut(line: LineId, after: number, limit: number): Procedure<Freed> {
-    const found = yield* row(this.#sql.line, this.#tenant, line);
+  *#cut(branch: BranchId, after: number, limit: number): Procedure<Freed> {
+    const found = yield* row(this.#sql.branch, this.#tenant, branch);
     if (found === undefined || found[2] === 1) return { count: 0, bytes: 0 };
     const no = found[0] as number;
-    const forked = (yield* row(this.#sql.lastOrigin, this.#tenant, line))?.[0] as number;
-    const pinned = (yield* row(this.#sql.lastPin, this.#tenant, line))?.[0] as number;
+    const forked = (yield* row(this.#sql.lastOrigin, this.#tenant, branch))?.[0] as number;
+    const pinned = (yield* row(this.#sql.lastPin, this.#tenant, branch))?.[0] as number;
     const last = yield* rowsOf(this.#sql.lastSaves, no, Math.max(after, forked, pinned, 0), limit);
-    const asks = this.#dialect.notesCuts ? [change(this.#sql.noteCut, this.#tenant, line)] : [];
+    const asks = this.#dialect.notesCuts ? [change(this.#sql.noteCut, this.#tenant, branch)] : [];
     const lowest = last.at(-1)?.[0] as number | undefined;
     if (lowest !== undefined)
       asks.push(
@@ -125,8 +125,8 @@ export class Removals {
         ...this.#notes.cut(no),
       );
     if (after === -1 && forked === 0 && pinned === 0) {
-      if (this.#sql.spendLine) asks.push(change(this.#sql.spendLine, no));
-      asks.push(change(this.#sql.deleteLine, no, no));
+      if (this.#sql.spendBranch) asks.push(change(this.#sql.spendBranch, no));
+      asks.push(change(this.#sql.deleteBranch, no, no));
     }
     if (asks.length > 0) yield asks;
     return freedOf(last);

@@ -2,21 +2,21 @@
 import type { Save } from "../../core/journal/save.js";
 import { CHECK_CHARS } from "../../core/journal/save-digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import type { LineId } from "../../core/values/ids.js";
+import type { BranchId } from "../../core/values/ids.js";
 import type { DocRow, WholeDoc } from "../port/documents.js";
 import type { Mail } from "../port/inbox.js";
-import type { LineRow, Present, SessionRow } from "../port/rows.js";
+import type { BranchRow, Present, SessionRow } from "../port/rows.js";
 import type { Param, Row } from "./database.js";
 import { columnsOf } from "./statements.js";
 
 /** In the order of the statements' placeholders. `section` says how a database keeps sections. */
 export function saveParams(
-  line: number,
+  branch: number,
   save: Save,
   section: (text: string | null) => Param,
 ): Param[] {
   return [
-    line,
+    branch,
     save.seq,
     pack(save),
     section(save.mark),
@@ -26,7 +26,7 @@ export function saveParams(
   ];
 }
 
-export function saveRow(line: LineId, row: Row): Save {
+export function saveRow(branch: BranchId, row: Row): Save {
   const [seq, head, mark, note, items, state] = row;
   const {
     at,
@@ -42,7 +42,7 @@ export function saveRow(line: LineId, row: Row): Save {
     stateDigest,
   } = unpack(text(head)) ?? nothing;
   return {
-    line,
+    branch,
     seq: whole(seq),
     at,
     nItems,
@@ -62,7 +62,7 @@ export function saveRow(line: LineId, row: Row): Save {
   };
 }
 
-type Header = Omit<Save, "line" | "seq" | "mark" | "note" | "items" | "state">;
+type Header = Omit<Save, "branch" | "seq" | "mark" | "note" | "items" | "state">;
 
 /**
  * What a save says of itself, in one column: as eleven, they were more than a third of the time of
@@ -158,7 +158,7 @@ export function sessionRow(row: Row): SessionRow {
     id,
     status,
     agent,
-    line,
+    branch,
     due,
     head,
     epoch,
@@ -175,7 +175,7 @@ export function sessionRow(row: Row): SessionRow {
     head: {
       status: text(status),
       agent: textOrNull(agent),
-      line: text(line) as LineId,
+      branch: text(branch) as BranchId,
       due: due === null ? null : whole(due),
       text: text(head),
     },
@@ -198,16 +198,16 @@ function tagsOf(list: string): readonly string[] {
   }
 }
 
-export function lineRow(row: Row): LineRow {
-  const [no, id, owned, session, originLine, originSeq, body] = row;
-  // A line without an origin has the number 0, and nothing else.
+export function branchRow(row: Row): BranchRow {
+  const [no, id, owned, session, originBranch, originSeq, body] = row;
+  // A branch without an origin has the number 0, and nothing else.
   const origin =
-    originLine === null && originSeq === 0
+    originBranch === null && originSeq === 0
       ? null
-      : { line: text(originLine) as LineId, seq: whole(originSeq) };
+      : { branch: text(originBranch) as BranchId, seq: whole(originSeq) };
   return {
     no: whole(no),
-    id: text(id) as LineId,
+    id: text(id) as BranchId,
     owned: owned === 1,
     session: textOrNull(session),
     origin,
@@ -217,12 +217,12 @@ export function lineRow(row: Row): LineRow {
 
 export function presentRow(row: Row): Present {
   const session = sessionRow(row);
-  const line = row.slice(columnsOf.session, columnsOf.session + columnsOf.line);
-  const end = row.slice(columnsOf.session + columnsOf.line);
+  const branch = row.slice(columnsOf.session, columnsOf.session + columnsOf.branch);
+  const end = row.slice(columnsOf.session + columnsOf.branch);
   return {
     row: session,
-    line: line[0] === null ? undefined : lineRow(line),
-    end: end[0] === null ? undefined : saveRow(session.head.line, [...end, null, null]),
+    branch: branch[0] === null ? undefined : branchRow(branch),
+    end: end[0] === null ? undefined : saveRow(session.head.branch, [...end, null, null]),
   };
 }
 

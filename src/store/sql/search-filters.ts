@@ -23,7 +23,7 @@ export function filtersOf(
 ): Filters {
   const all: Filter[] = [];
   if (within !== undefined)
-    all.push(isIn([-within.no, ...[...within.lines.values()].map(({ no }) => no)]));
+    all.push(isIn([-within.no, ...[...within.branches.values()].map(({ no }) => no)]));
   const isOf = agent !== undefined || tag !== undefined;
   if (isOf) all.push(owned(tenant, agent, tag, schema));
   if (role !== undefined) all.push(["d.role = ?", [role]]);
@@ -31,7 +31,7 @@ export function filtersOf(
   if (until !== undefined) all.push(["d.at < ?", [until]]);
   return {
     joins: isOf
-      ? ` LEFT JOIN ${schema}line l ON l.no = d.owner LEFT JOIN ${schema}session s ON s.no = CASE WHEN d.owner < 0 THEN -d.owner ELSE l.session END`
+      ? ` LEFT JOIN ${schema}branch l ON l.no = d.owner LEFT JOIN ${schema}session s ON s.no = CASE WHEN d.owner < 0 THEN -d.owner ELSE l.session END`
       : "",
     wheres: all.map(([where]) => ` AND ${where}`).join(""),
     params: all.flatMap(([, params]) => params),
@@ -40,7 +40,7 @@ export function filtersOf(
 
 export type Filter = readonly [where: string, params: readonly Param[]];
 
-/** Of such a session, or of a line without an owner that such a session goes back to. */
+/** Of such a session, or of a branch without an owner that such a session goes back to. */
 function owned(
   tenant: string,
   agent: string | undefined,
@@ -59,7 +59,7 @@ function owned(
   return [
     `((${such("s")}) OR (d.owner > 0 AND l.no IS NOT NULL AND l.session IS NULL AND EXISTS (
       WITH RECURSIVE later (id, session) AS (SELECT l.id, l.session
-        UNION SELECT c.id, c.session FROM later p CROSS JOIN ${schema}line c WHERE c.tenant = ? AND c.origin_line = p.id)
+        UNION SELECT c.id, c.session FROM later p CROSS JOIN ${schema}branch c WHERE c.tenant = ? AND c.origin_branch = p.id)
       SELECT 1 FROM later CROSS JOIN ${schema}session h WHERE h.no = later.session AND ${such("h")})))`,
     [...params, tenant, ...params],
   ];

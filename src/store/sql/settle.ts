@@ -6,7 +6,7 @@ import type { Applied, Change } from "../port/changes.js";
 import type { Decision } from "../port/documents.js";
 import type { Procedure } from "./database.js";
 import type { Docs } from "./docs.js";
-import { findLine, isThere } from "./find-save.js";
+import { findBranch, isThere } from "./find-save.js";
 import { row, rowsOf } from "./procedure.js";
 import { sessionRow } from "./rows.js";
 import type { Statements } from "./statements.js";
@@ -37,7 +37,7 @@ export class Settling {
    */
   *#isDone({
     session,
-    line,
+    branch,
     loose,
     claims = [],
     saves = [],
@@ -55,18 +55,18 @@ export class Settling {
       [label, there?.label],
       [lease, there?.lease],
     ] as const;
-    if (!(head ?? label ?? lease ?? line ?? loose ?? saves[0] ?? claims[0])) return false;
+    if (!(head ?? label ?? lease ?? branch ?? loose ?? saves[0] ?? claims[0])) return false;
     if (rows.some(([wanted, found]) => wanted !== undefined && wanted.text !== found?.text))
       return false;
-    for (const wanted of [line, loose]) {
-      const found = wanted && (yield* row(this.#sql.line, this.#tenant, wanted.id));
-      if (wanted && (found?.[6] !== wanted.text || (wanted === line && found?.[3] !== session)))
+    for (const wanted of [branch, loose]) {
+      const found = wanted && (yield* row(this.#sql.branch, this.#tenant, wanted.id));
+      if (wanted && (found?.[6] !== wanted.text || (wanted === branch && found?.[3] !== session)))
         return false;
     }
     for (const id of claims)
-      if ((yield* row(this.#sql.line, this.#tenant, id))?.[3] !== session) return false;
+      if ((yield* row(this.#sql.branch, this.#tenant, id))?.[3] !== session) return false;
     for (const { save } of saves) {
-      const key = yield* findLine(this.#sql, this.#tenant, save.line);
+      const key = yield* findBranch(this.#sql, this.#tenant, save.branch);
       if (key === undefined || !(yield* isThere(this.#sql, key, save))) return false;
     }
     const waiting =

@@ -18,24 +18,25 @@ const most = "CAST(? AS bigint)";
 const MOST_NOTED = 100_000;
 
 const sessionColumns =
-  "s.no, s.id, s.status, s.agent, s.line, s.due, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
-const lineColumns = "l.no, l.id, l.session IS NOT NULL, s.id, l.origin_line, l.origin_seq, l.body";
+  "s.no, s.id, s.status, s.agent, s.branch, s.due, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
+const branchColumns =
+  "l.no, l.id, l.session IS NOT NULL, s.id, l.origin_branch, l.origin_seq, l.body";
 
 const docColumns = "no, kind, id, whose, version, text";
 
 /** How many columns a statement that asks for both answers of each. */
 export const columnsOf = {
   session: sessionColumns.split(",").length,
-  line: lineColumns.split(",").length,
+  branch: branchColumns.split(",").length,
 };
 
-/** The columns of a save behind its line and number, in the order of `saveParams`. */
+/** The columns of a save behind its branch and number, in the order of `saveParams`. */
 export const saveColumns = "head, mark, note, items, state";
 export const savePlaceholders = saveColumns.replace(/\w+/g, "?");
 
 const bytes =
   "coalesce(octet_length(items), 0) + coalesce(octet_length(state), 0) + coalesce(octet_length(mark), 0)";
-const lines = "line l LEFT JOIN session s ON s.no = l.session";
+const branches = "branch l LEFT JOIN session s ON s.no = l.session";
 
 /**
  * From when on a claim finds a session: when its head is due, or the first of its mail that waits,
@@ -50,10 +51,11 @@ const hasten =
   "UPDATE session SET wake = ? WHERE tenant = ? AND id = ? AND (wake IS NULL OR wake > ?)";
 
 /**
- * The number a line ends at: that of its last save, or its origin's where it has none. Parameters:
- * line, origin's number.
+ * The number a branch ends at: that of its last save, or its origin's where it has none.
+ * Parameters: branch, origin's number.
  */
-export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1), ?)";
+export const tail =
+  "coalesce((SELECT seq FROM save WHERE branch = ? ORDER BY seq DESC LIMIT 1), ?)";
 
 export type Statements = ReturnType<typeof statementsIn>;
 
@@ -74,15 +76,17 @@ export function statementsIn(dialect: Dialect) {
   } = dialect;
   /**
    * That something refers to a blob `b`. By the blob first, in SQLite too: it would go over all
-   * lines of the tenant for each blob.
+   * branches of the tenant for each blob.
    */
   const isReferred = (b: string) =>
-    `EXISTS (SELECT 1 FROM ref r CROSS JOIN line l WHERE r.digest = ${b}.digest AND l.no = r.line AND l.tenant = ${b}.tenant)`;
+    `EXISTS (SELECT 1 FROM ref r CROSS JOIN branch l WHERE r.digest = ${b}.digest AND l.no = r.branch AND l.tenant = ${b}.tenant)`;
   const indexed = "EXISTS (SELECT 1 FROM meta WHERE key = ?)";
   const noteOf = (order: "ASC" | "DESC") =>
     `SELECT no FROM unindexed WHERE tenant = ? ORDER BY no ${order} LIMIT 1`;
 
-  /** Saves that hold any of the records from..to. Parameters: line, from, to, line, to, limit. */
+  /**
+   * Saves that hold any of the records from..to. Parameters: branch, from, to, branch, to, limit.
+   */
   const saves = (items: boolean, state: boolean, order: "ASC" | "DESC") => {
     const none = "CAST(NULL AS bytea)";
     return savesWithin(
@@ -91,16 +95,16 @@ export function statementsIn(dialect: Dialect) {
       most,
     );
   };
-  const presentColumns = `${sessionColumns}, ${lineColumns.replace("s.id", "CASE WHEN l.session = s.no THEN s.id END")}, v.seq, v.head, ${text("v.mark")}, v.note`;
+  const presentColumns = `${sessionColumns}, ${branchColumns.replace("s.id", "CASE WHEN l.session = s.no THEN s.id END")}, v.seq, v.head, ${text("v.mark")}, v.note`;
   const savesBy = (items: boolean, state: boolean) => ({
     oldestFirst: saves(items, state, "ASC"),
     newestFirst: saves(items, state, "DESC"),
   });
 
   return {
-    /** Columns of the session, of its line, and of the line's last save, in this order. */
+    /** Columns of the session, of its branch, and of the branch's last save, in this order. */
     present: `SELECT ${presentColumns}
-      FROM session s LEFT JOIN line l ON l.tenant = s.tenant AND l.id = s.line ${lastSave.join}
+      FROM session s LEFT JOIN branch l ON l.tenant = s.tenant AND l.id = s.branch ${lastSave.join}
       WHERE s.tenant = ? AND s.id = ? ${lastSave.order}`,
     session: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.id = ?`,
     /**
@@ -115,12 +119,12 @@ export function statementsIn(dialect: Dialect) {
     bury: `INSERT INTO buried (tenant, id, epoch) SELECT tenant, id, epoch FROM session WHERE no = ?
       ON CONFLICT (tenant, id) DO UPDATE SET epoch = excluded.epoch`,
 
-    insertSession: `INSERT INTO session (no, tenant, id, status, agent, line, due, wake, head, epoch, until, lease, version, archived, tags, label)
+    insertSession: `INSERT INTO session (no, tenant, id, status, agent, branch, due, wake, head, epoch, until, lease, version, archived, tags, label)
       VALUES (${fresh("session")}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no`,
     spendSession: spend("session"),
     deleteSession: "DELETE FROM session WHERE no = ?",
     updateHead:
-      "UPDATE session SET status = ?, agent = ?, line = ?, due = ?, head = ? WHERE no = ?",
+      "UPDATE session SET status = ?, agent = ?, branch = ?, due = ?, head = ? WHERE no = ?",
     /**
      * After its head has changed, or mail was taken in. A row is written only where that makes a
      * difference.
@@ -135,44 +139,44 @@ export function statementsIn(dialect: Dialect) {
     deleteTags: "DELETE FROM tag WHERE session = ?",
     insertTag: "INSERT INTO tag (tag, session) VALUES (?, ?) ON CONFLICT DO NOTHING",
 
-    line: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.id = ?`,
+    branch: `SELECT ${branchColumns} FROM ${branches} WHERE l.tenant = ? AND l.id = ?`,
     /**
-     * A line and so many that it goes back to. The limit also ends it where damage has made a
-     * circle. SQLite keeps to the order of a CROSS JOIN. Otherwise it goes over all lines of the
-     * tenant, and looks for each among those of the past. Parameters: tenant, line, tenant, limit,
-     * tenant.
+     * A branch and so many that it goes back to. The limit also ends it where damage has made a
+     * circle. SQLite keeps to the order of a CROSS JOIN. Otherwise it goes over all branches of the
+     * tenant, and looks for each among those of the past. Parameters: tenant, branch, tenant,
+     * limit, tenant.
      */
     past: `WITH RECURSIVE past (id, place) AS (
-        SELECT id, 1 FROM line WHERE tenant = ? AND id = ?
-        UNION ALL SELECT o.origin_line, p.place + 1 FROM past p CROSS JOIN line o
-        WHERE o.tenant = ? AND o.id = p.id AND o.origin_line IS NOT NULL AND p.place < ${most})
-      SELECT ${lineColumns} FROM past CROSS JOIN line l LEFT JOIN session s ON s.no = l.session
+        SELECT id, 1 FROM branch WHERE tenant = ? AND id = ?
+        UNION ALL SELECT o.origin_branch, p.place + 1 FROM past p CROSS JOIN branch o
+        WHERE o.tenant = ? AND o.id = p.id AND o.origin_branch IS NOT NULL AND p.place < ${most})
+      SELECT ${branchColumns} FROM past CROSS JOIN branch l LEFT JOIN session s ON s.no = l.session
       WHERE l.tenant = ? AND l.id = past.id ORDER BY past.place`,
-    linesFrom: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.id >= ? AND l.id < ? ORDER BY l.id LIMIT ${most}`,
-    linesOfSession: `SELECT ${lineColumns} FROM session s JOIN line l ON l.session = s.no WHERE s.tenant = ? AND s.id = ? ORDER BY l.no DESC`,
-    linesOfOrigin: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.origin_line = ? ORDER BY l.no DESC`,
-    oldestOfOrigin: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.origin_line = ? AND l.no > ? ORDER BY l.no LIMIT ${most}`,
-    allLines: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.no < ? ORDER BY l.no DESC LIMIT ${most}`,
-    lineKey: "SELECT no, origin_seq FROM line WHERE tenant = ? AND id = ?",
-    insertLine: `INSERT INTO line (no, tenant, id, session, origin_line, origin_seq, body) VALUES (${fresh("line")}, ?, ?, ?, ?, ?, ?) RETURNING no`,
-    spendLine: spend("line"),
-    claimLine: "UPDATE line SET session = ? WHERE tenant = ? AND id = ? AND session IS NULL",
-    disownLines: "UPDATE line SET session = NULL WHERE session = ?",
-    deleteLine:
-      "DELETE FROM line WHERE no = ? AND session IS NULL AND NOT EXISTS (SELECT 1 FROM save WHERE line = ?)",
-    noteCut: "INSERT INTO cut_line (tenant, id) VALUES (?, ?) ON CONFLICT DO NOTHING",
+    branchesFrom: `SELECT ${branchColumns} FROM ${branches} WHERE l.tenant = ? AND l.id >= ? AND l.id < ? ORDER BY l.id LIMIT ${most}`,
+    branchesOfSession: `SELECT ${branchColumns} FROM session s JOIN branch l ON l.session = s.no WHERE s.tenant = ? AND s.id = ? ORDER BY l.no DESC`,
+    branchesOfOrigin: `SELECT ${branchColumns} FROM ${branches} WHERE l.tenant = ? AND l.origin_branch = ? ORDER BY l.no DESC`,
+    oldestOfOrigin: `SELECT ${branchColumns} FROM ${branches} WHERE l.tenant = ? AND l.origin_branch = ? AND l.no > ? ORDER BY l.no LIMIT ${most}`,
+    allBranches: `SELECT ${branchColumns} FROM ${branches} WHERE l.tenant = ? AND l.no < ? ORDER BY l.no DESC LIMIT ${most}`,
+    branchKey: "SELECT no, origin_seq FROM branch WHERE tenant = ? AND id = ?",
+    insertBranch: `INSERT INTO branch (no, tenant, id, session, origin_branch, origin_seq, body) VALUES (${fresh("branch")}, ?, ?, ?, ?, ?, ?) RETURNING no`,
+    spendBranch: spend("branch"),
+    claimBranch: "UPDATE branch SET session = ? WHERE tenant = ? AND id = ? AND session IS NULL",
+    disownBranches: "UPDATE branch SET session = NULL WHERE session = ?",
+    deleteBranch:
+      "DELETE FROM branch WHERE no = ? AND session IS NULL AND NOT EXISTS (SELECT 1 FROM save WHERE branch = ?)",
+    noteCut: "INSERT INTO cut_branch (tenant, id) VALUES (?, ?) ON CONFLICT DO NOTHING",
     lastOrigin:
-      "SELECT coalesce(max(origin_seq), 0) FROM line WHERE tenant = ? AND origin_line = ?",
-    forkedSince: "SELECT 1 FROM line WHERE tenant = ? AND origin_line = ? AND no > ? LIMIT 1",
+      "SELECT coalesce(max(origin_seq), 0) FROM branch WHERE tenant = ? AND origin_branch = ?",
+    forkedSince: "SELECT 1 FROM branch WHERE tenant = ? AND origin_branch = ? AND no > ? LIMIT 1",
 
     tailOf: `SELECT ${tail}`,
-    insertSave: `INSERT INTO save (line, seq, ${saveColumns}) VALUES (?, ?, ${savePlaceholders})`,
-    headAt: "SELECT head FROM save WHERE line = ? AND seq = ?",
-    /** Whether a line may begin there: at a checkpoint, or at a place that a document pins. */
-    originAt: `SELECT 1 FROM save v JOIN line l ON l.no = v.line WHERE l.tenant = ? AND l.id = ? AND v.seq = ?
-      AND (v.mark IS NOT NULL OR EXISTS (SELECT 1 FROM pin p WHERE p.tenant = l.tenant AND p.line = l.id AND p.seq = v.seq))`,
+    insertSave: `INSERT INTO save (branch, seq, ${saveColumns}) VALUES (?, ?, ${savePlaceholders})`,
+    headAt: "SELECT head FROM save WHERE branch = ? AND seq = ?",
+    /** Whether a branch may begin there: at a checkpoint, or at a place that a document pins. */
+    originAt: `SELECT 1 FROM save v JOIN branch l ON l.no = v.branch WHERE l.tenant = ? AND l.id = ? AND v.seq = ?
+      AND (v.mark IS NOT NULL OR EXISTS (SELECT 1 FROM pin p WHERE p.tenant = l.tenant AND p.branch = l.id AND p.seq = v.seq))`,
     saveAt:
-      "SELECT 1 FROM save v JOIN line l ON l.no = v.line WHERE l.tenant = ? AND l.id = ? AND v.seq = ?",
+      "SELECT 1 FROM save v JOIN branch l ON l.no = v.branch WHERE l.tenant = ? AND l.id = ? AND v.seq = ?",
     saves: {
       both: savesBy(true, true),
       items: savesBy(true, false),
@@ -181,21 +185,21 @@ export function statementsIn(dialect: Dialect) {
     },
     /** Enough of the saves in a range to tell whether they are those that were read. */
     shapes:
-      "SELECT seq, head, note, items IS NULL, state IS NULL, mark IS NULL FROM save WHERE line = ? AND seq BETWEEN ? AND ? ORDER BY seq",
+      "SELECT seq, head, note, items IS NULL, state IS NULL, mark IS NULL FROM save WHERE branch = ? AND seq BETWEEN ? AND ? ORDER BY seq",
     updateSave: {
       both: updateSave(true, true),
       items: updateSave(true, false),
       state: updateSave(false, true),
       neither: updateSave(false, false),
     },
-    deleteSaves: "DELETE FROM save WHERE line = ? AND seq BETWEEN ? AND ?",
-    deleteRefs: "DELETE FROM ref WHERE line = ? AND seq BETWEEN ? AND ?",
-    lastSaves: `SELECT seq, ${bytes} FROM save WHERE line = ? AND seq > ? ORDER BY seq DESC LIMIT ${most}`,
+    deleteSaves: "DELETE FROM save WHERE branch = ? AND seq BETWEEN ? AND ?",
+    deleteRefs: "DELETE FROM ref WHERE branch = ? AND seq BETWEEN ? AND ?",
+    lastSaves: `SELECT seq, ${bytes} FROM save WHERE branch = ? AND seq > ? ORDER BY seq DESC LIMIT ${most}`,
     /** The same from the other end, for counting them a stretch at a time. */
-    nextSaves: `SELECT seq, ${bytes} FROM save WHERE line = ? AND seq > ? ORDER BY seq LIMIT ${most}`,
+    nextSaves: `SELECT seq, ${bytes} FROM save WHERE branch = ? AND seq > ? ORDER BY seq LIMIT ${most}`,
 
     insertBlob: "INSERT INTO blob (tenant, digest, bytes) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-    insertRef: "INSERT INTO ref (line, seq, digest) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+    insertRef: "INSERT INTO ref (branch, seq, digest) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
     blob: "SELECT bytes FROM blob WHERE tenant = ? AND digest = ?",
     /** Some blobs behind one, and whether anything refers to each. */
     someBlobs: `SELECT digest, octet_length(bytes), ${isReferred("b")}
@@ -239,13 +243,13 @@ export function statementsIn(dialect: Dialect) {
     spendDoc: spend("doc"),
     deleteDoc: "DELETE FROM doc WHERE no = ?",
     insertPin:
-      "INSERT INTO pin (tenant, line, seq, doc) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+      "INSERT INTO pin (tenant, branch, seq, doc) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
     deletePins: "DELETE FROM pin WHERE doc = ?",
-    pins: "SELECT seq, doc FROM pin WHERE tenant = ? AND line = ?",
-    pinnedSince: "SELECT 1 FROM pin WHERE tenant = ? AND line = ? AND doc > ? LIMIT 1",
-    lastPin: "SELECT coalesce(max(seq), 0) FROM pin WHERE tenant = ? AND line = ?",
+    pins: "SELECT seq, doc FROM pin WHERE tenant = ? AND branch = ?",
+    pinnedSince: "SELECT 1 FROM pin WHERE tenant = ? AND branch = ? AND doc > ? LIMIT 1",
+    lastPin: "SELECT coalesce(max(seq), 0) FROM pin WHERE tenant = ? AND branch = ?",
     /** Where sessions of an agent stand, the oldest first. Parameters: tenant, agent, limit. */
-    presents: `SELECT ${presentColumns} FROM session s LEFT JOIN line l ON l.tenant = s.tenant AND l.id = s.line ${lastOfEach}
+    presents: `SELECT ${presentColumns} FROM session s LEFT JOIN branch l ON l.tenant = s.tenant AND l.id = s.branch ${lastOfEach}
       WHERE s.tenant = ? AND s.agent = ? ORDER BY s.no LIMIT ${most}`,
     sessionsOfAgent: `SELECT id FROM session WHERE tenant = ? AND agent = ? ORDER BY no LIMIT ${most}`,
 
@@ -253,11 +257,11 @@ export function statementsIn(dialect: Dialect) {
      * Notes for an index, where there is one: texts that are gone, or another; a session whose
      * title may be. The last parameter names it.
      */
-    noteGone: `INSERT INTO unindexed (tenant, line, first, last, ceiling)
+    noteGone: `INSERT INTO unindexed (tenant, branch, first, last, ceiling)
       SELECT CAST(? AS text), CAST(? AS bigint), CAST(? AS bigint), CAST(? AS bigint), ${lastSaveNo} WHERE ${indexed}`,
-    /** The same for all that stood behind what is left of a line. */
-    noteCutTexts: `INSERT INTO unindexed (tenant, line, first, last, ceiling)
-      SELECT CAST(? AS text), CAST(? AS bigint), 1 + coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1), 0), CAST(? AS bigint), ${lastSaveNo}
+    /** The same for all that stood behind what is left of a branch. */
+    noteCutTexts: `INSERT INTO unindexed (tenant, branch, first, last, ceiling)
+      SELECT CAST(? AS text), CAST(? AS bigint), 1 + coalesce((SELECT seq FROM save WHERE branch = ? ORDER BY seq DESC LIMIT 1), 0), CAST(? AS bigint), ${lastSaveNo}
       WHERE ${indexed}`,
     noteSession: `INSERT INTO unindexed (tenant, session) SELECT CAST(? AS text), CAST(? AS bigint) WHERE ${indexed}`,
     /**
@@ -280,15 +284,15 @@ export function statementsIn(dialect: Dialect) {
     snapshotCount: `SELECT count(*) FROM doc WHERE tenant = ? AND kind = '${SNAPSHOT}'`,
     blobBytes: "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob WHERE tenant = ?",
     /**
-     * Where a stretch of so many saves ends that begins behind a place. Parameters: line, number,
+     * Where a stretch of so many saves ends that begins behind a place. Parameters: branch, number,
      * how many less one.
      */
     stretchEnd:
-      "SELECT line, seq FROM save WHERE (line, seq) > (?, ?) ORDER BY line, seq LIMIT 1 OFFSET ?",
+      "SELECT branch, seq FROM save WHERE (branch, seq) > (?, ?) ORDER BY branch, seq LIMIT 1 OFFSET ?",
     /** Counts of a stretch. Parameters: the tenant, behind which place, up to which. */
     saveCounts: `SELECT count(v.mark), coalesce(sum(CASE WHEN v.items IS NOT NULL THEN ${messages("v.head")} ELSE 0 END), 0),
         coalesce(sum(${bytes.replace(/\b(items|state|mark)\b/g, "v.$1")}), 0)
-      FROM save v CROSS JOIN line l WHERE l.no = v.line AND l.tenant = ? AND (v.line, v.seq) > (?, ?) AND (v.line, v.seq) <= (?, ?)`,
+      FROM save v CROSS JOIN branch l WHERE l.no = v.branch AND l.tenant = ? AND (v.branch, v.seq) > (?, ?) AND (v.branch, v.seq) <= (?, ?)`,
   } as const;
 }
 
@@ -309,15 +313,15 @@ export const docsBy = (filter: { readonly of: boolean }): string =>
  * Parameters: as its columns, then its place.
  */
 const updateSave = (items: boolean, state: boolean) =>
-  `UPDATE save SET head = ?, mark = ?, note = ?${items ? ", items = ?" : ""}${state ? ", state = ?" : ""} WHERE line = ? AND seq = ?`;
+  `UPDATE save SET head = ?, mark = ?, note = ?${items ? ", items = ?" : ""}${state ? ", state = ?" : ""} WHERE branch = ? AND seq = ?`;
 
 /**
- * Columns of a line, and of the save that holds a record. Parameters: the record's number, tenant,
- * the line's number.
+ * Columns of a branch, and of the save that holds a record. Parameters: the record's number,
+ * tenant, the branch's number.
  */
 export const recordOf = ({ text, saveWith }: Dialect, schema: string): string =>
-  `SELECT ${lineColumns}, v.seq, v.head, ${text("v.mark")}, v.note, ${text("v.items")}
-    FROM ${schema}line l LEFT JOIN ${schema}session s ON s.no = l.session ${saveWith(schema)} WHERE l.tenant = ? AND l.no = ?`;
+  `SELECT ${branchColumns}, v.seq, v.head, ${text("v.mark")}, v.note, ${text("v.items")}
+    FROM ${schema}branch l LEFT JOIN ${schema}session s ON s.no = l.session ${saveWith(schema)} WHERE l.tenant = ? AND l.no = ?`;
 
 export const sessionWith = (schema: string): string =>
   `SELECT ${sessionColumns} FROM ${schema}session s WHERE s.tenant = ? AND s.no = ?`;

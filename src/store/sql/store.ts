@@ -4,7 +4,7 @@
  */
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/values/digest.js";
-import type { LineId } from "../../core/values/ids.js";
+import type { BranchId } from "../../core/values/ids.js";
 import { newGeneration } from "../generation.js";
 import { justASave } from "../just-a-save.js";
 import type { Applied, Change } from "../port/changes.js";
@@ -121,14 +121,14 @@ export class SqlStore extends SqlReads implements Store {
   // ---- capabilities
 
   readonly reclaim: StoreReclaim = {
-    replace: (line, replacements, known) =>
-      this.write(this.#removals.replace(line, replacements, known)),
-    cut: async (line, after, limit, dryRun) => {
+    replace: (branch, replacements, known) =>
+      this.write(this.#removals.replace(branch, replacements, known)),
+    cut: async (branch, after, limit, dryRun) => {
       this.checkOpen();
-      if (dryRun) return this.#wouldCut(line, after, limit);
-      const freed = await this.db.write(this.#removals.cut(line, after, limit));
-      this.keys.delete(line);
-      this.db.wasCut(line);
+      if (dryRun) return this.#wouldCut(branch, after, limit);
+      const freed = await this.db.write(this.#removals.cut(branch, after, limit));
+      this.keys.delete(branch);
+      this.db.wasCut(branch);
       return freed;
     },
     sweep: async (limit, dryRun, after = "") => {
@@ -154,15 +154,15 @@ export class SqlStore extends SqlReads implements Store {
   };
 
   /** Counted a stretch at a time, and without a lock. */
-  async #wouldCut(id: LineId, after: number, limit: number): Promise<Freed> {
-    const line = (await this.read(this.sql.line, this.tenant, id))[0];
+  async #wouldCut(id: BranchId, after: number, limit: number): Promise<Freed> {
+    const branch = (await this.read(this.sql.branch, this.tenant, id))[0];
     const freed = { count: 0, bytes: 0 };
-    if (line === undefined || line[2] === 1) return freed;
+    if (branch === undefined || branch[2] === 1) return freed;
     const pinned = (await this.read(this.sql.lastPin, this.tenant, id))[0]?.[0] as number;
     for (let behind = Math.max(after, pinned, 0); freed.count < limit; ) {
       const some = await this.read(
         this.sql.nextSaves,
-        line[0] as number,
+        branch[0] as number,
         behind,
         Math.min(limit - freed.count, LOOKED_AT_ONCE),
       );

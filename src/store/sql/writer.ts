@@ -5,11 +5,11 @@
 import { firstSeq } from "../../core/journal/save.js";
 import type { Applied, Change, NewSave, Refusal } from "../port/changes.js";
 import type { CaptureQuery, Decision } from "../port/documents.js";
-import type { NewLine, Present } from "../port/rows.js";
+import type { NewBranch, Present } from "../port/rows.js";
 import { takesAway } from "../reserve.js";
 import type { Begun, Database, Dialect, Job, Lock, Procedure, Row, SqlCall } from "./database.js";
 import { Docs } from "./docs.js";
-import { findLine, isThere, type LineKey } from "./find-save.js";
+import { type BranchKey, findBranch, isThere } from "./find-save.js";
 import type { Inbox } from "./inbox.js";
 import { IndexNotes } from "./index-notes.js";
 import { change, changed, row, rowsOf } from "./procedure.js";
@@ -36,7 +36,7 @@ export class Writer {
     this.#notes = new IndexNotes(sql, tenant);
   }
 
-  /** `committed` is told of the lines that were begun. */
+  /** `committed` is told of the branches that were begun. */
   apply(
     { changes, docs }: Decision,
     committed: (begun: readonly Begun[]) => void,
@@ -70,7 +70,7 @@ export class Writer {
     return done;
   }
 
-  /** `committed` is told what was decided, and of the lines that were begun. */
+  /** `committed` is told what was decided, and of the branches that were begun. */
   capture(
     { agent, limit, hold, also = [], how }: CaptureQuery,
     decide: (sessions: readonly Present[]) => Decision | undefined,
@@ -92,8 +92,8 @@ export class Writer {
       return decided === undefined ? done : yield* this.#applyAll(decided, begun);
     };
     return {
-      // Lines begin where nothing is taken away meanwhile: those who take something away wait for
-      // this lock, too.
+      // Branches begin where nothing is taken away meanwhile: those who take something away wait
+      // for this lock, too.
       locks: [{ pins: "keep" }],
       steps: () => steps.call(this),
       refused: (applied) => !applied.ok || decided === undefined,
@@ -106,32 +106,32 @@ export class Writer {
   }
 
   *#applyOne(one: Change, begun: Begun[]): Procedure<Refusal | undefined> {
-    const { session, when, line, loose, claims = [], saves = [], lease, remove } = one;
+    const { session, when, branch, loose, claims = [], saves = [], lease, remove } = one;
     const before = yield* row(this.#sql.session, this.#tenant, session);
     const why = yield* this.#refusal(one, before);
     if (why !== undefined) return why;
     const no = before === undefined ? yield* this.#insertSession(one) : (before[0] as number);
     if (no !== undefined) yield* this.#update(one, no);
-    if (line && no !== undefined) {
-      const made = yield* this.#begin(line, no);
+    if (branch && no !== undefined) {
+      const made = yield* this.#begin(branch, no);
       if (made === undefined) return "origin";
       begun.push({
         ...made,
-        id: line.id,
+        id: branch.id,
         sessionId: session,
         session: no,
         epoch: lease?.epoch ?? when.epoch,
       });
     }
     if (loose) {
-      const known = yield* row(this.#sql.line, this.#tenant, loose.id);
-      if (known !== undefined && (known[2] === 1 || known[6] !== loose.text)) return "line";
+      const known = yield* row(this.#sql.branch, this.#tenant, loose.id);
+      if (known !== undefined && (known[2] === 1 || known[6] !== loose.text)) return "branch";
       if (known === undefined && (yield* this.#begin(loose, null, this.#sql.saveAt)) === undefined)
         return "origin";
     }
     for (const id of claims)
-      if (no === undefined || (yield* changed(this.#sql.claimLine, no, this.#tenant, id)) === 0)
-        return "line";
+      if (no === undefined || (yield* changed(this.#sql.claimBranch, no, this.#tenant, id)) === 0)
+        return "branch";
     for (const fresh of saves) if (!(yield* this.#append(fresh))) return "tail";
     if (no === undefined) return undefined;
     yield* this.#inbox.takeIn(one, no);
@@ -154,10 +154,10 @@ export class Writer {
     return undefined;
   }
 
-  /** Undefined where only lines are brought in. */
-  *#insertSession({ session, head, label, lease, line }: Change): Procedure<number | undefined> {
+  /** Undefined where only branches are brought in. */
+  *#insertSession({ session, head, label, lease, branch }: Change): Procedure<number | undefined> {
     if (!head || !label || !lease) {
-      if (head ?? label ?? lease ?? line)
+      if (head ?? label ?? lease ?? branch)
         throw new TypeError("a new session needs head, label and lease");
       return undefined;
     }
@@ -167,7 +167,7 @@ export class Writer {
       session,
       head.status,
       head.agent,
-      head.line,
+      head.branch,
       head.due,
       head.due,
       head.text,
@@ -187,7 +187,15 @@ export class Writer {
     if (!when.absent) {
       if (head)
         asks.push(
-          change(this.#sql.updateHead, head.status, head.agent, head.line, head.due, head.text, no),
+          change(
+            this.#sql.updateHead,
+            head.status,
+            head.agent,
+            head.branch,
+            head.due,
+            head.text,
+            no,
+          ),
           change(this.#sql.updateWake, no),
         );
       if (lease) asks.push(change(this.#sql.updateLease, lease.epoch, lease.until, lease.text, no));
@@ -211,19 +219,19 @@ export class Writer {
 
   /** Undefined where there is nothing to begin at. */
   *#begin(
-    { id, origin, text }: NewLine,
+    { id, origin, text }: NewBranch,
     session: number | null,
     at = this.#sql.originAt as string,
-  ): Procedure<LineKey | undefined> {
-    if (origin && (yield* row(at, this.#tenant, origin.line, origin.seq)) === undefined)
+  ): Procedure<BranchKey | undefined> {
+    if (origin && (yield* row(at, this.#tenant, origin.branch, origin.seq)) === undefined)
       return undefined;
     const originSeq = origin?.seq ?? 0;
     const made = yield* row(
-      this.#sql.insertLine,
+      this.#sql.insertBranch,
       this.#tenant,
       id,
       session,
-      origin?.line ?? null,
+      origin?.branch ?? null,
       originSeq,
       text,
     );
@@ -231,17 +239,17 @@ export class Writer {
   }
 
   *#remove(no: number): Procedure<void> {
-    const { bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession } = this.#sql;
+    const { bury, deleteTags, deleteMail, disownBranches, spendSession, deleteSession } = this.#sql;
     yield [
       ...this.#notes.session(no),
-      ...[bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession].flatMap((text) =>
-        text ? change(text, no) : [],
+      ...[bury, deleteTags, deleteMail, disownBranches, spendSession, deleteSession].flatMap(
+        (text) => (text ? change(text, no) : []),
       ),
     ];
   }
 
   *#append({ save, refs, blobs }: NewSave): Procedure<boolean> {
-    const key = yield* findLine(this.#sql, this.#tenant, save.line);
+    const key = yield* findBranch(this.#sql, this.#tenant, save.branch);
     if (key === undefined) return false;
     const tail = (yield* row(this.#sql.tailOf, key.no, key.originSeq))?.[0];
     if (tail !== firstSeq(save) - 1) return yield* isThere(this.#sql, key, save);
@@ -264,13 +272,14 @@ export class Writer {
   }
 }
 
-function locksOf({ session, when, line, loose, claims = [], saves = [] }: Change): Lock[] {
+function locksOf({ session, when, branch, loose, claims = [], saves = [] }: Change): Lock[] {
   const locks: Lock[] = [{ session }];
-  for (const begun of [line, loose]) if (begun?.origin) locks.push({ line: begun.origin.line });
-  // Lines that nobody owns may be cut at any time, and others may bring in the same.
-  if (loose) locks.push({ line: loose.id });
-  if (when.absent) for (const { save } of saves) locks.push({ line: save.line });
-  for (const claimed of claims) locks.push({ line: claimed });
+  for (const begun of [branch, loose])
+    if (begun?.origin) locks.push({ branch: begun.origin.branch });
+  // Branches that nobody owns may be cut at any time, and others may bring in the same.
+  if (loose) locks.push({ branch: loose.id });
+  if (when.absent) for (const { save } of saves) locks.push({ branch: save.branch });
+  for (const claimed of claims) locks.push({ branch: claimed });
   if (saves.some(({ refs }) => refs.length > 0)) locks.push({ blobs: "use" });
   return locks;
 }

@@ -95,5 +95,8 @@ export function refused(applied: Applied, why: Refusal, change = 0): void {
 
 export const all = { from: 1, to: 2 ** 32 - 1, limit: 10_000, items: true, state: true } as const;
 /** Whoever replaces knows all that needs what is there. */
-export const anything: KnownNeeds = { line: Number.MAX_SAFE_INTEGER, doc: Number.MAX_SAFE_INTEGER };
+export const anything: KnownNeeds = {
+  branch: Number.MAX_SAFE_INTEGER,
+  doc: Number.MAX_SAFE_INTEGER,
+};
 export const seqs = (saves: readonly Save[]): number[] => saves.map(({ seq }) => seq);

@@ -4,7 +4,7 @@ import type { Save } from "../../core/journal/save.js";
 import type { Place } from "../../core/values/ids.js";
 
 import type { Doc, DocChange } from "../../store/port/documents.js";
-import { oneLine } from "../../store/port/queries.js";
+import { oneBranch } from "../../store/port/queries.js";
 import type { Present } from "../../store/port/rows.js";
 import {
   all,
@@ -246,8 +246,8 @@ export const documents: readonly ContractCase[] = [
         ok(await store.documents.capture({ agent: "x", limit: 100, hold: true }, look));
         const stand = await Promise.all(
           ["a", "b", "c"].map(async (id) => {
-            const { row, line, end } = await store.session(id, "end");
-            return { row, line, end };
+            const { row, branch, end } = await store.session(id, "end");
+            return { row, branch, end };
           }),
         );
         assert.deepEqual(seen, stand);
@@ -256,7 +256,13 @@ export const documents: readonly ContractCase[] = [
         ok(await store.documents.capture({ agent: "none", limit: 2, hold: false }, look));
         assert.deepEqual(seen, []);
         // What is decided is refused whole, like any other change.
-        const head = { status: "completed", agent: "x", line: a.line, due: null, text: "changed" };
+        const head = {
+          status: "completed",
+          agent: "x",
+          branch: a.branch,
+          due: null,
+          text: "changed",
+        };
         const change = { session: "a", when: { epoch: 1 }, head };
         const query = { agent: "x", limit: 100, hold: true };
         const together = (when: { readonly epoch: number }) => () => ({
@@ -281,8 +287,8 @@ export const documents: readonly ContractCase[] = [
       ok(await store.apply([f.begin()]));
       for (let i = 0; i < 4; i++) ok(await store.apply([f.save({ items: 1, mark: i === 0 })]));
       const [, second] = f.saves as [Save, Save, Save, Save];
-      const place = { line: f.line, seq: second.seq };
-      // A line begins at a checkpoint, or where something is pinned.
+      const place = { branch: f.branch, seq: second.seq };
+      // A branch begins at a checkpoint, or where something is pinned.
       refused(await store.apply([begin("fork", { origin: place })]), "origin");
       refused(
         await pinned(store, "x", made("snap", "s", { pins: [{ ...place, seq: 99 }] })),
@@ -290,11 +296,14 @@ export const documents: readonly ContractCase[] = [
       );
       ok(await pinned(store, "x", made("snap", "s", { pins: [place] })));
       const { no } = (await store.documents.get("snap", "s")) as { no: number };
-      assert.deepEqual(await store.documents.pins(f.line), [{ seq: second.seq, doc: no }]);
+      assert.deepEqual(await store.documents.pins(f.branch), [{ seq: second.seq, doc: no }]);
       const bare = [{ save: { ...second, items: null }, refs: [], was: [second] }];
-      assert.equal(await store.reclaim.replace(f.line, bare, { ...anything, doc: no - 1 }), false);
-      assert.deepEqual(await store.saves(f.line, all), f.saves);
-      assert.equal(await store.reclaim.replace(f.line, bare, { ...anything, doc: no }), true);
+      assert.equal(
+        await store.reclaim.replace(f.branch, bare, { ...anything, doc: no - 1 }),
+        false,
+      );
+      assert.deepEqual(await store.saves(f.branch, all), f.saves);
+      assert.equal(await store.reclaim.replace(f.branch, bare, { ...anything, doc: no }), true);
       ok(await store.apply([begin("fork", { origin: place })]));
       // A later version of it pins what the first did.
       ok(
@@ -305,16 +314,16 @@ export const documents: readonly ContractCase[] = [
       );
       ok(await store.apply([{ session: "a", when: {}, remove: true }]));
       ok(await store.apply([{ session: "fork", when: {}, remove: true }]));
-      return { line: f.line, seq: second.seq, first: (f.saves[0] as Save).seq };
+      return { branch: f.branch, seq: second.seq, first: (f.saves[0] as Save).seq };
     },
-    async check(store, { line, seq, first }) {
+    async check(store, { branch, seq, first }) {
       assert.deepEqual(
-        (await store.documents.pins(line)).map((pin) => pin.seq),
+        (await store.documents.pins(branch)).map((pin) => pin.seq),
         [seq],
       );
-      assert.ok((await store.reclaim.cut(line, -1, 100, true)).count <= 2);
-      await store.reclaim.cut(line, -1, 100, false);
-      assert.deepEqual(seqs(await store.saves(line, all)), [first, seq]);
+      assert.ok((await store.reclaim.cut(branch, -1, 100, true)).count <= 2);
+      await store.reclaim.cut(branch, -1, 100, false);
+      assert.deepEqual(seqs(await store.saves(branch, all)), [first, seq]);
     },
   }),
 
@@ -325,7 +334,7 @@ export const documents: readonly ContractCase[] = [
         const f = new Fixture("a", { agent: "x" });
         ok(await store.apply([f.begin()]));
         for (let i = 0; i < 2; i++) ok(await store.apply([f.save({ items: 1, mark: true })]));
-        const [one, two] = f.saves.map(({ line, seq }) => ({ line, seq })) as [Place, Place];
+        const [one, two] = f.saves.map(({ branch, seq }) => ({ branch, seq })) as [Place, Place];
         for (const id of ["s", "t", "u"])
           ok(await pinned(store, "x", made("snap", id, { pins: [one] })));
         const old = await Promise.all(
@@ -351,16 +360,16 @@ export const documents: readonly ContractCase[] = [
           "exists",
           1,
         );
-        return { line: f.line, old, one, two };
+        return { branch: f.branch, old, one, two };
       },
-      async check(store, { line, old, one, two }) {
+      async check(store, { branch, old, one, two }) {
         const [s, t, u] = await Promise.all(
           ["s", "t", "u"].map((id) => store.documents.get("snap", id)),
         );
         assert.deepEqual([s?.text, t?.text, u?.text], ["anew", "anew", "snap u"]);
         assert.ok(Math.min(s?.no ?? 0, t?.no ?? 0) > Math.max(...old));
         assert.equal(u?.no, old[2]);
-        const pins = (await store.documents.pins(line)).toSorted((a, b) => a.doc - b.doc);
+        const pins = (await store.documents.pins(branch)).toSorted((a, b) => a.doc - b.doc);
         const expected = [
           { seq: one.seq, doc: u?.no },
           { seq: two.seq, doc: s?.no },
@@ -378,22 +387,22 @@ export const documents: readonly ContractCase[] = [
       for (let i = 0; i < 2; i++) ok(await store.apply([f.save({ items: 1 })]));
       const [one, two] = f.saves as [Save, Save];
       for (const [id, { seq }] of [["s", one] as const, ["t", two] as const])
-        ok(await pinned(store, "x", made("snap", id, { pins: [{ line: f.line, seq }] })));
+        ok(await pinned(store, "x", made("snap", id, { pins: [{ branch: f.branch, seq }] })));
       ok(
         await store.apply(
           [{ session: "a", when: {}, remove: true }],
           [{ kind: "snap", id: "t", when: {}, remove: true }],
         ),
       );
-      assert.equal((await store.reclaim.cut(f.line, -1, 100, false)).count, 1);
-      assert.deepEqual(seqs(await store.saves(f.line, all)), [one.seq]);
+      assert.equal((await store.reclaim.cut(f.branch, -1, 100, false)).count, 1);
+      assert.deepEqual(seqs(await store.saves(f.branch, all)), [one.seq]);
       ok(await store.apply([], [{ kind: "snap", id: "s", when: {}, remove: true }]));
-      assert.equal((await store.reclaim.cut(f.line, -1, 100, false)).count, 1);
-      return f.line;
+      assert.equal((await store.reclaim.cut(f.branch, -1, 100, false)).count, 1);
+      return f.branch;
     },
-    async check(store, line) {
-      assert.equal((await store.branches(oneLine(line)))[0], undefined);
-      assert.deepEqual(await store.documents.pins(line), []);
+    async check(store, branch) {
+      assert.equal((await store.branches(oneBranch(branch)))[0], undefined);
+      assert.deepEqual(await store.documents.pins(branch), []);
     },
   }),
 
@@ -408,7 +417,7 @@ export const documents: readonly ContractCase[] = [
         const f = new Fixture("a", { agent: "x" });
         ok(await mine.apply([f.begin()]));
         ok(await mine.apply([f.save({ items: 1 })]));
-        const change = made("snap", "s", { of: "x", pins: [{ line: f.line, seq: 1 }] });
+        const change = made("snap", "s", { of: "x", pins: [{ branch: f.branch, seq: 1 }] });
         ok(await pinned(mine, "x", change));
         ok(
           await mine.apply(
@@ -424,7 +433,7 @@ export const documents: readonly ContractCase[] = [
         ok(await mine.apply([], [{ kind: "snapshot", id: "one", when: {}, remove: true }]));
         assert.equal(await theirs.documents.get("snap", "s"), undefined);
         assert.deepEqual(await theirs.documents.list({ kind: "snap", limit: 10 }), []);
-        assert.deepEqual(await theirs.documents.pins(f.line), []);
+        assert.deepEqual(await theirs.documents.pins(f.branch), []);
         refused(
           await theirs.apply([], [{ kind: "snap", id: "s", when: {}, remove: true }]),
           "absent",

@@ -4,19 +4,19 @@ import { record } from "../../core/journal/record.js";
 import type { Save } from "../../core/journal/save.js";
 import { seal } from "../../core/journal/seal-save.js";
 import { digest } from "../../core/values/digest.js";
-import { type LineId, lineId, type Place } from "../../core/values/ids.js";
+import { type BranchId, branchId, type Place } from "../../core/values/ids.js";
 import type { Change, NewSave } from "../../store/port/changes.js";
 import type { Freed } from "../../store/port/reclaim.js";
-import type { Head, Label, LeaseRow, NewLine } from "../../store/port/rows.js";
+import type { Head, Label, LeaseRow, NewBranch } from "../../store/port/rows.js";
 
 let made = 0;
 
-function freshLine(): LineId {
+function freshBranch(): BranchId {
   made += 1;
   const bytes = new Uint8Array(10);
   new DataView(bytes.buffer).setUint32(0, made);
   new DataView(bytes.buffer).setUint32(4, process.pid);
-  return lineId(bytes);
+  return branchId(bytes);
 }
 
 interface Begin {
@@ -29,28 +29,28 @@ interface Begin {
   readonly until?: number;
   readonly version?: number;
   readonly origin?: Place;
-  readonly line?: LineId;
+  readonly branch?: BranchId;
 }
 
 type Beginning = Change & {
   readonly head: Head;
   readonly label: Label;
   readonly lease: LeaseRow;
-  readonly line: NewLine;
+  readonly branch: NewBranch;
 };
 
 /** The change that makes a session. */
 export function begin(id: string, o: Begin = {}): Beginning {
-  const line = o.line ?? freshLine();
+  const branch = o.branch ?? freshBranch();
   const { agent = null, status = "in-progress", due = null, tags = [], archived = false } = o;
   const { epoch = 1, until = 0, version = 1, origin = null } = o;
   return {
     session: id,
     when: { absent: true },
-    head: { status, agent, line, due, text: `head of ${id}` },
+    head: { status, agent, branch, due, text: `head of ${id}` },
     label: { version, archived, tags, text: `label of ${id}` },
     lease: { epoch, until, text: `lease of ${id}` },
-    line: { id: line, origin, text: `line of ${id}` },
+    branch: { id: branch, origin, text: `line of ${id}` },
   };
 }
 
@@ -67,7 +67,7 @@ interface Shape {
 /** A session whose saves are made one after another. */
 export class Fixture {
   readonly id: string;
-  readonly line: LineId;
+  readonly branch: BranchId;
   readonly saves: Save[] = [];
   readonly #begin: Begin;
   #after: number;
@@ -75,8 +75,8 @@ export class Fixture {
 
   constructor(id: string, o: Begin = {}) {
     this.id = id;
-    this.line = o.line ?? freshLine();
-    this.#begin = { ...o, line: this.line };
+    this.branch = o.branch ?? freshBranch();
+    this.#begin = { ...o, branch: this.branch };
     this.#after = o.origin?.seq ?? 0;
   }
 
@@ -98,7 +98,7 @@ export class Fixture {
     return { session: this.id, when: { epoch }, saves: [this.#make(shape).fresh] };
   }
 
-  /** The same change with its save moved up the line, past records that are not there. */
+  /** The same change with its save moved up the branch, past records that are not there. */
   later(change: Change, by: number): Change {
     return {
       ...change,
@@ -120,12 +120,12 @@ export class Fixture {
     };
   }
 
-  fork(id: string, seq: number): NewLine {
-    return begin(id, { origin: { line: this.line, seq } }).line;
+  fork(id: string, seq: number): NewBranch {
+    return begin(id, { origin: { branch: this.branch, seq } }).branch;
   }
 
   forked(id: string, seq: number): Fixture {
-    return new Fixture(id, { origin: { line: this.line, seq } });
+    return new Fixture(id, { origin: { branch: this.branch, seq } });
   }
 
   gapOf(first: number, last: number): Save {
@@ -140,7 +140,7 @@ export class Fixture {
     end: string;
   } {
     const { save, digest: end } = seal({
-      line: this.line,
+      branch: this.branch,
       after: this.#after,
       at: 1_000,
       prior: 0,
@@ -170,7 +170,7 @@ export class Fixture {
   }
 }
 
-export const lineOf = (saves: readonly Save[]): LineId => (saves[0] as Save).line;
+export const branchOf = (saves: readonly Save[]): BranchId => (saves[0] as Save).branch;
 export const digestOf = (text: string): string => digest(Buffer.from(text));
 export const bytesOf = (bytes: readonly number[]): string => digest(Uint8Array.from(bytes));
 export const freed = (texts: readonly string[]): Freed => ({

@@ -1,10 +1,10 @@
-/** Journals that are brought in before anybody owns them, the past of a line, and tenants. */
+/** Journals that are brought in before anybody owns them, the past of a branch, and tenants. */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
-import { oneLine } from "../../store/port/queries.js";
+import { oneBranch } from "../../store/port/queries.js";
 import type { Store } from "../../store/port.js";
 import { all, anything, type ContractCase, define, ok, refused } from "./case.js";
-import { begin, digestOf, Fixture, freed, lineOf } from "./fixture.js";
+import { begin, branchOf, digestOf, Fixture, freed } from "./fixture.js";
 
 export const moving: readonly ContractCase[] = [
   define("a journal is brought in line by line, and belongs to nobody until its session is made", {
@@ -12,9 +12,12 @@ export const moving: readonly ContractCase[] = [
       const f = new Fixture("a");
       const made = f.begin();
       const absent = { session: "a", when: { absent: true } } as const;
-      ok(await store.apply([{ ...absent, loose: made.line }]));
-      ok(await store.apply([{ ...absent, loose: made.line }]), "again");
-      refused(await store.apply([{ ...absent, loose: { ...made.line, text: "another" } }]), "line");
+      ok(await store.apply([{ ...absent, loose: made.branch }]));
+      ok(await store.apply([{ ...absent, loose: made.branch }]), "again");
+      refused(
+        await store.apply([{ ...absent, loose: { ...made.branch, text: "another" } }]),
+        "branch",
+      );
       const first = f.save({ items: 2, mark: true, blob: "kept" });
       ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]));
       ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]), "P3 again");
@@ -24,50 +27,50 @@ export const moving: readonly ContractCase[] = [
       );
       assert.deepEqual(
         [
-          (await store.branches(oneLine(f.line)))[0]?.owned,
-          (await store.branches(oneLine(f.line)))[0]?.session,
+          (await store.branches(oneBranch(f.branch)))[0]?.owned,
+          (await store.branches(oneBranch(f.branch)))[0]?.session,
         ],
         [false, null],
       );
       assert.equal((await store.session("a")).row, undefined);
       assert.deepEqual(await store.sessions({ limit: 10 }), []);
-      // A second line, that begins on the first.
+      // A second branch, that begins on the first.
       const other = f.forked("a", 3);
       ok(
         await store.apply([
           {
             ...absent,
-            loose: other.begin().line,
+            loose: other.begin().branch,
             saves: other.save({ items: 1, mark: true }).saves ?? [],
           },
         ]),
       );
-      const { line: _line, ...session } = other.begin();
+      const { branch: _branch, ...session } = other.begin();
       refused(
-        await store.apply([{ ...session, claims: [f.line, "0000000000000000" as never] }]),
-        "line",
+        await store.apply([{ ...session, claims: [f.branch, "0000000000000000" as never] }]),
+        "branch",
       );
       assert.equal((await store.session("a")).row, undefined);
-      ok(await store.apply([{ ...session, claims: [f.line, other.line] }]));
-      refused(await store.apply([{ ...absent, loose: made.line }]), "exists");
-      refused(await store.apply([{ ...begin("b"), claims: [f.line] }]), "line");
+      ok(await store.apply([{ ...session, claims: [f.branch, other.branch] }]));
+      refused(await store.apply([{ ...absent, loose: made.branch }]), "exists");
+      refused(await store.apply([{ ...begin("b"), claims: [f.branch] }]), "branch");
       refused(
-        await store.apply([{ session: "b", when: { absent: true }, loose: made.line }]),
-        "line",
+        await store.apply([{ session: "b", when: { absent: true }, loose: made.branch }]),
+        "branch",
       );
       return { first: f.saves, second: other.saves };
     },
     async check(store, { first, second }) {
-      assert.deepEqual(await store.saves(lineOf(first), all), first);
-      assert.deepEqual(await store.saves(lineOf(second), all), second);
+      assert.deepEqual(await store.saves(branchOf(first), all), first);
+      assert.deepEqual(await store.saves(branchOf(second), all), second);
       assert.deepEqual(
         (await store.branches({ kind: "session", session: "a" })).map(({ id, owned }) => [
           id,
           owned,
         ]),
         [
-          [lineOf(second), true],
-          [lineOf(first), true],
+          [branchOf(second), true],
+          [branchOf(first), true],
         ],
       );
       assert.deepEqual((await store.session("a", "end")).end, {
@@ -83,16 +86,20 @@ export const moving: readonly ContractCase[] = [
     async act(store) {
       const f = new Fixture("a");
       const absent = { session: "nobody", when: { absent: true } } as const;
-      const { line, ...session } = f.begin();
-      const first = { ...absent, loose: line, saves: f.save({ items: 1, mark: true }).saves ?? [] };
+      const { branch, ...session } = f.begin();
+      const first = {
+        ...absent,
+        loose: branch,
+        saves: f.save({ items: 1, mark: true }).saves ?? [],
+      };
       const other = f.forked("a", 2);
       const second = {
         ...absent,
-        loose: other.begin().line,
+        loose: other.begin().branch,
         saves: other.save({ items: 1, mark: true }).saves ?? [],
       };
-      const claims = [f.line, other.line];
-      // The end of a line is repeated as a condition: it must be there, or come next.
+      const claims = [f.branch, other.branch];
+      // The end of a branch is repeated as a condition: it must be there, or come next.
       const missing = f.later(f.peek({ items: 1 }), 1).saves ?? [];
       refused(
         await store.apply([first, second, { ...session, claims, saves: missing }]),
@@ -100,7 +107,7 @@ export const moving: readonly ContractCase[] = [
         2,
       );
       assert.deepEqual(
-        [(await store.branches(oneLine(f.line)))[0], (await store.session("a")).row],
+        [(await store.branches(oneBranch(f.branch)))[0], (await store.session("a")).row],
         [undefined, undefined],
       );
       ok(await store.apply([first, second, { ...session, claims, saves: first.saves }]));
@@ -111,7 +118,7 @@ export const moving: readonly ContractCase[] = [
         (await store.branches({ kind: "session", session: "a" })).map(({ id }) => id),
         claims.toReversed(),
       );
-      for (const line of claims) assert.equal((await store.saves(line, all)).length, 1);
+      for (const branch of claims) assert.equal((await store.saves(branch, all)).length, 1);
       assert.equal((await store.session("nobody")).row, undefined);
     },
   }),
@@ -128,21 +135,21 @@ export const moving: readonly ContractCase[] = [
       const aside = a.forked("d", 2);
       ok(await store.apply([aside.begin()]));
       ok(await store.apply([{ session: "b", when: {}, remove: true }]));
-      return { a: a.line, b: b.line, c: c.line };
+      return { a: a.branch, b: b.branch, c: c.branch };
     },
     async check(store, { a, b, c }) {
       const past = await store.branches({ kind: "past", id: c, limit: 10 });
       assert.deepEqual(past, [
-        (await store.branches(oneLine(c)))[0],
-        (await store.branches(oneLine(b)))[0],
-        (await store.branches(oneLine(a)))[0],
+        (await store.branches(oneBranch(c)))[0],
+        (await store.branches(oneBranch(b)))[0],
+        (await store.branches(oneBranch(a)))[0],
       ]);
       assert.deepEqual(
         past.map(({ session }) => session),
         ["c", null, "a"],
       );
       assert.deepEqual(await store.branches({ kind: "past", id: a, limit: 10 }), [
-        (await store.branches(oneLine(a)))[0],
+        (await store.branches(oneBranch(a)))[0],
       ]);
       assert.deepEqual(await store.branches({ kind: "past", id: c, limit: 2 }), past.slice(0, 2));
       assert.deepEqual(await store.branches({ kind: "past", id: c, limit: 1 }), past.slice(0, 1));
@@ -186,12 +193,12 @@ export const moving: readonly ContractCase[] = [
         for (const other of [theirs, plain]) {
           assert.equal((await other.session("a")).row, undefined);
           assert.equal((await other.session("a", "end")).row, undefined);
-          assert.equal((await other.branches(oneLine(a.line)))[0], undefined);
-          assert.deepEqual(await other.branches({ kind: "past", id: a.line, limit: 10 }), []);
-          assert.deepEqual(await other.saves(a.line, all), []);
+          assert.equal((await other.branches(oneBranch(a.branch)))[0], undefined);
+          assert.deepEqual(await other.branches({ kind: "past", id: a.branch, limit: 10 }), []);
+          assert.deepEqual(await other.saves(a.branch, all), []);
           for (const query of [
             { kind: "session", session: "a" },
-            { kind: "forks", of: a.line },
+            { kind: "forks", of: a.branch },
             { kind: "all" },
           ] as const)
             assert.deepEqual(await other.branches(query), []);
@@ -221,16 +228,16 @@ export const moving: readonly ContractCase[] = [
           if (other.reclaim !== undefined) {
             const replacement = { save: a.gapOf(0, 0), refs: [], was: a.saves };
             assert.deepEqual(await other.reclaim.sweep(10, false), freed([]));
-            assert.deepEqual(await other.reclaim.cut(a.line, -1, 10, false), freed([]));
-            assert.equal(await other.reclaim.replace(a.line, [replacement], anything), false);
+            assert.deepEqual(await other.reclaim.cut(a.branch, -1, 10, false), freed([]));
+            assert.equal(await other.reclaim.replace(a.branch, [replacement], anything), false);
           }
           refused(await other.apply([a.peek({ items: 1 }, 7)]), "absent");
           refused(await other.apply([{ session: "a", when: {}, remove: true }]), "absent");
           refused(
-            await other.apply([begin("fork", { origin: { line: a.line, seq: 3 } })]),
+            await other.apply([begin("fork", { origin: { branch: a.branch, seq: 3 } })]),
             "origin",
           );
-          refused(await other.apply([{ ...begin("thief"), claims: [a.line] }]), "line");
+          refused(await other.apply([{ ...begin("thief"), claims: [a.branch] }]), "branch");
         }
         assert.deepEqual(await whole(mine, a), before);
 
@@ -247,26 +254,26 @@ export const moving: readonly ContractCase[] = [
         refused(await theirs.apply([b.begin()]), "exists");
         ok(await theirs.apply([{ session: "a", when: {}, remove: true }]));
         if (theirs.reclaim !== undefined) {
-          await theirs.reclaim.cut(b.line, -1, 10, false);
+          await theirs.reclaim.cut(b.branch, -1, 10, false);
           assert.deepEqual(await theirs.reclaim.sweep(10, false), freed(["secret"]));
         }
         assert.equal((await theirs.session("a")).buried, 1);
         assert.equal((await plain.session("a")).buried, 0);
         assert.deepEqual(await whole(mine, a), before);
-        // A journal brought over keeps the ids of its lines.
+        // A journal brought over keeps the ids of its branches.
         const absent = { session: "b", when: { absent: true } } as const;
         ok(
           await theirs.apply([
             {
               ...absent,
-              loose: a.begin().line,
+              loose: a.begin().branch,
               saves: [{ save: a.saves[0] as Save, refs: [], blobs: [] }],
             },
           ]),
         );
-        assert.equal((await theirs.saves(a.line, all)).length, 1);
+        assert.equal((await theirs.saves(a.branch, all)).length, 1);
         if (theirs.reclaim !== undefined)
-          assert.equal((await theirs.reclaim.cut(a.line, -1, 10, false)).count, 1);
+          assert.equal((await theirs.reclaim.cut(a.branch, -1, 10, false)).count, 1);
         assert.deepEqual(await whole(mine, a), before);
       } finally {
         for (const store of [mine, theirs, plain]) await store.close();
@@ -275,7 +282,7 @@ export const moving: readonly ContractCase[] = [
       const again = await harness.open("acme");
       const plainAgain = await harness.open();
       try {
-        assert.equal((await again.saves(a.line, all)).length, 1);
+        assert.equal((await again.saves(a.branch, all)).length, 1);
         assert.equal((await plainAgain.session("a")).row, undefined);
       } finally {
         await again.close();
@@ -285,10 +292,10 @@ export const moving: readonly ContractCase[] = [
   },
 ];
 
-async function whole(store: Store, { id, line }: Fixture): Promise<unknown> {
+async function whole(store: Store, { id, branch }: Fixture): Promise<unknown> {
   return [
     await store.session(id),
-    await store.saves(line, all),
+    await store.saves(branch, all),
     await store.inbox?.list(id, { dueBy: 0, limit: 10 }),
     (await store.info("counts")).counts,
     await store.blob(digestOf("secret")),

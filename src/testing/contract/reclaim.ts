@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { rewrite } from "../../core/journal/rewrite-save.js";
 import type { Save } from "../../core/journal/save.js";
 import { digest } from "../../core/values/digest.js";
-import { oneLine } from "../../store/port/queries.js";
+import { oneBranch } from "../../store/port/queries.js";
 import type { Replacement, Swept } from "../../store/port/reclaim.js";
 import { all, anything, type ContractCase, defineFor, ok, refused, seqs } from "./case.js";
-import { begin, digestOf, Fixture, freed, lineOf } from "./fixture.js";
+import { begin, branchOf, digestOf, Fixture, freed } from "./fixture.js";
 
 const salt = () => "fedcba9876543210";
 const now = { dueBy: 0, limit: 10 };
@@ -31,18 +31,18 @@ export const reclaim: readonly ContractCase[] = [
       // Not what is there: refused whole.
       assert.equal(
         await store.reclaim.replace(
-          f.line,
+          f.branch,
           [better[0] as Replacement, { save: bare, refs: [], was: [{ ...three, mark: null }] }],
           anything,
         ),
         false,
       );
       assert.equal(
-        await store.reclaim.replace(f.line, [{ save: gap, refs: [], was: [one] }], anything),
+        await store.reclaim.replace(f.branch, [{ save: gap, refs: [], was: [one] }], anything),
         false,
       );
-      assert.deepEqual(await store.saves(f.line, all), f.saves);
-      assert.equal(await store.reclaim.replace(f.line, better, anything), true);
+      assert.deepEqual(await store.saves(f.branch, all), f.saves);
+      assert.equal(await store.reclaim.replace(f.branch, better, anything), true);
       assert.deepEqual(await store.reclaim.sweep(100, true), freed(["body 0", "body 1", "body 2"]));
       const steps: Swept[] = [await store.reclaim.sweep(2, false)];
       assert.equal(typeof steps[0]?.next, "string", "there are more to look at");
@@ -57,10 +57,10 @@ export const reclaim: readonly ContractCase[] = [
         steps.every(({ count }) => count <= 2),
         "no step looks at more than it is told",
       );
-      return { line: f.line, saves: [gap, bare, f.saves[3] as Save] };
+      return { branch: f.branch, saves: [gap, bare, f.saves[3] as Save] };
     },
-    async check(store, { line, saves }) {
-      assert.deepEqual(await store.saves(line, all), saves);
+    async check(store, { branch, saves }) {
+      assert.deepEqual(await store.saves(branch, all), saves);
       assert.deepEqual(await store.reclaim.sweep(100, true), { count: 0, bytes: 0 });
       assert.equal(await store.blob(digestOf("body 0")), undefined);
       assert.notEqual(await store.blob(digestOf("body 3")), undefined);
@@ -86,11 +86,11 @@ export const reclaim: readonly ContractCase[] = [
         refs: refs(i),
         was: [f.saves[i] as Save],
       }));
-      assert.equal(await store.reclaim.replace(f.line, replacements, anything), true);
+      assert.equal(await store.reclaim.replace(f.branch, replacements, anything), true);
       return saves;
     },
     async check(store, saves) {
-      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+      assert.deepEqual(await store.saves(branchOf(saves), all), saves);
       assert.deepEqual(await store.reclaim.sweep(100, true), freed(["body 2", "body 3"]));
     },
   }),
@@ -100,20 +100,24 @@ export const reclaim: readonly ContractCase[] = [
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
       for (let i = 0; i < 3; i++) ok(await store.apply([f.save({ items: 1, mark: true })]));
-      const known = ((await store.branches(oneLine(f.line)))[0] as { no: number }).no;
-      ok(await store.apply([begin("b", { origin: { line: f.line, seq: 4 } })]));
+      const known = ((await store.branches(oneBranch(f.branch)))[0] as { no: number }).no;
+      ok(await store.apply([begin("b", { origin: { branch: f.branch, seq: 4 } })]));
       const bare = { ...(f.saves[0] as Save), mark: null };
       assert.equal(
-        await store.reclaim.replace(f.line, [{ save: bare, refs: [], was: [f.saves[0] as Save] }], {
-          ...anything,
-          line: known,
-        }),
+        await store.reclaim.replace(
+          f.branch,
+          [{ save: bare, refs: [], was: [f.saves[0] as Save] }],
+          {
+            ...anything,
+            branch: known,
+          },
+        ),
         false,
       );
       return f.saves;
     },
     async check(store, saves) {
-      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+      assert.deepEqual(await store.saves(branchOf(saves), all), saves);
     },
   }),
 
@@ -124,15 +128,15 @@ export const reclaim: readonly ContractCase[] = [
       ok(await store.apply([f.save({ items: 1, mark: true })]));
       const together = [1, 2, 3].flatMap(() => f.save({ items: 1, mark: true }).saves ?? []);
       ok(await store.apply([{ session: "a", when: { epoch: 1 }, saves: together }]));
-      ok(await store.apply([begin("b", { origin: { line: f.line, seq: 4 } })]));
+      ok(await store.apply([begin("b", { origin: { branch: f.branch, seq: 4 } })]));
       ok(await store.apply([{ session: "a", when: {}, remove: true }]));
-      assert.equal((await store.reclaim.cut(f.line, 4, 100, false)).count, 2);
+      assert.equal((await store.reclaim.cut(f.branch, 4, 100, false)).count, 2);
       return f.saves.slice(0, 2);
     },
     async check(store, saves) {
-      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
-      assert.equal((await store.reclaim.cut(lineOf(saves), 4, 100, false)).count, 0);
-      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+      assert.deepEqual(await store.saves(branchOf(saves), all), saves);
+      assert.equal((await store.reclaim.cut(branchOf(saves), 4, 100, false)).count, 0);
+      assert.deepEqual(await store.saves(branchOf(saves), all), saves);
     },
   }),
 
@@ -145,29 +149,29 @@ export const reclaim: readonly ContractCase[] = [
       const b = f.forked("b", 4);
       ok(await store.apply([b.begin()]));
       assert.deepEqual(
-        await store.reclaim.cut(f.line, -1, 100, false),
+        await store.reclaim.cut(f.branch, -1, 100, false),
         { count: 0, bytes: 0 },
         "an owned line is not cut",
       );
       ok(await store.apply([{ session: "a", when: {}, remove: true }]));
-      const would = await store.reclaim.cut(f.line, 4, 100, true);
+      const would = await store.reclaim.cut(f.branch, 4, 100, true);
       assert.equal(would.count, 3);
-      assert.equal((await store.reclaim.cut(f.line, 4, 2, false)).count, 2);
+      assert.equal((await store.reclaim.cut(f.branch, 4, 2, false)).count, 2);
       assert.equal(
-        (await store.reclaim.cut(f.line, -1, 100, false)).count,
+        (await store.reclaim.cut(f.branch, -1, 100, false)).count,
         1,
         "the fork's part stays, whatever is asked",
       );
-      assert.deepEqual(seqs(await store.saves(f.line, all)), [2, 4]);
+      assert.deepEqual(seqs(await store.saves(f.branch, all)), [2, 4]);
       ok(await store.apply([{ session: "b", when: {}, remove: true }]));
-      assert.equal((await store.reclaim.cut(b.line, -1, 100, false)).count, 0);
-      assert.equal((await store.branches(oneLine(b.line)))[0], undefined);
-      assert.equal((await store.reclaim.cut(f.line, -1, 100, false)).count, 2);
-      return f.line;
+      assert.equal((await store.reclaim.cut(b.branch, -1, 100, false)).count, 0);
+      assert.equal((await store.branches(oneBranch(b.branch)))[0], undefined);
+      assert.equal((await store.reclaim.cut(f.branch, -1, 100, false)).count, 2);
+      return f.branch;
     },
-    async check(store, line) {
-      assert.equal((await store.branches(oneLine(line)))[0], undefined);
-      assert.deepEqual(await store.saves(line, all), []);
+    async check(store, branch) {
+      assert.equal((await store.branches(oneBranch(branch)))[0], undefined);
+      assert.deepEqual(await store.saves(branch, all), []);
       assert.deepEqual(await store.branches({ kind: "all" }), []);
       assert.equal((await store.reclaim.sweep(100, true)).count, 5);
     },
@@ -177,16 +181,16 @@ export const reclaim: readonly ContractCase[] = [
     async act(store) {
       const made = begin("a");
       ok(await store.apply([made]));
-      const old = (await store.branches(oneLine(made.line.id)))[0]?.no ?? 0;
+      const old = (await store.branches(oneBranch(made.branch.id)))[0]?.no ?? 0;
       ok(await store.apply([{ session: "a", when: {}, remove: true }]));
-      await store.reclaim.cut(made.line.id, -1, 100, false);
-      assert.equal((await store.branches(oneLine(made.line.id)))[0], undefined);
+      await store.reclaim.cut(made.branch.id, -1, 100, false);
+      assert.equal((await store.branches(oneBranch(made.branch.id)))[0], undefined);
       const next = begin("b");
       ok(await store.apply([next]));
-      return { old, line: next.line.id };
+      return { old, branch: next.branch.id };
     },
-    async check(store, { old, line }) {
-      assert.ok(((await store.branches(oneLine(line)))[0]?.no ?? 0) > old);
+    async check(store, { old, branch }) {
+      assert.ok(((await store.branches(oneBranch(branch)))[0]?.no ?? 0) > old);
     },
   }),
 
@@ -213,17 +217,17 @@ export const reclaim: readonly ContractCase[] = [
         await store.apply([
           {
             ...absent,
-            loose: f.begin().line,
+            loose: f.begin().branch,
             saves: f.save({ items: 1, mark: true, blob: "gone" }).saves ?? [],
           },
         ]),
       );
-      assert.equal((await store.reclaim.cut(f.line, -1, 100, false)).count, 1);
+      assert.equal((await store.reclaim.cut(f.branch, -1, 100, false)).count, 1);
       assert.deepEqual(await store.reclaim.sweep(10, false), freed(["gone"]));
-      return f.line;
+      return f.branch;
     },
-    async check(store, line) {
-      assert.equal((await store.branches(oneLine(line)))[0], undefined);
+    async check(store, branch) {
+      assert.equal((await store.branches(oneBranch(branch)))[0], undefined);
       assert.deepEqual((await store.info("counts")).counts, {
         agents: 0,
         sessions: 0,
@@ -251,7 +255,7 @@ export const reclaim: readonly ContractCase[] = [
         const emptied = f.gapOf(1, 1);
         assert.equal(
           await store.reclaim.replace(
-            f.line,
+            f.branch,
             [{ save: emptied, refs: [], was: [f.saves[1] as Save] }],
             anything,
           ),
@@ -261,7 +265,7 @@ export const reclaim: readonly ContractCase[] = [
         return f.saves.with(1, emptied);
       },
       async check(store, saves) {
-        assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+        assert.deepEqual(await store.saves(branchOf(saves), all), saves);
       },
     },
   ),
@@ -286,10 +290,10 @@ export const reclaim: readonly ContractCase[] = [
           was: [f.saves[i] as Save],
           blobs,
         }));
-        assert.equal(await store.reclaim.replace(f.line, replacements, anything), true);
+        assert.equal(await store.reclaim.replace(f.branch, replacements, anything), true);
         assert.deepEqual(await store.reclaim.sweep(100, false), freed(["old"]));
         // What is there is not what was read before: the note tells.
-        assert.equal(await store.reclaim.replace(f.line, replacements, anything), false);
+        assert.equal(await store.reclaim.replace(f.branch, replacements, anything), false);
         const again = better.map((save) =>
           rewrite(save, { state: ['{"set":"k0","value":null}'], salt }),
         );
@@ -298,11 +302,11 @@ export const reclaim: readonly ContractCase[] = [
           refs: [digestOf("new")],
           was: [better[i] as Save],
         }));
-        assert.equal(await store.reclaim.replace(f.line, second, anything), true);
-        return { line: f.line, saves: [...again, f.saves[2] as Save] };
+        assert.equal(await store.reclaim.replace(f.branch, second, anything), true);
+        return { branch: f.branch, saves: [...again, f.saves[2] as Save] };
       },
-      async check(store, { line, saves }) {
-        assert.deepEqual(await store.saves(line, all), saves);
+      async check(store, { branch, saves }) {
+        assert.deepEqual(await store.saves(branch, all), saves);
         assert.equal(Buffer.from((await store.blob(digestOf("new"))) ?? []).toString(), "new");
         assert.equal(await store.blob(digestOf("old")), undefined);
         assert.notEqual(await store.blob(digestOf("shared")), undefined);
@@ -321,7 +325,7 @@ export const reclaim: readonly ContractCase[] = [
       const [first] = f.saves as [Save];
       assert.equal(
         await store.reclaim.replace(
-          f.line,
+          f.branch,
           [{ save: { ...first, items: null }, refs: [], was: [first] }],
           anything,
         ),
@@ -330,10 +334,10 @@ export const reclaim: readonly ContractCase[] = [
       const { left } = await store.reclaim.scrub(() => true);
       assert.ok(Array.isArray(left));
       ok(await store.apply([f.save({ items: 1 })]));
-      return { line: f.line, saves: [{ ...first, items: null }, ...f.saves.slice(1)] };
+      return { branch: f.branch, saves: [{ ...first, items: null }, ...f.saves.slice(1)] };
     },
-    async check(store, { line, saves }) {
-      assert.deepEqual(await store.saves(line, all), saves);
+    async check(store, { branch, saves }) {
+      assert.deepEqual(await store.saves(branch, all), saves);
       assert.deepEqual(await store.inbox.list("a", now), [{ id: "m", text: "letter", due: 0 }]);
       assert.deepEqual(
         (await store.sessions({ tag: "x", limit: 5 })).map(({ id }) => id),

@@ -7,7 +7,7 @@ import type { Save } from "../../core/journal/save.js";
 import type { Change } from "../../store/port/changes.js";
 import type { Store } from "../../store/port.js";
 import { all, type ContractCase, define, ok, refused, seqs } from "./case.js";
-import { begin, bytesOf, digestOf, Fixture, lineOf } from "./fixture.js";
+import { begin, branchOf, bytesOf, digestOf, Fixture } from "./fixture.js";
 
 export const saves: readonly ContractCase[] = [
   define("P2 saves are there, section by section", {
@@ -19,19 +19,19 @@ export const saves: readonly ContractCase[] = [
       return f.saves;
     },
     async check(store, saves) {
-      const line = lineOf(saves);
-      assert.deepEqual(await store.saves(line, all), saves);
-      const headers = await store.saves(line, { ...all, items: false, state: false });
+      const branch = branchOf(saves);
+      assert.deepEqual(await store.saves(branch, all), saves);
+      const headers = await store.saves(branch, { ...all, items: false, state: false });
       assert.deepEqual(
         headers,
         saves.map((save) => ({ ...save, items: null, state: null })),
       );
-      const items = await store.saves(line, { ...all, state: false });
+      const items = await store.saves(branch, { ...all, state: false });
       assert.deepEqual(
         items.map(({ items: text, state }) => [text, state]),
         saves.map(({ items: text }) => [text, null]),
       );
-      const state = await store.saves(line, { ...all, items: false });
+      const state = await store.saves(branch, { ...all, items: false });
       assert.deepEqual(
         state.map(({ items: text, state: kept }) => [text, kept]),
         saves.map(({ state: kept }) => [null, kept]),
@@ -48,11 +48,11 @@ export const saves: readonly ContractCase[] = [
         // Saves end at 3, 6, 9, …
         for (let i = 0; i < 10; i++)
           ok(await store.apply([f.save({ items: 2, state: 0, mark: true })]));
-        return lineOf(f.saves);
+        return branchOf(f.saves);
       },
-      async check(store, line) {
+      async check(store, branch) {
         const ask = async (from: number, to: number, more: object = {}) =>
-          seqs(await store.saves(line, { ...all, from, to, ...more }));
+          seqs(await store.saves(branch, { ...all, from, to, ...more }));
         assert.deepEqual(await ask(1, 3), [3]);
         assert.deepEqual(await ask(3, 3), [3]);
         assert.deepEqual(await ask(2, 4), [3, 6]);
@@ -104,10 +104,12 @@ export const saves: readonly ContractCase[] = [
         "version",
       );
       // No mark there: a fork cannot begin at it.
-      refused(await store.apply([begin("b", { origin: { line: f.line, seq: 1 } })]), "origin");
-      refused(await store.apply([begin("b", { origin: { line: f.line, seq: 2 } })]), "origin");
+      refused(await store.apply([begin("b", { origin: { branch: f.branch, seq: 1 } })]), "origin");
+      refused(await store.apply([begin("b", { origin: { branch: f.branch, seq: 2 } })]), "origin");
       refused(
-        await store.apply([begin("b", { origin: { line: "0000000000000000" as never, seq: 1 } })]),
+        await store.apply([
+          begin("b", { origin: { branch: "0000000000000000" as never, seq: 1 } }),
+        ]),
         "origin",
       );
       assert.deepEqual(await snapshot(store), before);
@@ -131,7 +133,7 @@ export const saves: readonly ContractCase[] = [
       return f.saves;
     },
     async check(store, saves) {
-      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+      assert.deepEqual(await store.saves(branchOf(saves), all), saves);
     },
   }),
 
@@ -150,7 +152,7 @@ export const saves: readonly ContractCase[] = [
         await store.apply([
           {
             ...a.peek({ items: 1 }),
-            head: { status: "failed", agent: null, line: a.line, due: null, text: "x" },
+            head: { status: "failed", agent: null, branch: a.branch, due: null, text: "x" },
           },
           begin("b"),
         ]),
@@ -163,8 +165,8 @@ export const saves: readonly ContractCase[] = [
       return { a: a.saves, b: b.saves };
     },
     async check(store, { a, b }) {
-      assert.deepEqual(await store.saves(lineOf(a), all), a);
-      assert.deepEqual(await store.saves(lineOf(b), all), b);
+      assert.deepEqual(await store.saves(branchOf(a), all), a);
+      assert.deepEqual(await store.saves(branchOf(b), all), b);
       assert.equal((await store.session("a")).row?.head.status, "in-progress");
       assert.equal((await store.info("counts")).counts?.sessions, 2);
     },
@@ -189,7 +191,7 @@ export const saves: readonly ContractCase[] = [
       return f.saves;
     },
     async check(store, saves) {
-      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+      assert.deepEqual(await store.saves(branchOf(saves), all), saves);
     },
   }),
 
@@ -207,10 +209,11 @@ export const saves: readonly ContractCase[] = [
         ),
       );
       answers.forEach((answer, i) => (i % 3 === 0 ? refused(answer, "epoch") : ok(answer)));
-      return fixtures.map((f) => ({ line: f.line, saves: f.saves }));
+      return fixtures.map((f) => ({ branch: f.branch, saves: f.saves }));
     },
     async check(store, fixtures) {
-      for (const { line, saves } of fixtures) assert.deepEqual(await store.saves(line, all), saves);
+      for (const { branch, saves } of fixtures)
+        assert.deepEqual(await store.saves(branch, all), saves);
     },
   }),
 
@@ -224,7 +227,7 @@ export const saves: readonly ContractCase[] = [
       return f.saves;
     },
     async check(store, saves) {
-      assert.deepEqual(seqs(await store.saves(lineOf(saves), all)), seqs(saves));
+      assert.deepEqual(seqs(await store.saves(branchOf(saves), all)), seqs(saves));
     },
   }),
 
@@ -255,7 +258,7 @@ export const saves: readonly ContractCase[] = [
     async check(store, saves) {
       const found: Save[] = [];
       for (let from = 1; ; ) {
-        const page = await store.saves(lineOf(saves), { ...all, from, limit: 100 });
+        const page = await store.saves(branchOf(saves), { ...all, from, limit: 100 });
         if (page.length === 0) break;
         found.push(...page);
         from = (page.at(-1) as Save).seq + 1;
@@ -293,7 +296,7 @@ export const saves: readonly ContractCase[] = [
         () => store.apply([change]),
         () => store.session("a"),
         () => store.sessions({ limit: 1 }),
-        () => store.saves(change.line?.id as never, all),
+        () => store.saves(change.branch?.id as never, all),
         () => store.branches({ kind: "all" }),
         () => store.info("counts"),
         ...(inbox ? [() => inbox.list("a", { dueBy: 0, limit: 1 })] : []),
@@ -307,11 +310,11 @@ export const saves: readonly ContractCase[] = [
 
 /** Everything a store shows, to compare it before and after. */
 async function snapshot(store: Store): Promise<unknown> {
-  const lines = await store.branches({ kind: "all" });
+  const branches = await store.branches({ kind: "all" });
   return {
     sessions: await store.sessions({ limit: 1_000 }),
-    lines,
-    saves: await Promise.all(lines.map(({ id }) => store.saves(id, all))),
+    branches,
+    saves: await Promise.all(branches.map(({ id }) => store.saves(id, all))),
     counts: (await store.info("counts")).counts,
   };
 }

@@ -1,9 +1,11 @@
-/** Sessions, their lines, labels, leases and inboxes: making, finding, listing and moving them. */
+/**
+ * Sessions, their branches, labels, leases and inboxes: making, finding, listing and moving them.
+ */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
-import { oneLine } from "../../store/port/queries.js";
+import { oneBranch } from "../../store/port/queries.js";
 import { all, type ContractCase, define, ok, refused, seqs } from "./case.js";
-import { begin, Fixture, lineOf } from "./fixture.js";
+import { begin, branchOf, Fixture } from "./fixture.js";
 
 export const sessions: readonly ContractCase[] = [
   define("P2 a session that was made is there, whole", {
@@ -25,14 +27,14 @@ export const sessions: readonly ContractCase[] = [
         label: made.label,
         lease: made.lease,
       });
-      assert.deepEqual((await store.branches(oneLine(made.line.id)))[0], {
-        ...made.line,
+      assert.deepEqual((await store.branches(oneBranch(made.branch.id)))[0], {
+        ...made.branch,
         no: 1,
         owned: true,
         session: "a",
       });
       assert.equal((await store.session("b")).row, undefined);
-      assert.equal((await store.branches(oneLine("0000000000000000")))[0], undefined);
+      assert.equal((await store.branches(oneBranch("0000000000000000")))[0], undefined);
     },
   }),
 
@@ -42,24 +44,26 @@ export const sessions: readonly ContractCase[] = [
       ok(await store.apply([f.begin()]));
       const bare = await store.session("a", "end");
       assert.equal(bare.end, undefined);
-      assert.equal(bare.line?.id, f.line);
+      assert.equal(bare.branch?.id, f.branch);
       for (let i = 0; i < 3; i++)
         ok(await store.apply([f.save({ items: 2, state: 1, mark: true })]));
-      // It goes to a line that begins at the first save, and back to the one it was on.
+      // It goes to a branch that begins at the first save, and back to the one it was on.
       const other = f.fork("a", (f.saves[0] as Save).seq);
       const head = { status: "in-progress", agent: null, due: null, text: "on another line" };
       ok(
         await store.apply([
-          { session: "a", when: { epoch: 1 }, line: other, head: { ...head, line: other.id } },
+          { session: "a", when: { epoch: 1 }, branch: other, head: { ...head, branch: other.id } },
         ]),
       );
       const moved = await store.session("a", "end");
       assert.deepEqual(
-        [moved.row?.head.line, moved.line?.id, moved.end],
+        [moved.row?.head.branch, moved.branch?.id, moved.end],
         [other.id, other.id, undefined],
       );
       ok(
-        await store.apply([{ session: "a", when: { epoch: 1 }, head: { ...head, line: f.line } }]),
+        await store.apply([
+          { session: "a", when: { epoch: 1 }, head: { ...head, branch: f.branch } },
+        ]),
       );
       return f.saves;
     },
@@ -67,7 +71,7 @@ export const sessions: readonly ContractCase[] = [
       const last = saves.at(-1) as Save;
       assert.deepEqual(await store.session("a", "end"), {
         ...(await store.session("a")),
-        line: (await store.branches(oneLine(last.line)))[0],
+        branch: (await store.branches(oneBranch(last.branch)))[0],
         end: { ...last, items: null, state: null },
       });
       assert.equal((await store.session("b", "end")).row, undefined);
@@ -182,17 +186,17 @@ export const sessions: readonly ContractCase[] = [
     "P7 ids that begin alike are found byte by byte, those of sessions and of lines that have an owner",
     {
       async act(store) {
-        const lines: string[] = [];
+        const branches: string[] = [];
         for (const id of ["ab", "a", "a%", "a_", "aé", "a\u{10ffff}", "b", "A"]) {
           const made = begin(id);
-          lines.push(made.line.id);
+          branches.push(made.branch.id);
           ok(await store.apply([made]));
         }
         ok(await store.apply([{ session: "b", when: {}, remove: true }]));
-        return { lines };
+        return { branches };
       },
-      async check(store, { lines }) {
-        const lineIds = async (beginning: string, limit: number) =>
+      async check(store, { branches }) {
+        const branchIds = async (beginning: string, limit: number) =>
           (await store.branches({ kind: "beginning", beginning, limit })).map(({ id }) => id);
         const sessions = async (beginning: string, limit = 100) =>
           (await store.sessions({ beginning, limit })).map(({ id }) => id);
@@ -203,8 +207,9 @@ export const sessions: readonly ContractCase[] = [
         assert.deepEqual(await sessions("aé"), ["aé"]);
         assert.deepEqual(await sessions("b"), []);
         assert.equal((await sessions("")).length, 7);
-        assert.deepEqual(await lineIds("", 100), lines.toSorted());
-        for (const line of lines) assert.deepEqual(await lineIds(line.slice(0, 12), 9), [line]);
+        assert.deepEqual(await branchIds("", 100), branches.toSorted());
+        for (const branch of branches)
+          assert.deepEqual(await branchIds(branch.slice(0, 12), 9), [branch]);
       },
     },
   ),
@@ -235,14 +240,14 @@ export const sessions: readonly ContractCase[] = [
       const young = new Fixture("a");
       ok(await store.apply([{ ...young.begin({ epoch: 8 }), when: { absent: true, buried: 7 } }]));
       refused(await store.apply([old.peek({ items: 1 }, 7)]), "epoch");
-      return { no, old: old.line, young: young.line };
+      return { no, old: old.branch, young: young.branch };
     },
     async check(store, { no, old, young }) {
       assert.ok(((await store.session("a")).row as { no: number }).no > no);
       assert.deepEqual(
         [
-          (await store.branches(oneLine(old)))[0]?.owned,
-          (await store.branches(oneLine(old)))[0]?.session,
+          (await store.branches(oneBranch(old)))[0]?.owned,
+          (await store.branches(oneBranch(old)))[0]?.session,
         ],
         [false, null],
       );
@@ -260,10 +265,10 @@ export const sessions: readonly ContractCase[] = [
       ok(await store.apply([f.save({ items: 1, mark: true })]));
       ok(await store.apply([f.save({ items: 1, mark: true })]));
       const rewound = f.fork("a", 2);
-      const forked = begin("b", { origin: { line: f.line, seq: 4 } });
-      ok(await store.apply([{ session: "a", when: { epoch: 1 }, line: rewound }]));
+      const forked = begin("b", { origin: { branch: f.branch, seq: 4 } });
+      ok(await store.apply([{ session: "a", when: { epoch: 1 }, branch: rewound }]));
       ok(await store.apply([forked]));
-      return { first: f.line, rewound: rewound.id, forked: forked.line.id };
+      return { first: f.branch, rewound: rewound.id, forked: forked.branch.id };
     },
     async check(store, { first, rewound, forked }) {
       assert.deepEqual(
@@ -300,8 +305,8 @@ export const sessions: readonly ContractCase[] = [
         ),
         [rewound, first],
       );
-      assert.deepEqual((await store.branches(oneLine(rewound)))[0]?.origin, {
-        line: first,
+      assert.deepEqual((await store.branches(oneBranch(rewound)))[0]?.origin, {
+        branch: first,
         seq: 2,
       });
       const numbers = (await store.branches({ kind: "all" })).map(({ no }) => no);
@@ -325,8 +330,8 @@ export const sessions: readonly ContractCase[] = [
       return { a: f.saves, b: b.saves };
     },
     async check(store, { a, b }) {
-      assert.deepEqual(seqs(await store.saves(lineOf(a), all)), [4, 6]);
-      assert.deepEqual(seqs(await store.saves(lineOf(b), all)), [6]);
+      assert.deepEqual(seqs(await store.saves(branchOf(a), all)), [4, 6]);
+      assert.deepEqual(seqs(await store.saves(branchOf(b), all)), [6]);
     },
   }),
 
@@ -334,7 +339,13 @@ export const sessions: readonly ContractCase[] = [
     async act(store) {
       const made = begin("a", { tags: ["old"] });
       ok(await store.apply([made]));
-      const head = { status: "completed", agent: "x", line: made.line.id, due: 5, text: "head 2" };
+      const head = {
+        status: "completed",
+        agent: "x",
+        branch: made.branch.id,
+        due: 5,
+        text: "head 2",
+      };
       ok(await store.apply([{ session: "a", when: { epoch: 1 }, head }]));
       ok(
         await store.apply([

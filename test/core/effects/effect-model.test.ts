@@ -65,8 +65,8 @@ const invariants: readonly Invariant[] = [
   },
   {
     name: "E2: a recorded outcome never changes",
-    holds: ({ inFlight, line }, { to }) =>
-      line !== to.line ||
+    holds: ({ inFlight, branch }, { to }) =>
+      branch !== to.branch ||
       inFlight === to.inFlight ||
       effectsOf(inFlight).every((before) => {
         if (before.phase !== "done") return true;
@@ -127,8 +127,8 @@ const invariants: readonly Invariant[] = [
   },
   {
     name: "E5: the key and the mode of a call never change",
-    holds: ({ inFlight, line }, { to }) =>
-      line !== to.line ||
+    holds: ({ inFlight, branch }, { to }) =>
+      branch !== to.branch ||
       inFlight === to.inFlight ||
       effectsOf(inFlight).every(({ id, key, mode }) => {
         const after = to.inFlight.get(id);
@@ -283,7 +283,7 @@ const redacted: readonly Kind[] = [
   { ...once, redacted: true },
   { ...once, named: "act", redacted: true },
 ];
-const onAnotherLine = [
+const onAnotherBranch = [
   ...kinds,
   ...named,
   ...named.map((kind): Kind => ({ ...kind, againWith: "another input" })),
@@ -299,11 +299,11 @@ const searches: Readonly<Record<string, readonly Search[]>> = {
   ),
   "one call, made three times at most, with two letters on their way": alone(kinds, talkative),
   "one call, and back to before or behind it": [
-    ...alone(eachNth(2, onAnotherLine), { ...narrow, goesBack: true }),
+    ...alone(eachNth(2, onAnotherBranch), { ...narrow, goesBack: true }),
     ...alone([calm(once)], { ...narrow, maxEpoch: 2, goesBack: true }),
   ],
   "one call, and the same on a fork": [
-    ...alone(eachNth(2, onAnotherLine), { ...narrow, forks: true }),
+    ...alone(eachNth(2, onAnotherBranch), { ...narrow, forks: true }),
     ...alone([calm(once)], { ...narrow, maxEpoch: 2, forks: true }),
   ],
   "two calls of one reply": eachNth(2, [

@@ -144,7 +144,7 @@ export interface World {
   readonly lease: Lease;
   /** What the journal says on the session's line. */
   readonly inFlight: InFlight;
-  readonly line: "a" | "b";
+  readonly branch: "a" | "b";
   /** What it said at the checkpoint one can go back to. */
   readonly place: InFlight;
   /** What was made on the line that was left. */
@@ -369,7 +369,7 @@ export class Model {
       now: 0,
       lease: (grant as { granted: Lease }).granted,
       inFlight: none,
-      line: "a",
+      branch: "a",
       place: none,
       left: [],
       processes: [{ ...idle, epoch: 1 }, idle],
@@ -592,7 +592,7 @@ export class Model {
       for (const [i, letter] of world.inbox.entries())
         if (world.inbox.indexOf(letter) === i) found.push(this.#take(world, who, letter));
       found.push(
-        ...this.#lines(world, who),
+        ...this.#branches(world, who),
         ...(this.#scope.cancels ? this.#cancel(world, who) : []),
       );
     }
@@ -632,15 +632,15 @@ export class Model {
   }
 
   #intentOf(
-    line: string,
+    branch: string,
     call: number,
     now: number,
     left: readonly Effect[],
   ): EffectEvent & { readonly is: "intent" } {
     const { mode, named, againWith, redacted } = this.#kinds[call] as Kind;
     const inputDigest =
-      line === "a" || againWith === undefined ? `input ${named ?? call}` : againWith;
-    const id = `${line}-${call}`;
+      branch === "a" || againWith === undefined ? `input ${named ?? call}` : againWith;
+    const id = `${branch}-${call}`;
     const asked = { name: TOOL, inputDigest, ...(named !== undefined && { named }) };
     const like = left.find(
       (made) =>
@@ -671,7 +671,7 @@ export class Model {
       const { named } = this.#kinds[call] as Kind;
       if (named !== undefined && names.has(named)) continue;
       if (named !== undefined) names.add(named);
-      intents.push(this.#intentOf(world.line, call, world.now, world.left));
+      intents.push(this.#intentOf(world.branch, call, world.now, world.left));
     }
     const begun = intents.filter(({ waits }) => waits === undefined);
     if (!this.#rules.savesFirst) return this.#startUnsaved(world, who, begun[0]);
@@ -1091,8 +1091,8 @@ export class Model {
 
   // ---- lines
 
-  #lines(world: World, who: Who): Step[] {
-    if (!this.#scope.goesBack || world.line !== "a") return [];
+  #branches(world: World, who: Who): Step[] {
+    if (!this.#scope.goesBack || world.branch !== "a") return [];
     const found: Step[] = [];
     if (world.place.toBase() === undefined && world.inFlight !== world.place)
       found.push({ name: "checkpoint", to: { ...world, place: world.inFlight }, met: [] });
@@ -1114,7 +1114,7 @@ export class Model {
     );
     const to: World = {
       ...world,
-      line: "b",
+      branch: "b",
       inFlight: this.#begunAt(world.place),
       left: leftBehind(world.inFlight, world.place),
     };
@@ -1124,7 +1124,7 @@ export class Model {
 
   #begunAt(place: InFlight): InFlight {
     const inFlight = place.copy();
-    inFlight.leaveLine();
+    inFlight.leaveBranch();
     return this.#intern(inFlight);
   }
 
@@ -1191,13 +1191,13 @@ export class Model {
    * only as far as somebody asks: so there are finitely many worlds, and no last moment.
    */
   keyOf(world: World): string {
-    const { now, lease, inFlight, line, place, left, processes, inbox, ledger, fork } = world;
+    const { now, lease, inFlight, branch, place, left, processes, inbox, ledger, fork } = world;
     const owner = processes.findIndex(
       ({ up, life }, who) => up && ownerOf(who as Who, life) === lease.owner,
     );
-    let key = `${line}${lease.epoch}${owner === -1 ? "-" : `${owner}${lease.until > now ? 1 : 0}`}${this.#keyOfInFlight(inFlight, now)}`;
+    let key = `${branch}${lease.epoch}${owner === -1 ? "-" : `${owner}${lease.until > now ? 1 : 0}`}${this.#keyOfInFlight(inFlight, now)}`;
     if (this.#scope.goesBack || this.#scope.forks)
-      key += `@${line === "a" || fork === null ? this.#short(keyOfPlace(place)) : ""}`;
+      key += `@${branch === "a" || fork === null ? this.#short(keyOfPlace(place)) : ""}`;
     for (const effect of left) key += `<${effect.id}${effect.attempt?.no}`;
     for (const { up, life, epoch, view, making: made, running } of processes) {
       key += `|${up ? 1 : 0}${life}${epoch}${view === null ? "-" : this.#keyOfInFlight(view, now)}`;

@@ -38,7 +38,7 @@ test("signals that nobody has had, and children, count among what a base must sa
   expect(inFlight.weight).toBeGreaterThan(text.length * 0.8);
   expect(restored(inFlight).weight).toBe(inFlight.weight);
   inFlight.apply({ effect: { id: "l-1.1", is: "signalled", name: "go" } }, undefined, 1);
-  inFlight.leaveLine();
+  inFlight.leaveBranch();
   expect(restored(inFlight).weight).toBe(inFlight.weight);
 });
 

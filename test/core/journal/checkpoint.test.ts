@@ -15,7 +15,7 @@ import {
 } from "../../../src/core/journal/checkpoint.js";
 import { seal } from "../../../src/core/journal/seal-save.js";
 import { digest } from "../../../src/core/values/digest.js";
-import { lineId, type SessionId } from "../../../src/core/values/ids.js";
+import { branchId, type SessionId } from "../../../src/core/values/ids.js";
 import { thrown } from "../values/thrown.js";
 
 const given = (options: unknown) => checkOptions(options as CheckpointOptions);
@@ -150,15 +150,15 @@ test("checkText takes well-formed text up to its limit", () => {
 });
 
 describe("checkpointOf", () => {
-  const line = lineId(new Uint8Array(10).fill(7));
-  const before = lineId(new Uint8Array(10));
+  const branch = branchId(new Uint8Array(10).fill(7));
+  const before = branchId(new Uint8Array(10));
   const session = "order-42" as SessionId;
 
   function written(mark: Mark | null, prior = 0) {
     const text = mark && markText(mark, () => "0123456789abcdef");
     const at = Date.UTC(2024, 0, 2, 3, 4, 5, 6);
     const { save, digest: end } = seal({
-      line,
+      branch,
       after: 8,
       at,
       prior,
@@ -171,7 +171,7 @@ describe("checkpointOf", () => {
       salt: () => "0123456789abcdef",
     });
     return {
-      checkpoint: checkpointOf(save, end, session, (seq) => (seq < 5 ? before : line)),
+      checkpoint: checkpointOf(save, end, session, (seq) => (seq < 5 ? before : branch)),
       end,
     };
   }
@@ -192,7 +192,7 @@ describe("checkpointOf", () => {
     };
     const { checkpoint, end } = written(mark, 4);
     expect(checkpoint).toEqual({
-      id: `${line}-9`,
+      id: `${branch}-9`,
       sessionId: session,
       seq: 9,
       step: 3,
@@ -216,7 +216,7 @@ describe("checkpointOf", () => {
     const { checkpoint, end } = written({ step: 1, messages: 0, bytes: 0 });
     expect(Object.entries(checkpoint ?? {})).toEqual(
       Object.entries({
-        id: `${line}-9`,
+        id: `${branch}-9`,
         sessionId: session,
         seq: 9,
         step: 1,
@@ -234,8 +234,8 @@ describe("checkpointOf", () => {
   test("checkpointFrom makes of the mark itself what checkpointOf makes of its text", () => {
     const mark: Mark = { step: 2, label: "l", messages: 1, bytes: 5, metadata: { a: [1] } };
     const { checkpoint, end } = written(mark, 6);
-    const place = { line, seq: 9, at: Date.UTC(2024, 0, 2, 3, 4, 5, 6), prior: 6 };
-    const made = checkpointFrom(mark, place, end, session, () => line);
+    const place = { branch, seq: 9, at: Date.UTC(2024, 0, 2, 3, 4, 5, 6), prior: 6 };
+    const made = checkpointFrom(mark, place, end, session, () => branch);
     expect(JSON.stringify(made)).toBe(JSON.stringify(checkpoint));
     expect([made, made.metadata, made.metadata.a].every(Object.isFrozen)).toBe(true);
   });

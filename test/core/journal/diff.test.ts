@@ -4,14 +4,14 @@ import type { Checkpoint } from "../../../src/core/journal/checkpoint.js";
 import { content, diff, type Side } from "../../../src/core/journal/diff.js";
 import type { Message, MessageInput } from "../../../src/core/messages/message.js";
 import {
+  type BranchId,
   type CheckpointId,
-  type LineId,
   placeId,
   type SessionId,
 } from "../../../src/core/values/ids.js";
 import { equal, type Json, type JsonObject, put } from "../../../src/core/values/json.js";
 
-const line = "0123456789abcdef" as LineId;
+const line = "0123456789abcdef" as BranchId;
 
 function checkpoint(seq: number, status: Checkpoint["status"] = "in-progress"): Checkpoint {
   return {

@@ -14,12 +14,12 @@ import { isGap, priorOf } from "../../../src/core/journal/save-note.js";
 import { recordTexts } from "../../../src/core/journal/save-section.js";
 import { seal } from "../../../src/core/journal/seal-save.js";
 import { digest } from "../../../src/core/values/digest.js";
-import { lineId } from "../../../src/core/values/ids.js";
+import { branchId } from "../../../src/core/values/ids.js";
 import { expectCode } from "../values/thrown.js";
 
 let drawn = 0;
 const salt = (): string => digest(`salt ${drawn++}`).slice(0, SALT_CHARS);
-const line = lineId(Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
+const branch = branchId(Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
 const append = (content: string) => record([["append", JSON.stringify({ role: "user", content })]]);
 const set = (value: string) =>
   record([
@@ -31,7 +31,7 @@ const ALL = { items: true, state: true, mark: true } as const;
 
 const make = (words: string) =>
   seal({
-    line,
+    branch,
     after: 4,
     at: 1_000,
     prior: 3,

@@ -9,11 +9,11 @@ import { isGap, priorOf } from "../../../src/core/journal/save-note.js";
 import { recordBytes } from "../../../src/core/journal/save-section.js";
 import { type Draft, seal } from "../../../src/core/journal/seal-save.js";
 import { digest, isDigest } from "../../../src/core/values/digest.js";
-import { type LineId, lineId } from "../../../src/core/values/ids.js";
+import { type BranchId, branchId } from "../../../src/core/values/ids.js";
 import { expectCode, thrown } from "../values/thrown.js";
 
-const line = lineId(Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
-const other = lineId(new Uint8Array(10));
+const line = branchId(Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
+const other = branchId(new Uint8Array(10));
 const ALL = { items: true, state: true, mark: true } as const;
 
 let drawn = 0;
@@ -55,7 +55,7 @@ const checkpoint = text.map((label) => markOf(label));
 const number = fc.nat({ max: 2 ** 32 - 1 });
 
 const drafts: fc.Arbitrary<Draft> = fc.record({
-  line: fc.uint8Array({ minLength: 10, maxLength: 10 }).map(lineId),
+  branch: fc.uint8Array({ minLength: 10, maxLength: 10 }).map(branchId),
   after: fc.nat({ max: 1_000 }),
   at: fc.integer({ min: 0, max: 2 ** 45 }),
   prior: number,
@@ -77,7 +77,7 @@ function markOf(label: string): string {
 
 function draft(rest: Partial<Draft> = {}): Draft {
   return {
-    line,
+    branch: line,
     after: 6,
     at: 1_700_000_000_000,
     prior: 5,
@@ -120,7 +120,7 @@ function expectCorrupt(save: Save): void {
   const { code, details } = thrown(() => open(save, ALL));
   expect({ code, details }).toEqual({
     code: "CORRUPT",
-    details: { line: save.line, seq: save.seq },
+    details: { branch: save.branch, seq: save.seq },
   });
 }
 
@@ -237,7 +237,7 @@ describe("seal and open", () => {
 describe("J2: damage is seen", () => {
   const { save } = seal(draft());
 
-  test.each(["items", "state", "mark", "prev", "check", "line"] as const)(
+  test.each(["items", "state", "mark", "prev", "check", "branch"] as const)(
     "in any character of %s",
     (field) => {
       for (const wrong of damaged(save[field] as string))
@@ -315,11 +315,11 @@ describe("J2: damage is seen", () => {
   });
 
   test("where the save was put on another line", () => {
-    expectCorrupt({ ...save, line: other as LineId });
+    expectCorrupt({ ...save, branch: other as BranchId });
   });
 
   test("in any save, by any one character of any one text", () => {
-    const fields = fc.constantFrom("items", "state", "mark", "prev", "check", "line");
+    const fields = fc.constantFrom("items", "state", "mark", "prev", "check", "branch");
     fc.assert(
       fc.property(
         drafts,
@@ -533,7 +533,7 @@ describe("J5: a range that was dropped whole leaves one gap", () => {
   // Its time and pointers stand for nothing any more.
   test("its line, its end and the digests around it are covered by its note", () => {
     const left = gap([emptied(second), emptied(third)]);
-    for (const field of ["prev", "check", "line", "note"] as const) {
+    for (const field of ["prev", "check", "branch", "note"] as const) {
       for (const wrong of damaged(left[field] as string))
         expectCode("CORRUPT", () => isGap({ ...left, [field]: wrong }));
     }

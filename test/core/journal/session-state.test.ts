@@ -18,7 +18,7 @@ import {
   statusTable,
 } from "../../../src/core/sessions/status.js";
 import { type Digest, digest } from "../../../src/core/values/digest.js";
-import { lineId, placeId } from "../../../src/core/values/ids.js";
+import { branchId, placeId } from "../../../src/core/values/ids.js";
 import { encode, type Json, put } from "../../../src/core/values/json.js";
 import { isoTime } from "../../../src/core/values/time.js";
 import { Staging } from "../../../src/engine/session/staging.js";
@@ -26,7 +26,7 @@ import { Salts } from "../../../src/engine/util/salts.js";
 import { runs } from "../../support/runs.js";
 import { expectCode, thrown } from "../values/thrown.js";
 
-const line = lineId(Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
+const line = branchId(Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
 const salts = new Salts();
 const nobody: Bodies = {
   text(name) {
@@ -169,7 +169,7 @@ class Live {
     this.#keep(blobs);
     const prev = this.ends.at(-1) as Digest;
     const sealed = seal({
-      line,
+      branch: line,
       after: this.fold.seq,
       at: this.now,
       prior: 0,

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
+  type BranchNode,
   type KeptPlace,
-  type LineNode,
   needed,
   reach,
   touches,
@@ -122,7 +122,7 @@ describe("needed and touches", () => {
 
 describe("reach", () => {
   /** Lines in the order of their making: a line can only begin on one that was there before it. */
-  const forests: fc.Arbitrary<LineNode[]> = fc
+  const forests: fc.Arbitrary<BranchNode[]> = fc
     .array(
       fc.record({
         owned: fc.boolean(),
@@ -135,7 +135,7 @@ describe("reach", () => {
       drafts.map(({ owned, parent, seq }, i) => ({
         id: `line-${i}`,
         owned,
-        origin: parent === null || i === 0 ? null : { line: `line-${parent % i}`, seq },
+        origin: parent === null || i === 0 ? null : { branch: `line-${parent % i}`, seq },
       })),
     );
 
@@ -143,11 +143,11 @@ describe("reach", () => {
    * R3 word for word: walk back from every owned line, and note how far each orphan on the way was
    * used.
    */
-  function reachByHand(lines: readonly LineNode[]): Map<string, number> {
+  function reachByHand(branches: readonly BranchNode[]): Map<string, number> {
     const found = new Map<string, number>();
-    for (const line of lines.filter(({ owned }) => owned)) {
-      for (let origin = line.origin; origin !== null; ) {
-        const parent = lines.find(({ id }) => id === origin?.line) as LineNode;
+    for (const branch of branches.filter(({ owned }) => owned)) {
+      for (let origin = branch.origin; origin !== null; ) {
+        const parent = branches.find(({ id }) => id === origin?.branch) as BranchNode;
         if (!parent.owned) found.set(parent.id, Math.max(found.get(parent.id) ?? 0, origin.seq));
         origin = parent.origin;
       }
@@ -158,12 +158,15 @@ describe("reach", () => {
   test("R3: an orphan is needed up to the last needed fork from it, on any forest of lines in any order", () => {
     fc.assert(
       fc.property(
-        forests.chain((lines) =>
-          fc.tuple(fc.constant(lines), fc.shuffledSubarray(lines, { minLength: lines.length })),
+        forests.chain((branches) =>
+          fc.tuple(
+            fc.constant(branches),
+            fc.shuffledSubarray(branches, { minLength: branches.length }),
+          ),
         ),
-        ([lines, shuffled]) => {
-          const byHand = reachByHand(lines);
-          expect(new Map(reach(lines))).toEqual(byHand);
+        ([branches, shuffled]) => {
+          const byHand = reachByHand(branches);
+          expect(new Map(reach(branches))).toEqual(byHand);
           expect(new Map(reach(shuffled))).toEqual(byHand);
         },
       ),
@@ -172,10 +175,10 @@ describe("reach", () => {
   });
 
   test("R3: a chain of orphans is needed as long as its far end is", () => {
-    const chain = (owned: boolean): LineNode[] => [
+    const chain = (owned: boolean): BranchNode[] => [
       { id: "root", owned: false, origin: null },
-      { id: "middle", owned: false, origin: { line: "root", seq: 5 } },
-      { id: "end", owned, origin: { line: "middle", seq: 9 } },
+      { id: "middle", owned: false, origin: { branch: "root", seq: 5 } },
+      { id: "end", owned, origin: { branch: "middle", seq: 9 } },
     ];
     expect([...reach(chain(true))].toSorted(([a], [b]) => a.localeCompare(b))).toEqual([
       ["middle", 9],
@@ -185,6 +188,6 @@ describe("reach", () => {
   });
 
   test("a line whose origin is gone is left to verify: reach does not invent one", () => {
-    expect([...reach([{ id: "a", owned: true, origin: { line: "lost", seq: 3 } }])]).toEqual([]);
+    expect([...reach([{ id: "a", owned: true, origin: { branch: "lost", seq: 3 } }])]).toEqual([]);
   });
 });

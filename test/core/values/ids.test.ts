@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
+  type BranchId,
+  branchId,
   checkName,
   checkpointPlace,
-  type LineId,
-  lineId,
   MAX_ID_BYTES,
   MAX_SEQ,
   parsePlace,
@@ -15,7 +15,7 @@ import {
 import { expectCode, thrown } from "./thrown.js";
 
 const tenBytes = fc.uint8Array({ minLength: 10, maxLength: 10 });
-const lines = tenBytes.map(lineId);
+const lines = tenBytes.map(branchId);
 const seqs = fc.oneof(
   fc.integer({ min: 1, max: 100 }),
   fc.integer({ min: 1, max: MAX_SEQ }),
@@ -35,7 +35,7 @@ describe("line ids", () => {
   test("are 16 characters that nobody mistakes for one another", () => {
     fc.assert(
       fc.property(tenBytes, (random) => {
-        const id = lineId(random);
+        const id = branchId(random);
         expect(id).toMatch(/^[0-9abcdefghjkmnpqrstvwxyz]{16}$/);
       }),
     );
@@ -44,7 +44,7 @@ describe("line ids", () => {
   test("keep all 80 random bits: no two draws share an id", () => {
     fc.assert(
       fc.property(tenBytes, (random) => {
-        expect(bytesOf(lineId(random))).toEqual(random);
+        expect(bytesOf(branchId(random))).toEqual(random);
       }),
     );
   });
@@ -52,7 +52,7 @@ describe("line ids", () => {
   test("use ten bytes of what they are given", () => {
     fc.assert(
       fc.property(tenBytes, fc.uint8Array(), (random, more) => {
-        expect(lineId(Uint8Array.from([...random, ...more]))).toBe(lineId(random));
+        expect(branchId(Uint8Array.from([...random, ...more]))).toBe(branchId(random));
       }),
     );
   });
@@ -62,8 +62,8 @@ describe("places", () => {
   test("go into an id and come back", () => {
     fc.assert(
       fc.property(lines, seqs, (line, seq) => {
-        expect(parsePlace(placeId(line, seq))).toEqual({ line, seq });
-        expect(checkpointPlace(placeId(line, seq))).toEqual({ line, seq });
+        expect(parsePlace(placeId(line, seq))).toEqual({ branch: line, seq });
+        expect(checkpointPlace(placeId(line, seq))).toEqual({ branch: line, seq });
       }),
     );
   });
@@ -78,12 +78,12 @@ describe("places", () => {
     fc.assert(
       fc.property(near, (text) => {
         const place = parsePlace(text);
-        if (place !== undefined) expect(placeId(place.line, place.seq)).toBe(text);
+        if (place !== undefined) expect(placeId(place.branch, place.seq)).toBe(text);
       }),
     );
   });
 
-  const line = "0123456789abcdef" as LineId;
+  const line = "0123456789abcdef" as BranchId;
 
   test.each([
     ["the number 0", `${line}-0`],

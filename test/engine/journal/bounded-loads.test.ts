@@ -151,9 +151,9 @@ describe.each(stores)("loads on $name", ({ address }) => {
     await making.close();
     let ends = 0;
     const inner = await openStore(at);
-    const saves: Store["saves"] = (line, query) => {
+    const saves: Store["saves"] = (branch, query) => {
       if (query.newestFirst && query.limit === 1) ends += 1;
-      return inner.saves(line, query);
+      return inner.saves(branch, query);
     };
     const hold = new Holdfast(wrapped(inner, { saves }), thisMachine(), { now: Date.now }, 30_000);
     const held = await hold.session("a");

@@ -102,7 +102,7 @@ test.each(["x''", "99", "-1"])(
     const { id } = await (await hold.session("fork")).checkpoint();
     await hold.close();
     const damaged = new Database(path);
-    damaged.exec(`UPDATE line SET origin_seq = ${value} WHERE origin_line IS NULL`);
+    damaged.exec(`UPDATE branch SET fork_seq = ${value} WHERE fork_branch IS NULL`);
     damaged.close();
     const reading = await open(path);
     await expect(reading.checkpoints.get(id)).rejects.toMatchObject({ code: "CORRUPT" });
@@ -268,7 +268,7 @@ test("history and events do not leave out what a missing save held", async () =>
 test("verify goes on past rows that cannot be read, and calls no line lost that is there", async () => {
   const changes = {
     "a column of a line":
-      "UPDATE line SET body = x'00' WHERE session = (SELECT no FROM session WHERE id = 'a')",
+      "UPDATE branch SET body = x'00' WHERE session = (SELECT no FROM session WHERE id = 'a')",
     "what a save says of itself":
       "UPDATE save SET head = 'x' || substr(head, 2) WHERE no = (SELECT no FROM save ORDER BY no LIMIT 1 OFFSET 2)",
     "a section that became bytes":

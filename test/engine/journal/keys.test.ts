@@ -39,7 +39,7 @@ interface Places {
 }
 
 const o = (key: string | undefined) => (key === undefined ? undefined : { key });
-const lines = async (hold: Holdfast) => {
+const branches = async (hold: Holdfast) => {
   const { items } = await hold.checkpoints.list("s", { branches: "all" });
   return new Set(items.map(({ id }) => id.split("-")[0])).size;
 };
@@ -128,7 +128,7 @@ const cases: readonly Case[] = [
     done: async (hold) => {
       // So that the line it is on can be seen.
       await hold.checkpoints.create("s");
-      return (await lines(hold)) - 1;
+      return (await branches(hold)) - 1;
     },
   },
 ];

@@ -13,9 +13,9 @@ import { thisMachine } from "../../../src/store/machine.js";
 import { errorOf } from "../../support/error-of.js";
 import { stores } from "../../support/stores.js";
 
-const { lineBytes, slackBytes } = baseTuning;
+const { branchBytes, slackBytes } = baseTuning;
 afterEach(() => {
-  baseTuning.lineBytes = lineBytes;
+  baseTuning.branchBytes = branchBytes;
   baseTuning.slackBytes = slackBytes;
   vi.restoreAllMocks();
 });
@@ -124,7 +124,7 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
 );
 
 test("negative control: without a price for lines, each rewind reads more than the one before", async () => {
-  baseTuning.lineBytes = 0;
+  baseTuning.branchBytes = 0;
   const [early, late] = (await costsOf("memory:", [40, 120])) as [
     Record<string, Cost>,
     Record<string, Cost>,
@@ -211,16 +211,16 @@ test("a base that names a line which its own does not go back to is found by ver
   strange.append(
     ...Array.from({ length: 40 }, (_, i) => ({ role: "user" as const, content: `secret ${i}` })),
   );
-  const [line] = (await strange.checkpoint()).id.split("-") as [string];
+  const [branch] = (await strange.checkpoint()).id.split("-") as [string];
   await strange.close();
-  const linesOf = vi.spyOn(Past.prototype, "linesOf").mockReturnValue([[line, 1, 40]]);
+  const branchesOf = vi.spyOn(Past.prototype, "linesOf").mockReturnValue([[branch, 1, 40]]);
   await chain(hold, 8);
-  expect(linesOf).toHaveBeenCalled();
-  linesOf.mockRestore();
+  expect(branchesOf).toHaveBeenCalled();
+  branchesOf.mockRestore();
   const { ok, findings } = await hold.verify();
   expect([ok, findings[0]?.message]).toEqual([
     false,
-    expect.stringContaining(`says that its messages stand on branch ${line}`),
+    expect.stringContaining(`says that its messages stand on branch ${branch}`),
   ]);
   const other = await open("memory:");
   const refused = await errorOf(() => other.import(hold.export({ session: "a" })));

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { firstSeq, type Save } from "../../../src/core/journal/save.js";
 import { baseTuning } from "../../../src/core/journal/session-state.js";
-import { type LineId, MAX_SEQ } from "../../../src/core/values/ids.js";
+import { type BranchId, MAX_SEQ } from "../../../src/core/values/ids.js";
 import { Journal } from "../../../src/engine/journal/journal.js";
 import type { Stretch, WalkOptions } from "../../../src/engine/journal/walk.js";
 import { Holdfast } from "../../../src/holdfast.js";
@@ -21,20 +21,20 @@ type Change = (save: Save) => Save | undefined;
 
 /** A store whose saves are read as `change` has them. What it leaves out is not there. */
 function damaged(store: Store, change: Change, traits = store.traits): Store {
-  const saves = async (line: LineId, query: SaveQuery) =>
-    (await store.saves(line, { ...query, limit: MAX_SEQ }))
+  const saves = async (branch: BranchId, query: SaveQuery) =>
+    (await store.saves(branch, { ...query, limit: MAX_SEQ }))
       .flatMap((save) => change(save) ?? [])
       .slice(0, query.limit);
   return wrapped(store, { saves, traits });
 }
 
 const without =
-  ({ line, seq }: Pick<Save, "line" | "seq">): Change =>
+  ({ branch, seq }: Pick<Save, "branch" | "seq">): Change =>
   (save) =>
-    save.line === line && save.seq === seq ? undefined : save;
+    save.branch === branch && save.seq === seq ? undefined : save;
 
-const savesOf = (store: Store, line: LineId): Promise<readonly Save[]> =>
-  store.saves(line, { from: 1, to: MAX_SEQ, limit: MAX_SEQ, items: true, state: true });
+const savesOf = (store: Store, branch: BranchId): Promise<readonly Save[]> =>
+  store.saves(branch, { from: 1, to: MAX_SEQ, limit: MAX_SEQ, items: true, state: true });
 
 /** A session of twelve checkpoints, and a fork of it with six more. */
 async function grown() {
@@ -55,9 +55,9 @@ async function grown() {
     await fork.checkpoint();
   }
   await fork.close();
-  const line = (await store.session("a")).row?.head.line as LineId;
-  const own = (await store.session("fork")).row?.head.line as LineId;
-  return { store, hold, ids, line, own };
+  const branch = (await store.session("a")).row?.head.branch as BranchId;
+  const own = (await store.session("fork")).row?.head.branch as BranchId;
+  return { store, hold, ids, branch, own };
 }
 
 /**
@@ -93,10 +93,10 @@ async function walked(
 
 describe.each(orders)("a walk, %s", (_, order) => {
   test.each([1, 2, 3, 500])("answers every save of a past once, %i at once", async (rows) => {
-    const { store, line, own } = await grown();
+    const { store, branch, own } = await grown();
     const past = await new Journal(store).past(own).all();
     const expected = [
-      ...(await savesOf(store, line)).slice(0, 8),
+      ...(await savesOf(store, branch)).slice(0, 8),
       ...(await savesOf(store, own)),
     ].map(({ seq }) => seq);
     const found = await walked(store, past.toReversed(), { ...order, ...everything, rows });
@@ -109,12 +109,12 @@ describe.each(orders)("a walk, %s", (_, order) => {
   ])(
     "WALK-1 names the record that is missing, whichever save is gone: %s",
     async (_where, oneMachine) => {
-      const { store, line, own } = await grown();
+      const { store, branch, own } = await grown();
       const past = (await new Journal(store).past(own).all())
         .toReversed()
         .map((one) => ({ ...one, to: Math.min(one.to, 60) }));
-      const bounded = past.map((one) => (one.line === own ? { ...one, to: one.from + 11 } : one));
-      const all = [...(await savesOf(store, line)).slice(0, 8), ...(await savesOf(store, own))];
+      const bounded = past.map((one) => (one.branch === own ? { ...one, to: one.from + 11 } : one));
+      const all = [...(await savesOf(store, branch)).slice(0, 8), ...(await savesOf(store, own))];
       for (const rows of [2, 500])
         for (const gone of all) {
           const found = walked(
@@ -134,10 +134,10 @@ describe.each(orders)("a walk, %s", (_, order) => {
 
   test("WALK-2 sees a save that was exchanged for a sound one of another history", async () => {
     const [one, two] = [await grown(), await grown()];
-    const others = await savesOf(two.store, two.line);
-    const own = { line: one.line, from: 1, to: MAX_SEQ, session: "a" };
+    const others = await savesOf(two.store, two.branch);
+    const own = { branch: one.branch, from: 1, to: MAX_SEQ, session: "a" };
     for (const [i, other] of others.entries()) {
-      const save = (await savesOf(one.store, one.line))[i] as Save;
+      const save = (await savesOf(one.store, one.branch))[i] as Save;
       const exchanged = damaged(one.store, (was) => (was.seq === save.seq ? other : was));
       const found = walked(
         wrapped(exchanged, { copies: { anchors: async () => noTailAnchors } }),
@@ -152,15 +152,15 @@ describe.each(orders)("a walk, %s", (_, order) => {
   });
 
   test("WALK-3 sees that a line ends before its anchor, if a session owns it", async () => {
-    const { store, line } = await grown();
-    const last = (await savesOf(store, line)).at(-1) as Save;
-    const anchor = { line, seq: last.seq, check: last.check };
+    const { store, branch } = await grown();
+    const last = (await savesOf(store, branch)).at(-1) as Save;
+    const anchor = { branch, seq: last.seq, check: last.check };
     const anchors = async () => ({
-      of: (id: string) => (id === line ? anchor : undefined),
+      of: (id: string) => (id === branch ? anchor : undefined),
       [Symbol.iterator]: () => [anchor].values(),
     });
     const short = wrapped(damaged(store, without(last)), { copies: { anchors } });
-    const own = { line, from: 1, to: MAX_SEQ, session: "a" };
+    const own = { branch, from: 1, to: MAX_SEQ, session: "a" };
     await expect(walked(short, [own], order)).rejects.toMatchObject(coded("CORRUPT"));
     // Nothing follows the place that the walk begins behind: that place itself may be gone.
     const rest = { ...own, from: last.seq + 1 };
@@ -172,7 +172,7 @@ describe.each(orders)("a walk, %s", (_, order) => {
   });
 
   test("goes on where retention has left a gap, and takes it for damage where all must be there", async () => {
-    const { store, hold, line, own } = await withBases(grown);
+    const { store, hold, branch, own } = await withBases(grown);
     for (const id of ["a", "fork"]) {
       await withBases(async () => {
         const session = await hold.session(id);
@@ -186,7 +186,7 @@ describe.each(orders)("a walk, %s", (_, order) => {
       await hold.checkpoints.prune(id, { keep: 1 });
     }
     const past = (await new Journal(store).past(own).all()).toReversed();
-    expect((await savesOf(store, line)).length + (await savesOf(store, own)).length).toBeLessThan(
+    expect((await savesOf(store, branch)).length + (await savesOf(store, own)).length).toBeLessThan(
       24,
     );
     expect((await walked(store, past, { ...order, ...everything })).length).toBeGreaterThan(2);
@@ -197,11 +197,11 @@ describe.each(orders)("a walk, %s", (_, order) => {
 });
 
 test("negative control: a walk that does not look at numbers would miss a hole", async () => {
-  const { store, line } = await grown();
-  const gone = (await savesOf(store, line))[4] as Save;
+  const { store, branch } = await grown();
+  const gone = (await savesOf(store, branch))[4] as Save;
   const seen: number[] = [];
   const reader = new Journal(damaged(store, without(gone))).saves;
-  for await (const page of reader.pages({ line, from: 1, to: MAX_SEQ }, {}))
+  for await (const page of reader.pages({ branch, from: 1, to: MAX_SEQ }, {}))
     seen.push(...page.map(({ seq }) => seq));
   expect(seen).toHaveLength(11);
 });
@@ -229,8 +229,8 @@ async function talk(hold: Holdfast, n = 8): Promise<readonly string[]> {
 }
 
 const nth = async (store: Store, n: number, id = "a"): Promise<Save> => {
-  const line = (await store.session(id)).row?.head.line as LineId;
-  return (await savesOf(store, line)).at(n) as Save;
+  const branch = (await store.session(id)).row?.head.branch as BranchId;
+  return (await savesOf(store, branch)).at(n) as Save;
 };
 
 const talked = async (hold: Holdfast, store: Store): Promise<Save> => {
@@ -299,7 +299,7 @@ const readers: Readonly<Record<string, Situation>> = {
   "calls of a line that was left": {
     async make(hold, store) {
       const ids = await talk(hold, 2);
-      const line = (await store.session("a")).row?.head.line as LineId;
+      const branch = (await store.session("a")).row?.head.branch as BranchId;
       const session = await hold.session("a");
       for (const key of ["one", "two", "three"])
         await session.effect("ship", { key }, { mode: "once", key }, async () => "shipped");
@@ -307,7 +307,7 @@ const readers: Readonly<Record<string, Situation>> = {
       await session.rewind(ids[0] as string, { effects: "ask" } as never);
       await session.checkpoint();
       await session.close();
-      return (await savesOf(store, line)).at(-3) as Save;
+      return (await savesOf(store, branch)).at(-3) as Save;
     },
     async ask(hold) {
       const session = await hold.session("a");
@@ -377,9 +377,9 @@ describe("a save below each reader is missing", () => {
     const second = new MemoryStore();
     const hidden = await make(at(second), second);
     expect(hidden.seq).toBe(gone.seq);
-    const saves = async (line: LineId, query: SaveQuery) =>
-      (await second.saves(line, { ...query, limit: MAX_SEQ }))
-        .filter(({ line: of, seq }) => !from(query) || of !== hidden.line || seq !== hidden.seq)
+    const saves = async (branch: BranchId, query: SaveQuery) =>
+      (await second.saves(branch, { ...query, limit: MAX_SEQ }))
+        .filter(({ branch: of, seq }) => !from(query) || of !== hidden.branch || seq !== hidden.seq)
         .slice(0, query.limit);
     const asked = ask(at(wrapped(second, { saves })));
     if (tells === undefined) await expect(asked).rejects.toMatchObject(coded("CORRUPT"));

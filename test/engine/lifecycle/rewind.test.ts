@@ -168,11 +168,11 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
 
   // ---- agents
 
-  const payer = (hold: Holdfast, made: unknown[], lines: number) =>
+  const payer = (hold: Holdfast, made: unknown[], branches: number) =>
     hold.agent({
       name: "payer",
       checkpoint: "before-step",
-      model: script(...Array.from({ length: lines }, (_, i) => asks(["pay", { n: i + 1 }]))),
+      model: script(...Array.from({ length: branches }, (_, i) => asks(["pay", { n: i + 1 }]))),
       tools: { pay: { mode: "once", run: ({ n }) => (made.push(n), `paid ${n} ${made.length}`) } },
     });
   const firstOf = async (hold: Holdfast, id: string) =>

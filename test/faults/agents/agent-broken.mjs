@@ -62,9 +62,9 @@ export function stripped(store) {
   };
   const strip = (save) => {
     const { digest: was, items, state } = open(save, { items: true, state: true });
-    const { line, at, prior, base, mark, nMessages } = save;
+    const { branch, at, prior, base, mark, nMessages } = save;
     const sealed = seal({
-      line,
+      branch,
       after: firstSeq(save) - 1,
       at,
       prior,
@@ -80,9 +80,9 @@ export function stripped(store) {
     return sealed.save;
   };
   return wrapped(store, {
-    async saves(line, query) {
-      if (!query.state) return store.saves(line, query);
-      const saves = await store.saves(line, { ...query, items: true });
+    async saves(branch, query) {
+      if (!query.state) return store.saves(branch, query);
+      const saves = await store.saves(branch, { ...query, items: true });
       return saves.map(strip).map((save) => (query.items ? save : { ...save, items: null }));
     },
   });

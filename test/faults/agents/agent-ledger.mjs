@@ -9,7 +9,7 @@ export class Ledger {
   #file;
   #at = 0;
   #rest = "";
-  lines = [];
+  branches = [];
 
   constructor(path) {
     this.#file = openSync(path, "a+");
@@ -22,18 +22,18 @@ export class Ledger {
   /** The lines of others since the last look, and one's own. */
   read() {
     const chunk = Buffer.alloc(fstatSync(this.#file).size - this.#at);
-    if (chunk.length === 0) return this.lines;
+    if (chunk.length === 0) return this.branches;
     this.#at += readSync(this.#file, chunk, 0, chunk.length, this.#at);
     const parts = (this.#rest + chunk.toString("utf8")).split("\n");
     this.#rest = parts.pop();
     for (const part of parts) {
       try {
-        this.lines.push(JSON.parse(part));
+        this.branches.push(JSON.parse(part));
       } catch {
         // Cut short, and ended by whoever came next.
       }
     }
-    return this.lines;
+    return this.branches;
   }
 
   /** The calls that came under a key, in their order. */

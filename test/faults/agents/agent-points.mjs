@@ -61,7 +61,12 @@ export class Points {
         for (const [before] of points) this.at(before);
         const applied = await store.apply(changes, docs);
         const saves = changes.flatMap(({ session, saves = [] }) =>
-          saves.map(({ save: { line, seq, check } }) => ({ session, line, seq, check })),
+          saves.map(({ save: { branch: line, seq, check } }) => ({
+            session,
+            branch: line,
+            seq,
+            check,
+          })),
         );
         if (applied.ok && saves.length > 0) say({ saved: saves, n: instant() });
         if (applied.ok) for (const [, after] of points) this.at(after);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { openStore } from "../../../src/open.js";
-import { type Child, type Line, start } from "../../support/children/child.mjs";
+import { type Branch, type Child, start } from "../../support/children/child.mjs";
 import { fresh } from "../../support/places.js";
 import { Ledger } from "./agent-ledger.mjs";
 import { settle } from "./agent-settle.mjs";
@@ -50,7 +50,7 @@ function scene(tool: string) {
   } = {}) => {
     const started = start(new URL("./agent-child.mjs", import.meta.url));
     children.push(started);
-    await started.heard((line) => line.ready);
+    await started.heard((branch) => branch.ready);
     const stopAt = at === undefined ? {} : { stopAt: { point: at, nth: 1 } };
     started.tell({
       address,
@@ -73,7 +73,7 @@ function scene(tool: string) {
       visit(async (store) => {
         const head = (await store.session("s0")).row?.head;
         if (head === undefined) return [];
-        const saves = await store.saves(head.line, {
+        const saves = await store.saves(head.branch, {
           from: 1,
           to: 1e9,
           limit: 1_000,
@@ -86,15 +86,15 @@ function scene(tool: string) {
 }
 
 /** What a child answers when it can do no more. */
-async function idle(child: Child, from = 0): Promise<Line> {
+async function idle(child: Child, from = 0): Promise<Branch> {
   return (
-    await child.heard((line) => line.idle !== undefined || line.fault !== undefined, { from })
+    await child.heard((branch) => branch.idle !== undefined || branch.fault !== undefined, { from })
   ).idle?.[0];
 }
 
 /** Stands at a point, is stopped there, and will go on as soon as it is woken. */
 async function stopped(child: Child, at: string): Promise<void> {
-  await child.heard((line) => line.at === at);
+  await child.heard((branch) => branch.at === at);
   child.signal("SIGSTOP");
   child.tell({ go: true });
 }
@@ -102,10 +102,10 @@ async function stopped(child: Child, at: string): Promise<void> {
 test("a killed holder's session is taken over at once, and its call is finished under its key", async () => {
   const { child, did } = scene("charge");
   const holder = await child({ at: "inside-tool-after-act" });
-  await holder.heard((line) => line.at !== undefined);
+  await holder.heard((branch) => branch.at !== undefined);
   const next = await child();
   await sleep(400);
-  expect(next.lines.some((line) => line.idle !== undefined)).toBe(false);
+  expect(next.branches.some((branch) => branch.idle !== undefined)).toBe(false);
   const began = performance.now();
   await holder.end();
   expect(await idle(next)).toMatchObject({ status: "completed", pending: [] });
@@ -154,7 +154,7 @@ test("what a stopped holder answers late settles a call that is still open", asy
   expect(await idle(next)).toMatchObject({ status: "in-doubt", pending: [{ is: "in-doubt" }] });
   holder.signal("SIGCONT");
   expect(await idle(holder)).toMatchObject({ status: "stopped", reason: "superseded" });
-  const from = next.lines.length;
+  const from = next.branches.length;
   next.tell({ go: true });
   expect(await idle(next, from)).toMatchObject({ status: "completed" });
   expect(did()).toEqual(["acted by 0"]);
@@ -168,7 +168,7 @@ test("a holder that is stopped before its call begins does not make it once its 
   const { status, pending } = await idle(next);
   expect(status).toBe("in-doubt");
   await visit((store) => settle(store, "s0", pending[0].effectId, 1, { retry: true }));
-  const from = next.lines.length;
+  const from = next.branches.length;
   next.tell({ go: true });
   expect(await idle(next, from)).toMatchObject({ status: "completed" });
   holder.signal("SIGCONT");

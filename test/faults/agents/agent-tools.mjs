@@ -42,7 +42,7 @@ export class Tools {
     this.#points.at(`${where}-before-act`);
     const before = this.#ledger.under(key);
     const how = input.inFlight?.[before.length] ?? "act";
-    const line = {
+    const branch = {
       name,
       key,
       input,
@@ -54,14 +54,14 @@ export class Tools {
       ...says,
     };
     if (how === "refuse") {
-      this.#ledger.write({ ...line, n: instant(), did: "nothing" });
+      this.#ledger.write({ ...branch, n: instant(), did: "nothing" });
       throw new NotDone("refused");
     }
     const known =
       this.#declared[name].mode === "keyed" ? before.find(({ did }) => did === "acted") : undefined;
     const receipt = known?.receipt ?? randomUUID();
     this.#ledger.write({
-      ...line,
+      ...branch,
       n: instant(),
       did: known === undefined ? "acted" : "deduped",
       receipt,

@@ -56,7 +56,7 @@ export async function backupCampaign({ seed, kills, torn = false, onProgress = (
       // Every other one in the middle of a backup, the others wherever they happen to be.
       const stops = torn || result.kills % 2 === 0;
       child.tell({ do: "backups", to: backup, stops, torn });
-      await child.heard((line) => line[stops ? "stands" : "begins"]);
+      await child.heard((branch) => branch[stops ? "stands" : "begins"]);
       if (!stops) await sleep(rng.between(0, 100));
       await child.end();
       result.kills += 1;

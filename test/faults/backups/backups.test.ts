@@ -29,7 +29,7 @@ async function puppet(path: string | undefined, command: readonly string[] = [])
   return child;
 }
 
-const saved = ({ lines }: Child): string[] => lines.flatMap(({ saved: id }) => id ?? []);
+const saved = ({ branches }: Child): string[] => branches.flatMap(({ saved: id }) => id ?? []);
 
 test("B1 two processes write all the while: what was acknowledged before is in it, they go on, and so does this one", async () => {
   const directory = fresh();
@@ -39,7 +39,7 @@ test("B1 two processes write all the while: what was acknowledged before is in i
   for (const [i, writer] of writers.entries()) {
     await writer.ask({ do: "session", session: `w${i}` });
     writer.tell({ do: "save", session: `w${i}`, text: "y".repeat(500), times: 1_000_000 });
-    await writer.heard((line) => line.saved !== undefined);
+    await writer.heard((branch) => branch.saved !== undefined);
   }
   const hold = await open(path);
   const here = await hold.session("here");
@@ -165,7 +165,7 @@ test("B6 killed while it is restored, there is a store in the place, the old one
     await child.ask({ do: "ready" });
     child.tell({ do: "restore", from: backup, to: path, force: true });
     // The first comes before anything, the last behind everything.
-    if (kill === KILLED - 1) await child.heard((line) => line.answer === "restore");
+    if (kill === KILLED - 1) await child.heard((branch) => branch.answer === "restore");
     else if (kill > 0) await sleep(rng.between(20, 150));
     await child.end();
     const names = readdirSync(directory);

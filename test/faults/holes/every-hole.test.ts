@@ -248,7 +248,7 @@ describe("every read, with a hole at every save", () => {
     const db = new Database(path);
     const rows = db
       .prepare(
-        "SELECT v.no AS no, l.id AS id, v.seq AS seq FROM save v JOIN line l ON l.no = v.line ORDER BY v.no",
+        "SELECT v.no AS no, l.id AS id, v.seq AS seq FROM save v JOIN branch l ON l.no = v.branch ORDER BY v.no",
       )
       .all();
     db.close();

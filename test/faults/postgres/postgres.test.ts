@@ -556,7 +556,7 @@ test("D5: processes that stall past their lease lose it, are told so, and lose n
 });
 
 async function dump(schema: string): Promise<string> {
-  const tables = ["save", "session", "line", "blob", "ref", "mail"];
+  const tables = ["save", "session", "branch", "blob", "ref", "mail"];
   return JSON.stringify(
     await Promise.all(
       tables.map((table) => server.run(`SELECT * FROM "${schema}".${table} ORDER BY 1, 2`)),
@@ -584,9 +584,11 @@ test("D5: a holder paused past its lease changes no row when it wakes, throws ST
   const before = await dump(schema);
   old.tell({ do: "save", session: "a", text: "too late" });
   old.signal("SIGCONT");
-  expect(await old.heard((line) => line["answer"] === "save" && line["error"])).toMatchObject({
-    error: { name: "HoldfastError", code: "STALE_LEASE" },
-  });
+  expect(await old.heard((branch) => branch["answer"] === "save" && branch["error"])).toMatchObject(
+    {
+      error: { name: "HoldfastError", code: "STALE_LEASE" },
+    },
+  );
   expect(await old.ask({ do: "signal", session: "a" })).toMatchObject({
     aborted: true,
     code: "STALE_LEASE",

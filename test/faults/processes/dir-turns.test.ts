@@ -112,7 +112,7 @@ async function withUnused(path: string, bodies: readonly string[]) {
   await store.apply([f.begin()]);
   for (const blob of bodies) await store.apply([f.save({ items: 1, blob })]);
   await store.apply([{ session: "a", when: {}, remove: true }]);
-  await store.reclaim.cut(f.line, -1, 100, false);
+  await store.reclaim.cut(f.branch, -1, 100, false);
   return store;
 }
 
@@ -217,7 +217,7 @@ test("A1: a line that another process has deleted since is not reported as lost"
   // Writes its anchors only now.
   await one.close();
   const after = await openDir(path);
-  expect([...(await after.copies.anchors())].map(({ line }) => line)).toEqual([kept.line]);
+  expect([...(await after.copies.anchors())].map(({ branch }) => branch)).toEqual([kept.branch]);
   await after.close();
 });
 
@@ -264,7 +264,7 @@ test("processes that write in turns and are killed at random moments lose nothin
     await sleep(rng.whole(0, 60));
     child.signal("SIGKILL");
     await child.closed;
-    acknowledged.push(...child.lines.flatMap((line) => line.appended ?? []));
+    acknowledged.push(...child.branches.flatMap((branch) => branch.appended ?? []));
   }
   // Acknowledged and sent: the next who opens the session takes it in.
   await (await hold.session("s", { waitMs: 5_000 })).close();

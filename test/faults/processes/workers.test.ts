@@ -18,7 +18,7 @@ async function worker(address: string, insideMs: number): Promise<Child> {
   const child = start(new URL("./worker-child.mjs", import.meta.url));
   children.push(child);
   child.tell({ address, leaseMs: LEASE_MS, insideMs });
-  await child.heard((line) => line.started);
+  await child.heard((branch) => branch.started);
   return child;
 }
 
@@ -40,7 +40,7 @@ describe.each(places)("workers, $name", ({ address }) => {
     await using hold = await open(place);
     const first = await worker(place, 60_000);
     const turn = await hold.bind(clerk).submit("s", "go", { key: "k" });
-    const begun = await first.heard((line) => line.inside);
+    const begun = await first.heard((branch) => branch.inside);
     const second = await worker(place, 0);
     const killed = performance.now();
     first.signal("SIGKILL");
@@ -48,7 +48,7 @@ describe.each(places)("workers, $name", ({ address }) => {
     expect(result).toMatchObject({ status: "completed", output: "paid" });
     // The lease, the time that the call may still take, and some for polling and for starting.
     expect(performance.now() - killed).toBeLessThan(LEASE_MS + 4_000);
-    const again = await second.heard((line) => line.inside);
+    const again = await second.heard((branch) => branch.inside);
     expect(again).toMatchObject({ key: begun.key, attempt: 2 });
   });
 
@@ -57,7 +57,7 @@ describe.each(places)("workers, $name", ({ address }) => {
     await using hold = await open(place);
     const first = await worker(place, 60_000);
     const turn = await hold.bind(clerk).submit("s", "go", { key: "k" });
-    await first.heard((line) => line.inside);
+    await first.heard((branch) => branch.inside);
     const told = performance.now();
     first.signal("SIGTERM");
     expect(await first.closed).toMatchObject({ signal: "SIGTERM" });

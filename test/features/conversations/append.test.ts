@@ -131,7 +131,7 @@ describe.each(stores)("append on $name", ({ address }) => {
     // Many at once, from several processes: one of them does it.
     const others = Array.from({ length: 6 }, () => on.start().hold);
     await Promise.all(others.map((other) => other.sessions.append("a", [user("z")], { key: "z" })));
-    expect((await said(hold, "a")).filter((line) => line === "user z")).toHaveLength(1);
+    expect((await said(hold, "a")).filter((branch) => branch === "user z")).toHaveLength(1);
   });
 
   test("E1: a call that fails leaves its key to others, and one that is refused for its key is told which it was", async () => {

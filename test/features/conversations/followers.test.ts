@@ -38,8 +38,8 @@ async function counted(address: string): Promise<Counted> {
       if (how === "end") count.presents += 1;
       return store.session(id, how);
     },
-    async saves(line, query) {
-      const rows = await store.saves(line, query);
+    async saves(branch, query) {
+      const rows = await store.saves(branch, query);
       // Not the look at where a line ends.
       if (query.items) {
         count.saves += 1;

@@ -27,7 +27,7 @@ function counting(store: Store, counts: Counts): Store {
     return found;
   };
   return wrapped(store, {
-    saves: (line, query) => counted(store.saves(line, query)),
+    saves: (branch, query) => counted(store.saves(branch, query)),
     session: (id, how) => {
       counts.calls += 1;
       return store.session(id, how);

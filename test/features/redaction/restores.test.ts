@@ -27,10 +27,10 @@ describe.each(stores)("on $name", ({ address }) => {
     const { opened, open } = door();
     const reads = door();
     const slow = wrapped(store, {
-      saves: async (line, query) => {
+      saves: async (branch, query) => {
         reads.open();
         await opened;
-        return store.saves(line, query);
+        return store.saves(branch, query);
       },
     });
     const restoring = over(slow).agents.restore(id);

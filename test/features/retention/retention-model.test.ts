@@ -150,7 +150,7 @@ class Run {
   ): Promise<{ readonly left: string[]; readonly gone: string[] }> {
     const origins = new Set(
       (await this.#store.branches({ kind: "all" })).flatMap(({ origin }) =>
-        origin ? `${origin.line}-${origin.seq}` : [],
+        origin ? `${origin.branch}-${origin.seq}` : [],
       ),
     );
     const all = await this.#checkpoints(id);
@@ -356,9 +356,9 @@ describe("what policies keep, and that it loads", () => {
   }, async () => {
     const greedy = async () => {
       const store = await openStore("memory:", {});
-      const replace: Store["reclaim"]["replace"] = (line, replacements, known) =>
+      const replace: Store["reclaim"]["replace"] = (branch, replacements, known) =>
         store.reclaim.replace(
-          line,
+          branch,
           replacements.map((one) => ({
             ...one,
             save: { ...one.save, items: one.save.mark === null ? null : one.save.items },

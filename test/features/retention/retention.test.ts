@@ -132,7 +132,7 @@ describe.each(stores)("retention on $name", ({ address }) => {
     const hold = on(store);
     for (const id of ["a", "b", "c"]) await session(hold, id, "x", 5);
     await hold.retention.set({ keep: 2 });
-    const lineOf = async (id: string) => (await store.session(id)).row?.head.line;
+    const lineOf = async (id: string) => (await store.session(id)).row?.head.branch;
     const [bad, busy] = [await lineOf("a"), await lineOf("c")];
     const holes = wrapped(store, {
       saves: async (line, query) =>

@@ -196,9 +196,9 @@ describe("what is kept of sessions that were deleted", () => {
   const opened = async (isDamaged: () => boolean) => {
     const store = await openStore("memory:");
     const unreadable = wrapped(store, {
-      saves: async (line, query) => {
+      saves: async (branch, query) => {
         if (isDamaged() && query.state) throw new HoldfastError("CORRUPT", "damaged");
-        return store.saves(line, query);
+        return store.saves(branch, query);
       },
     });
     return {

@@ -53,8 +53,8 @@ const refused: readonly (readonly [input: unknown, path: string])[] = [
 ];
 
 /** An agent with a tool that moves money. */
-function clerk(hold: Holdfast, made: unknown[], ...lines: readonly Scripted[]) {
-  const model = script(...lines);
+function clerk(hold: Holdfast, made: unknown[], ...branches: readonly Scripted[]) {
+  const model = script(...branches);
   const refund = { mode: "once", run: (input: unknown) => made.push(input) } as const;
   return { model, agent: hold.agent({ name: "clerk", model, tools: { refund } }) };
 }
@@ -188,13 +188,13 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
 
     test("a turn that failed is resumed behind them: they are refused, and the model is told", async () => {
       const first = on.start();
-      const line = failsOnce();
-      expect(await clerk(first.hold, made, line).agent.run("a", "go")).toMatchObject({
+      const branch = failsOnce();
+      expect(await clerk(first.hold, made, branch).agent.run("a", "go")).toMatchObject({
         status: "failed",
       });
       await first.hold.sessions.append("a", [asksForRefund]);
       const { hold } = on.start();
-      const { agent, model } = clerk(hold, made, line, line);
+      const { agent, model } = clerk(hold, made, branch, branch);
       expect(await agent.resume("a")).toMatchObject({ status: "completed", output: "done" });
       expect(made).toEqual([]);
       expect(JSON.stringify(model.requests[0]?.messages.at(-1))).toContain(NOT_ITS_OWN);
@@ -203,8 +203,8 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
 
     test("a session that was written to by hand in the middle of a turn goes on without making them", async () => {
       const { hold } = on.start();
-      const line = failsOnce();
-      const { agent } = clerk(hold, made, line, line);
+      const branch = failsOnce();
+      const { agent } = clerk(hold, made, branch, branch);
       await agent.run("a", "go");
       const session = await hold.session("a");
       session.append(asksForRefund);

@@ -31,10 +31,10 @@ describe.each(stores)("on $name", ({ address }) => {
     on = await Processes.on(address());
     const made: string[] = [];
     /** An agent whose turn fails after its call was made, and one that is asked to go on. */
-    const clerk = (hold: Holdfast, ...lines: readonly Scripted[]) =>
+    const clerk = (hold: Holdfast, ...branches: readonly Scripted[]) =>
       hold.agent({
         name: "clerk",
-        model: script(...lines),
+        model: script(...branches),
         tools: { pay: { mode, run: () => made.push("paid") } },
       });
     const first = on.start();

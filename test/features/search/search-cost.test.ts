@@ -23,9 +23,9 @@ async function counted() {
   const store = await openStore("memory:");
   const read = { pages: 0, single: 0 };
   const calls: Partial<Store> = {
-    saves(line, range) {
+    saves(branch, range) {
       read[range.limit === 1 ? "single" : "pages"] += 1;
-      return store.saves(line, range);
+      return store.saves(branch, range);
     },
   };
   let time = Date.parse("2026-01-01T00:00:00Z");
@@ -99,9 +99,9 @@ describe("a store without an index", () => {
 test("a save that holds many hits is opened once, and only where it is as it was", async () => {
   const { hold, store } = await counted();
   await say(hold, "a", "x", 3);
-  const [line] = await store.branches({ kind: "session", session: "a" });
-  const [save] = line
-    ? await store.saves(line.id, { from: 1, to: 1, limit: 1, items: true, state: false })
+  const [branch] = await store.branches({ kind: "session", session: "a" });
+  const [save] = branch
+    ? await store.saves(branch.id, { from: 1, to: 1, limit: 1, items: true, state: false })
     : [];
   if (save === undefined) throw new Error("it was not saved");
   const texts = () => new OpenedTexts(new Journal(store));

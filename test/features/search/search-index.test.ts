@@ -534,7 +534,7 @@ test.each(stores.filter(({ name }) => name === "sqlite" || name === "postgres"))
     const saves = (await found.read(0, 100)).map((hit) =>
       hit?.kind === "message" ? hit.save : undefined,
     );
-    expect(new Set(saves.map((save) => `${save?.line} ${save?.seq}`)).size).toBe(4);
+    expect(new Set(saves.map((save) => `${save?.branch} ${save?.seq}`)).size).toBe(4);
     // Of a line with two such saves some may be read a few times.
     expect([saves.length, new Set(saves).size <= 8]).toEqual([91, true]);
   },

@@ -252,7 +252,7 @@ describe.each([
   ["does not note what goes", "DELETE FROM unindexed"],
   [
     "says that no number was given again",
-    "UPDATE unindexed SET ceiling = 1000000 WHERE line IS NOT NULL",
+    "UPDATE unindexed SET ceiling = 1000000 WHERE branch IS NOT NULL",
   ],
 ])("the comparison sees a store that %s", (_, statement) => {
   test("in SQLite", { timeout: 300_000 }, async () => {

@@ -15,7 +15,7 @@ import { type Draft, seal } from "../../../src/core/journal/seal-save.js";
 import { baseTuning } from "../../../src/core/journal/session-state.js";
 import type {
   AgentText,
-  LineText,
+  BranchText,
   SessionText,
   TransferRow,
 } from "../../../src/core/transfer/export-format.js";
@@ -389,7 +389,7 @@ describe.each(pairs)("$name", ({ from, to }) => {
     for await (const row of source.export()) {
       rows.push(row);
       since += 1;
-      if (row.startsWith('{"line"')) [of, since] = [(JSON.parse(row) as LineText).of, 0];
+      if (row.startsWith('{"line"')) [of, since] = [(JSON.parse(row) as BranchText).of, 0];
       if (of === "a" && since === 5) await source.checkpoints.prune("a", { keep: 1 });
       if (of === "b" && since === 5) await source.sessions.delete("b");
     }
@@ -462,8 +462,8 @@ describe.each(stores)("$name", (kind) => {
     const rows = await rowsOf(source.export());
     const store = await openStore(kind.address());
     const line = (
-      await rowsOf(source.export()).then(([, row]) => JSON.parse(row as string) as LineText)
-    ).line;
+      await rowsOf(source.export()).then(([, row]) => JSON.parse(row as string) as BranchText)
+    ).branch;
     for (const at of eachNth(3, [500, 250, 803])) {
       let cuts = 0;
       // Just before the change that comes at this row, half of what is there goes: newest first, as
@@ -590,7 +590,7 @@ describe.each(stores)("$name", (kind) => {
     const lies = wrapped(store, {
       saves: async (...args) =>
         (await store.saves(...args)).map((save) =>
-          save.line === line && save.state !== null
+          save.branch === line && save.state !== null
             ? { ...save, state: save.state.replace("secret", "secreT") }
             : save,
         ),
@@ -807,13 +807,13 @@ describe("what a forger seals anew", () => {
    * it.
    */
   const sealedAnew = (nth: number, to: Partial<Draft>) =>
-    save(nth, ({ line, at, prior, base, prev, nMessages, mark, items, state, ...was }) => {
+    save(nth, ({ branch: line, at, prior, base, prev, nMessages, mark, items, state, ...was }) => {
       const texts = (section: string | null) =>
         (JSON.parse(section ?? "[0]") as unknown[])
           .slice(0, -1)
           .map((record) => JSON.stringify(record));
       const draft = {
-        line,
+        branch: line,
         after: firstSeq({ ...was }) - 1,
         at,
         prior,
@@ -850,13 +850,13 @@ describe("what a forger seals anew", () => {
     "a time": save(0, ({ at }) => ({ at: at + 1 })),
     "a pointer": save(1, () => ({ base: 1 })),
     "a number past all": save(0, () => ({ seq: 2 ** 33 })),
-    "a note that says a gap": save(1, ({ line, seq, prev, check }) => ({
+    "a note that says a gap": save(1, ({ branch: line, seq, prev, check }) => ({
       items: null,
       state: null,
       mark: null,
       note: `${digest(`${line} ${seq} ${prev} ${check} {"gap":9,"prior":0}`)}{"gap":9,"prior":0}`,
     })),
-    "a note that is no JSON": save(1, ({ line, seq, prev, check }) => ({
+    "a note that is no JSON": save(1, ({ branch: line, seq, prev, check }) => ({
       note: `${digest(`${line} ${seq} ${prev} ${check} {`)}{`,
     })),
     "a blob": change("blob", 0, (row: { blob: string }) => ({ ...row, base64: "AAAA" })),
@@ -895,36 +895,36 @@ describe("what a forger seals anew", () => {
     "metadata that is none": label((doc) => ({ ...doc, metadata: [1] })),
     "a version below all": label((doc) => ({ ...doc, version: -1 })),
     "an id that is empty": change("session", 0, (row: SessionText) => ({ ...row, session: "" })),
-    "a line that is a path": change("line", 0, (row: LineText) => ({
+    "a line that is a path": change("branch", 0, (row: BranchText) => ({
       ...row,
-      line: "../../../../etc/",
+      branch: "../../../../etc/",
     })),
-    "a line in its own past": change("line", 1, (row: LineText) => ({
+    "a line in its own past": change("branch", 1, (row: BranchText) => ({
       ...row,
-      origin: { line: row.line, seq: 1 },
-      text: resealed({ ...docOf(row.text), origin: { line: row.line, seq: 1 } }),
+      origin: { branch: row.branch, seq: 1 },
+      text: resealed({ ...docOf(row.text), origin: { branch: row.branch, seq: 1 } }),
     })),
-    "a line on one that has not come": change("line", 1, (row: LineText) => ({
+    "a line on one that has not come": change("branch", 1, (row: BranchText) => ({
       ...row,
-      origin: { line: "0000000000000000", seq: 3 },
-      text: resealed({ ...docOf(row.text), origin: { line: "0000000000000000", seq: 3 } }),
+      origin: { branch: "0000000000000000", seq: 3 },
+      text: resealed({ ...docOf(row.text), origin: { branch: "0000000000000000", seq: 3 } }),
     })),
-    "a line that follows something else": change("line", 1, (row: LineText) => ({
-      ...row,
-      text: resealed({ ...docOf(row.text), prev: digest("x") }),
-    })),
-    "a root that follows something": change("line", 0, (row: LineText) => ({
+    "a line that follows something else": change("branch", 1, (row: BranchText) => ({
       ...row,
       text: resealed({ ...docOf(row.text), prev: digest("x") }),
     })),
-    "a line of another session": change("line", 1, (row: LineText) => ({ ...row, of: "c" })),
-    "a line that nobody owns": change("line", 1, (row: LineText) => ({ ...row, of: null })),
+    "a root that follows something": change("branch", 0, (row: BranchText) => ({
+      ...row,
+      text: resealed({ ...docOf(row.text), prev: digest("x") }),
+    })),
+    "a line of another session": change("branch", 1, (row: BranchText) => ({ ...row, of: "c" })),
+    "a line that nobody owns": change("branch", 1, (row: BranchText) => ({ ...row, of: null })),
     "a line given to two": change("session", 1, (row: SessionText) => ({
       ...row,
-      lines: [...row.lines, row.lines[0]],
+      branches: [...row.branches, row.branches[0]],
     })),
     "a session without its lines": (rows) =>
-      rows.filter((row) => !("line" in row) && !("save" in row) && !("blob" in row)),
+      rows.filter((row) => !("branch" in row) && !("save" in row) && !("blob" in row)),
     "a session without its row": (rows) =>
       rows.toSpliced(
         rows.findIndex((row) => "session" in row),

@@ -114,7 +114,7 @@ test("STAMP-1: a reader sees a document that was changed twice in one step, and 
     version,
     text: `text ${version}`,
     body: null,
-    pins: [{ line: f.line, seq }],
+    pins: [{ branch: f.branch, seq }],
   });
   const change = (when: object, ...of: Parameters<typeof put>) =>
     b.apply([], [{ kind: "k", id: "d", when, put: put(...of) }]);
@@ -122,7 +122,7 @@ test("STAMP-1: a reader sees a document that was changed twice in one step, and 
   await change({ absent: true }, 1, first.seq);
   const seen = async () => [
     (await a.documents.list({ kind: "k", limit: 5 })).map(({ text }) => text),
-    (await a.documents.pins(f.line)).map(({ seq }) => seq),
+    (await a.documents.pins(f.branch)).map(({ seq }) => seq),
   ];
   expect(await seen()).toEqual([["text 1"], [first.seq]]);
   await b.apply([], [{ kind: "k", id: "d", when: {}, remove: true }]);

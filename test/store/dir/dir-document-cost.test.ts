@@ -46,7 +46,7 @@ const made = (kind: string, id: string, pins: FiledDoc["pins"] = []): DocChange 
     version: 1,
     text: "text",
     body: null,
-    pins: pins.map((pin) => ({ line: pin.split("-")[0] as never, seq: 1 })),
+    pins: pins.map((pin) => ({ branch: pin.split("-")[0] as never, seq: 1 })),
   },
 });
 
@@ -112,8 +112,8 @@ describe("after another process has written", () => {
     for (const documents of [10, 150]) {
       const { one, two, f } = await inTurns(documents);
       await two.close();
-      looks.push(await looksDuring(() => one.documents.pins(f.line)));
-      looks.push(await looksDuring(() => one.reclaim.cut(f.line, -1, 1, false)));
+      looks.push(await looksDuring(() => one.documents.pins(f.branch)));
+      looks.push(await looksDuring(() => one.reclaim.cut(f.branch, -1, 1, false)));
       await one.close();
     }
     expect(looks.slice(0, 2)).toEqual(looks.slice(2));
@@ -127,7 +127,7 @@ test("what pins nothing by its kind is refused with pins: they would not be foun
   for (const kind of ["agent", "receipt"]) {
     const pinning = store.documents.capture({ agent: "x", limit: 1, hold: true }, () => ({
       changes: [],
-      docs: [made(kind, "a", [placeId(f.line, 1)])],
+      docs: [made(kind, "a", [placeId(f.branch, 1)])],
     }));
     await expect(pinning).rejects.toBeInstanceOf(TypeError);
   }
@@ -138,14 +138,14 @@ test("P10: a line may be pinned by more documents than a call takes arguments", 
   const store = await openDir(fresh());
   const f = new Fixture("s", { agent: "x" });
   await store.apply([f.begin(), f.save({ items: 1 }), f.save({ items: 1 })]);
-  const pins = new Array<FiledDoc["pins"][number]>(200_000).fill(placeId(f.line, 1));
+  const pins = new Array<FiledDoc["pins"][number]>(200_000).fill(placeId(f.branch, 1));
   await store.documents.capture({ agent: "x", limit: 1, hold: false }, () => ({
     changes: [],
     docs: [made("k", "a", pins)],
   }));
   await store.apply([{ session: "s", when: {}, remove: true }]);
   for (const dryRun of [true, false])
-    expect((await store.reclaim.cut(f.line, -1, 10, dryRun)).count).toBe(1);
+    expect((await store.reclaim.cut(f.branch, -1, 10, dryRun)).count).toBe(1);
   await store.close();
 });
 
@@ -222,8 +222,8 @@ describe("DOCNO: numbers rise, and none is used twice", () => {
 });
 
 describe("P10: a document that was exchanged is seen, also where inodes are used again and times are coarse", () => {
-  const line = "0".repeat(16) as never;
-  const pinning = (seq: number): FiledDoc => docOf("a", seq, [placeId(line, seq)]);
+  const branch = "0".repeat(16) as never;
+  const pinning = (seq: number): FiledDoc => docOf("a", seq, [placeId(branch, seq)]);
 
   /** All files look alike: written in the same second, and with the same inode. */
   function makeAlike(): void {
@@ -247,11 +247,11 @@ describe("P10: a document that was exchanged is seen, also where inodes are used
     other.beginWriting({ isUnchanged: false });
     other.place({ kind: "k", id: "a", put: pinning(1) });
     if (does === "writes") mine.beginWriting({ isUnchanged: false });
-    expect(mine.pins(line)).toEqual([{ seq: 1, doc: 1 }]);
+    expect(mine.pins(branch)).toEqual([{ seq: 1, doc: 1 }]);
     other.place({ kind: "k", id: "a", ends: 1 });
     other.place({ kind: "k", id: "a", put: pinning(2) });
     if (does === "writes") mine.beginWriting({ isUnchanged: false });
-    expect(mine.pins(line)).toEqual([{ seq: 2, doc: 2 }]);
+    expect(mine.pins(branch)).toEqual([{ seq: 2, doc: 2 }]);
   });
 
   test("and one that has stood for a while is not read again", async () => {
@@ -268,7 +268,7 @@ describe("P10: a document that was exchanged is seen, also where inodes are used
     });
     for (let i = 0; i < 3; i++) {
       docs.beginWriting({ isUnchanged: false });
-      expect(docs.pins(line)).toEqual([{ seq: 1, doc: 1 }]);
+      expect(docs.pins(branch)).toEqual([{ seq: 1, doc: 1 }]);
     }
     expect(opened).toHaveLength(1);
   });

@@ -3,7 +3,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type LineId, placeId } from "../../../src/core/values/ids.js";
+import { type BranchId, placeId } from "../../../src/core/values/ids.js";
 import {
   DocFiles,
   type DocStep,
@@ -16,7 +16,7 @@ const root = scratch();
 let count = 0;
 const fresh = (): string => join(root, `store-${++count}`);
 
-const line = (n: number): LineId => `${n}`.padStart(16, "0") as LineId;
+const branch = (n: number): BranchId => `${n}`.padStart(16, "0") as BranchId;
 
 interface Place {
   readonly on: number;
@@ -31,7 +31,7 @@ const docOf = (id: string, no: number, places: readonly Place[]): FiledDoc => ({
   version: 1,
   text: "",
   body: null,
-  pins: places.map(({ on, seq }) => placeId(line(on), seq)),
+  pins: places.map(({ on, seq }) => placeId(branch(on), seq)),
 });
 
 const sorted = (pins: readonly Pin[]) => pins.toSorted((a, b) => a.doc - b.doc || a.seq - b.seq);
@@ -79,7 +79,7 @@ test("P10: the pins of a line are those of all documents there are, for who writ
             doc.places.flatMap((place) => (place.on === on ? { seq: place.seq, doc: doc.no } : [])),
           );
           for (const who of [writer, reader])
-            expect(sorted(who.pins(line(on)))).toEqual(sorted(expected));
+            expect(sorted(who.pins(branch(on)))).toEqual(sorted(expected));
         }
       }
     }),
@@ -88,14 +88,14 @@ test("P10: the pins of a line are those of all documents there are, for who writ
 });
 
 test("what pins a line is found by the line, however much else is pinned", () => {
-  const [lines, documents] = [1_000, 24];
+  const [branches, documents] = [1_000, 24];
   const docs = new DocFiles(fresh(), () => []);
   docs.beginWriting({ isUnchanged: false });
-  const all = Array.from({ length: lines }, (_, on) => ({ on, seq: 7 }));
+  const all = Array.from({ length: branches }, (_, on) => ({ on, seq: 7 }));
   for (let no = 1; no <= documents; no++)
     docs.place({ kind: "k", id: `d${no}`, put: docOf(`d${no}`, no, all) });
   const begun = performance.now();
-  for (let on = 0; on < lines; on++) expect(docs.pins(line(on))).toHaveLength(documents);
+  for (let on = 0; on < branches; on++) expect(docs.pins(branch(on))).toHaveLength(documents);
   // Going over all of them for each takes some seconds.
   expect(performance.now() - begun).toBeLessThan(1_000);
 });
@@ -112,6 +112,6 @@ test("S2: a document that ends with a change that is made, and not yet in place,
     expect(files.get("k", "a")).toBeUndefined();
     expect(files.list({ kind: "k", limit: 10 }).map((row) => row.id)).toEqual(["b"]);
     expect(files.check()).toEqual([]);
-    expect(files.pins(line(0))).toEqual([{ seq: 1, doc: 2 }]);
+    expect(files.pins(branch(0))).toEqual([{ seq: 1, doc: 2 }]);
   }
 });

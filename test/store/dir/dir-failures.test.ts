@@ -37,13 +37,13 @@ test("a disk that fills up in the middle of a save: nothing is left of it, and i
   );
   await expect(store.apply([next])).rejects.toMatchObject({ code: "DISK_FULL", retryable: true });
   await expect(store.apply([next])).rejects.toMatchObject({ code: "DISK_FULL" });
-  expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves.slice(0, 1)));
+  expect(seqs(await store.saves(f.branch, all))).toEqual(seqs(f.saves.slice(0, 1)));
   mend();
   expect(await store.check()).toEqual([]);
   expect(await store.apply([next])).toEqual({ ok: true });
   await store.close();
   const again = await openDir(path);
-  expect(await again.saves(f.line, all)).toEqual(f.saves);
+  expect(await again.saves(f.branch, all)).toEqual(f.saves);
   expect(await again.check()).toEqual([]);
   await again.close();
 });
@@ -52,7 +52,7 @@ test("a disk that fills up in the middle of a save: nothing is left of it, and i
 const whole = async (store: Store, f: Fixture): Promise<unknown> => [
   await store.sessions({ limit: 10 }),
   await store.branches({ kind: "all" }),
-  await store.saves(f.line, all),
+  await store.saves(f.branch, all),
   await store.check(),
 ];
 
@@ -67,7 +67,7 @@ test.each(calls.flatMap((name) => several.map((isSeveral) => ({ name, isSeveral 
       const { path, f, store } = await made();
       const change = {
         ...f.peek({ items: 2, blob: "body" }),
-        head: { ...begin("a").head, line: f.line, text: "new" },
+        head: { ...begin("a").head, branch: f.branch, text: "new" },
       };
       const changes = isSeveral ? [change, begin("b"), begin("c")] : [change];
       const before = await whole(store, f);
@@ -98,7 +98,7 @@ test.each(calls.flatMap((name) => several.map((isSeveral) => ({ name, isSeveral 
       // The next writer goes on as if nothing had been.
       if (!isMade) expect(await again.apply(changes), `${n}`).toEqual({ ok: true });
       expect(
-        [(await again.saves(f.line, all)).length, (await again.sessions({ limit: 10 })).length],
+        [(await again.saves(f.branch, all)).length, (await again.sessions({ limit: 10 })).length],
         `${n}`,
       ).toEqual([2, isSeveral ? 3 : 1]);
       expect(await again.check(), `${n}`).toEqual([]);
@@ -116,7 +116,7 @@ test.each(several)(
       for (const name of ["fsyncSync", "fdatasyncSync"]) instead(name, () => {});
       const change = {
         ...f.peek({ items: 2, blob: "body" }),
-        head: { ...begin("a").head, line: f.line, text: "new" },
+        head: { ...begin("a").head, branch: f.branch, text: "new" },
       };
       const g = new Fixture("b");
       const changes = isSeveral ? [change, g.begin(), g.save({ items: 1 }), begin("c")] : [change];
@@ -177,7 +177,7 @@ test("a journal that could be read only in part is not taken for an empty one", 
     if (answer.ok !== true) expect(answer, `${n}`).toMatchObject({ code: "BUSY" });
     f.save({ items: 1 });
     expect(await again.apply([next]), `${n}`).toEqual({ ok: true });
-    expect((await again.saves(f.line, all)).length, `${n}`).toBe(4 + n);
+    expect((await again.saves(f.branch, all)).length, `${n}`).toBe(4 + n);
     expect(await again.check(), `${n}`).toEqual([]);
     await again.close();
     if (count < n) break;
@@ -192,7 +192,7 @@ test.each(["ENOENT", "EACCES", "ENOTDIR", "EMFILE", "EIO"])(
     const calls: [string, () => Promise<unknown>][] = [
       ["session", () => store.session("a")],
       ["sessions", () => store.sessions({ limit: 5 })],
-      ["saves", () => store.saves(f.line, all)],
+      ["saves", () => store.saves(f.branch, all)],
       ["blob", () => store.blob(digestOf("body"))],
       ["docs", () => store.documents.list({ kind: "k", limit: 5 })],
       ["post", () => store.inbox.post("a", { id: "m", text: "m", due: 0 })],
@@ -204,7 +204,7 @@ test.each(["ENOENT", "EACCES", "ENOTDIR", "EMFILE", "EIO"])(
       ["about", () => store.info()],
       ["generation", () => store.copies.generation()],
       ["beginGeneration", () => store.copies.begin()],
-      ["cut", () => store.reclaim.cut(f.line, 1, 5, true)],
+      ["cut", () => store.reclaim.cut(f.branch, 1, 5, true)],
       ["compact", () => store.reclaim.compact(10)],
       ["sweep", () => store.reclaim.sweep(10, true)],
       ["sweep, and remove", () => store.reclaim.sweep(10, false)],
@@ -253,7 +253,7 @@ test.each(["EIO", "ENOSPC"])(
     // It may have been kept, or not: sent again, it is there once.
     const again = await openDir(path);
     expect(await again.apply([next])).toEqual({ ok: true });
-    expect((await again.saves(f.line, all)).length).toBe(2);
+    expect((await again.saves(f.branch, all)).length).toBe(2);
     await again.close();
   },
 );
@@ -278,7 +278,7 @@ test("of saves that are synced side by side, one that fails lets none seem safe"
   await expect(store.apply([begin("more")])).rejects.toMatchObject({ code: "IO" });
   await store.close();
   const again = await openDir(path);
-  for (const f of fixtures) expect(seqs(await again.saves(f.line, all))).toEqual(seqs(f.saves));
+  for (const f of fixtures) expect(seqs(await again.saves(f.branch, all))).toEqual(seqs(f.saves));
   await again.close();
 });
 
@@ -341,7 +341,7 @@ test.each(["lists first", "writes first"])(
     const change = {
       session: "a",
       when: {},
-      head: { ...begin("a").head, line: a.line, status: "waiting", text: "new" },
+      head: { ...begin("a").head, branch: a.branch, status: "waiting", text: "new" },
     };
     // Made, and not put in place: the disk is full by then.
     const rename = instead("renameSync", (from: string, to: string) => {

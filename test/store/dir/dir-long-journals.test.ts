@@ -37,7 +37,7 @@ async function made(): Promise<{ path: string; journal: string; f: Fixture; othe
   await store.apply([other.save({ items: 1, mark: true })]);
   await store.close();
   rmSync(join(path, "anchors"));
-  return { path, journal: join(path, sessionPath("a"), `${f.line}.jsonl`), f, other };
+  return { path, journal: join(path, sessionPath("a"), `${f.branch}.jsonl`), f, other };
 }
 
 /** A seal with other words, and a sum that fits them. */
@@ -72,22 +72,24 @@ test("saves behind 4 GiB are read, appended and cut, and those before are found"
   const store = await openDir(path);
   expect(await store.apply([f.save({ items: 2, state: 1, mark: true })])).toEqual({ ok: true });
   const numbers = seqs(f.saves);
-  expect(seqs(await store.saves(f.line, { ...all, items: false, state: false }))).toEqual(numbers);
+  expect(seqs(await store.saves(f.branch, { ...all, items: false, state: false }))).toEqual(
+    numbers,
+  );
   // Each but the wide one is whole, on both sides of it.
   for (const save of f.saves.filter(({ seq }) => seq !== wide.save.seq))
-    expect(await store.saves(f.line, { ...all, from: save.seq, to: save.seq })).toEqual([save]);
-  await expect(store.saves(f.line, all)).rejects.toMatchObject({
+    expect(await store.saves(f.branch, { ...all, from: save.seq, to: save.seq })).toEqual([save]);
+  await expect(store.saves(f.branch, all)).rejects.toMatchObject({
     code: "CORRUPT",
     details: { seq: wide.save.seq },
   });
-  expect(await store.saves(other.line, all)).toEqual(other.saves);
+  expect(await store.saves(other.branch, all)).toEqual(other.saves);
   expect(await store.check()).toEqual([]);
   expect((await store.info("counts")).counts?.checkpoints).toBe(numbers.length + 1);
   expect((await store.reclaim.sweep(10, false)).count).toBe(0);
   await store.apply([{ session: "a", when: {}, remove: true }]);
-  expect((await store.reclaim.cut(f.line, -1, 2, false)).count).toBe(2);
+  expect((await store.reclaim.cut(f.branch, -1, 2, false)).count).toBe(2);
   expect(statSync(journal).size).toBeGreaterThan(2 ** 32);
-  expect((await store.reclaim.cut(f.line, -1, 1, false)).count).toBe(1);
+  expect((await store.reclaim.cut(f.branch, -1, 1, false)).count).toBe(1);
   expect(statSync(journal).size).toBeLessThan(10_000);
   await store.close();
 });
@@ -98,8 +100,8 @@ if (isThorough)
     moveLast(journal, 2 * GIB + 2 ** 21);
     const store = await openDir(path);
     expect(await store.apply([f.save({ items: 1 })])).toEqual({ ok: true });
-    expect(await store.saves(f.line, all)).toEqual(f.saves);
-    expect(await store.saves(other.line, all)).toEqual(other.saves);
+    expect(await store.saves(f.branch, all)).toEqual(f.saves);
+    expect(await store.saves(other.branch, all)).toEqual(other.saves);
     await store.close();
   });
 
@@ -123,6 +125,6 @@ test("an end of several pieces that is no save is set aside whole, and its zeros
   bytes.fill(0, end + 2 ** 20 - 1, end + 2 ** 20 + 1);
   writeFileSync(journal, bytes);
   store = await openDir(path);
-  expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves.slice(0, 3)));
+  expect(seqs(await store.saves(f.branch, all))).toEqual(seqs(f.saves.slice(0, 3)));
   await store.close();
 });

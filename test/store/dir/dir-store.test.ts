@@ -44,7 +44,7 @@ import { openDir } from "../../../src/store/dir/open.js";
 import type { SessionDoc } from "../../../src/store/dir/sessions/session-file.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { NewSave } from "../../../src/store/port/changes.js";
-import { oneLine } from "../../../src/store/port/queries.js";
+import { oneBranch } from "../../../src/store/port/queries.js";
 import { all, seqs } from "../../../src/testing/contract/case.js";
 import { begin, digestOf, Fixture } from "../../../src/testing/contract/fixture.js";
 import { start } from "../../support/children/child.mjs";
@@ -56,7 +56,7 @@ let count = 0;
 const fresh = (): string => join(root, `store-${++count}`);
 const ofSession = (path: string, id: string): string => join(path, sessionPath(id));
 const journalOf = (path: string, f: Fixture): string =>
-  join(ofSession(path, f.id), `${f.line}.jsonl`);
+  join(ofSession(path, f.id), `${f.branch}.jsonl`);
 const docOf = (path: string, id: string): SessionDoc =>
   unsealed(readFileSync(join(ofSession(path, id), "session.json"), "utf8")) as SessionDoc;
 
@@ -124,7 +124,7 @@ describe("rows", () => {
     fc.assert(
       fc.property(fc.option(texts), fc.option(texts), salts, fc.nat(), (items, state, salt, at) => {
         const { save } = seal({
-          line: "0123456789abcdef" as never,
+          branch: "0123456789abcdef" as never,
           after: 0,
           at,
           prior: 0,
@@ -209,7 +209,7 @@ describe("the directory", () => {
       .split("\n")
       .map((row) => JSON.parse(row));
     expect(rows.map((row) => Object.keys(row)[0])).toEqual([
-      "line",
+      "branch",
       "append",
       "set",
       "checkpoint",
@@ -260,7 +260,7 @@ describe("the directory", () => {
     ]) {
       put();
       const store = await openDir(path);
-      await expect(store.saves(f.line, all)).rejects.toMatchObject({ code: "CORRUPT" });
+      await expect(store.saves(f.branch, all)).rejects.toMatchObject({ code: "CORRUPT" });
       await expect(store.apply([f.peek({ items: 1 })])).rejects.toMatchObject({ code: "CORRUPT" });
       await store.close();
       rmSync(journal, { recursive: true });
@@ -296,7 +296,7 @@ describe("the directory", () => {
       writeFileSync(join(path, place), "mine");
     }
     const store = await openDir(path);
-    expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves));
+    expect(seqs(await store.saves(f.branch, all))).toEqual(seqs(f.saves));
     await store.apply([f.save({ items: 1, blob: "body" })]);
     expect(await store.check()).toEqual([]);
     expect((await store.reclaim.sweep(10, false)).count).toBe(0);
@@ -342,7 +342,7 @@ describe("the lock", () => {
       typeof content === "string" ? content : JSON.stringify(content),
     );
     const store = await openDir(path, { busyMs: 50 });
-    expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves));
+    expect(seqs(await store.saves(f.branch, all))).toEqual(seqs(f.saves));
     const applied = store.apply([f.peek({ items: 1 })]);
     if (isFree) expect(await applied).toEqual({ ok: true });
     else await expect(applied).rejects.toMatchObject({ code: "BUSY", retryable: true });
@@ -375,7 +375,7 @@ describe("the lock", () => {
       code: "BUSY",
       details: { holder: expect.stringContaining(`process ${process.pid}`) },
     });
-    expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves));
+    expect(seqs(await store.saves(f.branch, all))).toEqual(seqs(f.saves));
     holding.release();
     expect(await store.apply([f.save({ items: 1 })])).toEqual({ ok: true });
     await store.close();
@@ -419,7 +419,7 @@ describe("the lock", () => {
     await expect(store.apply([f.peek({ items: 1 })])).rejects.toMatchObject({ code: "BUSY" });
     await child.end();
     expect(await store.apply([f.save({ items: 1 })])).toEqual({ ok: true });
-    expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves));
+    expect(seqs(await store.saves(f.branch, all))).toEqual(seqs(f.saves));
     await store.close();
   });
 });
@@ -443,7 +443,7 @@ describe("ends that are not whole", () => {
       const kept = ends.filter((end) => end <= length).length;
       const end = ends[kept - 1] ?? 0;
       const reader = await openDir(path);
-      expect(seqs(await reader.saves(f.line, all)), `${length}`).toEqual(
+      expect(seqs(await reader.saves(f.branch, all)), `${length}`).toEqual(
         seqs(f.saves.slice(0, kept)),
       );
       const stray = length > end && !(kept === 0 && length === header);
@@ -453,12 +453,12 @@ describe("ends that are not whole", () => {
       expect(await reader.apply([{ session: "a", when: { epoch: 1 }, saves: [again] }])).toEqual({
         ok: true,
       });
-      expect(seqs(await reader.saves(f.line, all)), `${length}`).toEqual(
+      expect(seqs(await reader.saves(f.branch, all)), `${length}`).toEqual(
         seqs(f.saves.slice(0, kept + 1)),
       );
       await reader.close();
       rmSync(join(path, "anchors"));
-      const aside = join(ofSession(path, "a"), `${f.line}.tail-1`);
+      const aside = join(ofSession(path, "a"), `${f.branch}.tail-1`);
       expect(existsSync(aside), `${length}`).toBe(stray);
       if (stray) expect(readFileSync(aside)).toEqual(whole.subarray(end, length));
       const later = await openDir(path);
@@ -484,7 +484,7 @@ describe("ends that are not whole", () => {
       ]),
     ).rejects.toMatchObject({
       code: "CORRUPT",
-      details: { line: f.line },
+      details: { branch: f.branch },
     });
     await store.close();
     expect(readFileSync(journal)).toEqual(before);
@@ -501,7 +501,7 @@ describe("ends that are not whole", () => {
     bytes.fill(0, last, last + 20);
     writeFileSync(journal, bytes);
     const store = await openDir(path);
-    expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves.slice(0, 2)));
+    expect(seqs(await store.saves(f.branch, all))).toEqual(seqs(f.saves.slice(0, 2)));
     expect(await store.check()).toHaveLength(1);
     await store.close();
   });
@@ -516,8 +516,8 @@ describe("ends that are not whole", () => {
     writeFileSync(journal, bytes);
     const store = await openDir(path);
     const [one, two, , four, five] = seqs(f.saves);
-    expect(seqs(await store.saves(f.line, all))).toEqual([one, two, four, five]);
-    expect(seqs(await store.saves(f.line, { ...all, newestFirst: true, limit: 3 }))).toEqual([
+    expect(seqs(await store.saves(f.branch, all))).toEqual([one, two, four, five]);
+    expect(seqs(await store.saves(f.branch, { ...all, newestFirst: true, limit: 3 }))).toEqual([
       five,
       four,
       two,
@@ -535,18 +535,18 @@ describe("ends that are not whole", () => {
     const never = f.peek({ items: 1, text: "never" }).saves?.[0] as NewSave;
     appendFileSync(journal, saveText(never.save, [], { with: version + 1 }).text);
     const reader = await openDir(path);
-    expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves));
+    expect(seqs(await reader.saves(f.branch, all))).toEqual(seqs(f.saves));
     expect(await reader.check()).toEqual([]);
     // The file reaches that version with another change.
     await reader.apply([
       { session: "a", when: { epoch: 1 }, label: { ...begin("a").label, text: "other" } },
     ]);
     expect(docOf(path, "a").version).toBe(version + 1);
-    expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves));
+    expect(seqs(await reader.saves(f.branch, all))).toEqual(seqs(f.saves));
     expect(await reader.apply([f.save({ items: 1 })])).toEqual({ ok: true });
     await reader.close();
     const later = await openDir(path);
-    expect(await later.saves(f.line, all)).toEqual(f.saves);
+    expect(await later.saves(f.branch, all)).toEqual(f.saves);
     await later.close();
   });
 
@@ -564,7 +564,7 @@ describe("ends that are not whole", () => {
     expect(await store.apply([{ session: "a", when: { epoch: 1 }, saves: together }])).toEqual({
       ok: true,
     });
-    expect(await store.saves(f.line, all)).toEqual(f.saves);
+    expect(await store.saves(f.branch, all)).toEqual(f.saves);
     await store.close();
     expect(docOf(path, "a").version, "no other commit point").toBe(version);
     rmSync(join(path, "anchors"));
@@ -572,12 +572,12 @@ describe("ends that are not whole", () => {
     for (let length = before; length < whole.length; length += isThorough ? 1 : 10) {
       writeFileSync(journal, whole.subarray(0, length));
       const cut = await openDir(path);
-      expect(seqs(await cut.saves(f.line, all)), `${length}`).toEqual(seqs(f.saves.slice(0, 1)));
+      expect(seqs(await cut.saves(f.branch, all)), `${length}`).toEqual(seqs(f.saves.slice(0, 1)));
       if ((length - before) % 10 === 0) {
         expect(await cut.apply([{ session: "a", when: { epoch: 1 }, saves: together }])).toEqual({
           ok: true,
         });
-        expect(await cut.saves(f.line, all), `${length}`).toEqual(f.saves);
+        expect(await cut.saves(f.branch, all), `${length}`).toEqual(f.saves);
       }
       await cut.close();
       rmSync(join(path, "anchors"), { force: true });
@@ -636,23 +636,23 @@ describe("long lines", () => {
     await store.close();
     const again = await openDir(path);
     const first = { ...all, to: 1, limit: 1 };
-    expect(await turnsDuring(() => again.saves(f.line, first))).toBeGreaterThanOrEqual(4);
-    expect(await turnsDuring(() => again.saves(f.line, first)), "once").toBeLessThan(4);
+    expect(await turnsDuring(() => again.saves(f.branch, first))).toBeGreaterThanOrEqual(4);
+    expect(await turnsDuring(() => again.saves(f.branch, first)), "once").toBeLessThan(4);
     expect(await turnsDuring(() => again.reclaim.sweep(10, true))).toBeGreaterThanOrEqual(4);
     const replacements = saves.map(({ save }) => ({
       save: drop(save, { items: false, state: false, mark: true, prior: 0 }),
       refs: [],
       was: [save],
     }));
-    expect(await again.reclaim.replace(f.line, replacements, { line: 1, doc: 0 })).toBe(true);
-    expect(await again.saves(f.line, all)).toEqual(replacements.map(({ save }) => save));
+    expect(await again.reclaim.replace(f.branch, replacements, { branch: 1, doc: 0 })).toBe(true);
+    expect(await again.saves(f.branch, all)).toEqual(replacements.map(({ save }) => save));
     // Refused whole where one is not as it was read any more.
     const stale = [
       ...replacements.slice(0, 999).map(({ save }) => ({ save, refs: [], was: [save] })),
       replacements[999] as (typeof replacements)[0],
     ];
-    expect(await again.reclaim.replace(f.line, stale, { line: 1, doc: 0 })).toBe(false);
-    expect(await again.saves(f.line, all)).toEqual(replacements.map(({ save }) => save));
+    expect(await again.reclaim.replace(f.branch, stale, { branch: 1, doc: 0 })).toBe(false);
+    expect(await again.saves(f.branch, all)).toEqual(replacements.map(({ save }) => save));
     expect(readdirSync(ofSession(path, "a")).filter((name) => name.endsWith(".draft"))).toEqual([]);
     await again.close();
   });
@@ -673,7 +673,7 @@ describe("long lines", () => {
       await store.close();
       const again = await openDir(path);
       const firsts = Promise.all(
-        lines.map((f) => again.saves(f.line, { ...all, to: 1, limit: 1 })),
+        lines.map((f) => again.saves(f.branch, { ...all, to: 1, limit: 1 })),
       );
       // Others look at all of it meanwhile.
       const counted = again.info("counts");
@@ -695,8 +695,8 @@ describe("what sessions there are", () => {
       due: null,
       archived: false,
       tags: [],
-      lines: [],
-      lastLine: 0,
+      branches: [],
+      lastBranch: 0,
       cut: [],
     };
     fc.assert(
@@ -823,7 +823,7 @@ describe("other processes", () => {
     const store = await openDir(path);
     await store.apply([f.begin()]);
     const child = start(new URL("../../support/children/dir-child.mjs", import.meta.url));
-    child.tell({ do: "follow", path, line: f.line, until: 300 });
+    child.tell({ do: "follow", path, branch: f.branch, until: 300 });
     await child.heard((line) => line["ready"] === true);
     for (let i = 0; i < 300; i++)
       await store.apply([f.save({ items: 1, mark: true, text: "x".repeat((i * 37) % 5_000) })]);
@@ -843,23 +843,23 @@ describe("other processes", () => {
     const f = new Fixture("a");
     await writer.apply([f.begin({ agent: "x" })]);
     for (let i = 0; i < 4; i++) await writer.apply([f.save({ items: 1, mark: true })]);
-    expect(await reader.saves(f.line, all)).toEqual(f.saves);
+    expect(await reader.saves(f.branch, all)).toEqual(f.saves);
     expect((await reader.sessions({ agent: "x", limit: 10 })).map(({ id }) => id)).toEqual(["a"]);
     await writer.reclaim.replace(
-      f.line,
+      f.branch,
       [{ save: f.gapOf(0, 1), refs: [], was: f.saves.slice(0, 2) }],
       {
-        line: 99,
+        branch: 99,
         doc: 99,
       },
     );
-    expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves.slice(1)));
+    expect(seqs(await reader.saves(f.branch, all))).toEqual(seqs(f.saves.slice(1)));
     await writer.apply([{ session: "a", when: {}, remove: true }]);
     expect(await reader.session("a")).toEqual({ row: undefined, buried: 1 });
-    await writer.reclaim.cut(f.line, -1, 1, false);
-    expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves.slice(1, 3)));
-    await writer.reclaim.cut(f.line, -1, 100, false);
-    expect((await reader.branches(oneLine(f.line)))[0]).toBeUndefined();
+    await writer.reclaim.cut(f.branch, -1, 1, false);
+    expect(seqs(await reader.saves(f.branch, all))).toEqual(seqs(f.saves.slice(1, 3)));
+    await writer.reclaim.cut(f.branch, -1, 100, false);
+    expect((await reader.branches(oneBranch(f.branch)))[0]).toBeUndefined();
     expect(existsSync(journalOf(path, f))).toBe(false);
     await writer.close();
     await reader.close();
@@ -911,11 +911,11 @@ test("a line that was brought in for one session can be claimed by another, and 
   const f = new Fixture("a");
   const first = f.save({ items: 1, mark: true }).saves ?? [];
   await store.apply([
-    { session: "a", when: { absent: true }, loose: f.begin().line, saves: first },
+    { session: "a", when: { absent: true }, loose: f.begin().branch, saves: first },
   ]);
-  const { line: _line, ...rest } = begin("b");
+  const { branch: _line, ...rest } = begin("b");
   expect(
-    await store.apply([{ ...rest, head: { ...rest.head, line: f.line }, claims: [f.line] }]),
+    await store.apply([{ ...rest, head: { ...rest.head, branch: f.branch }, claims: [f.branch] }]),
   ).toEqual({ ok: true });
   expect(
     await store.apply([
@@ -923,14 +923,14 @@ test("a line that was brought in for one session can be claimed by another, and 
     ]),
   ).toEqual({ ok: true });
   expect((await store.branches({ kind: "session", session: "b" })).map(({ id }) => id)).toEqual([
-    f.line,
+    f.branch,
   ]);
   expect((await store.branches({ kind: "session", session: "a" })).length).toBe(0);
   await store.close();
   const again = await openDir(path);
   expect((await again.session("b", "end"))?.end?.seq).toBe(3);
   await again.apply([{ session: "b", when: {}, remove: true }]);
-  expect((await again.branches(oneLine(f.line)))[0]?.owned).toBe(false);
+  expect((await again.branches(oneBranch(f.branch)))[0]?.owned).toBe(false);
   await again.close();
 });
 
@@ -951,7 +951,7 @@ describe("sessions that are brought in", () => {
     ]);
     await target.close();
     await source.close();
-    const { lines } = docOf(path, "moved here");
+    const { branches: lines } = docOf(path, "moved here");
     expect(lines).toHaveLength(2);
     const files = readdirSync(ofSession(path, "moved here"));
     // The second has no save yet, and so no journal.
@@ -971,30 +971,34 @@ describe("what was left behind, and what stands in the way", () => {
     const absent = { session: "a", when: { absent: true } } as const;
     let store = await openDir(path);
     await store.apply([
-      { ...absent, loose: one.begin().line, saves: one.save({ items: 1, mark: true }).saves ?? [] },
+      {
+        ...absent,
+        loose: one.begin().branch,
+        saves: one.save({ items: 1, mark: true }).saves ?? [],
+      },
     ]);
     await store.close();
     const before = readFileSync(join(ofSession(path, "a"), "session.json"));
     const saves = two.save({ items: 1, mark: true }).saves ?? [];
     store = await openDir(path);
-    await store.apply([{ ...absent, loose: two.begin().line, saves }]);
+    await store.apply([{ ...absent, loose: two.begin().branch, saves }]);
     await store.close();
     // As if it had been killed between the journal and the session's file; and then that file goes
     // on without it.
     writeFileSync(join(ofSession(path, "a"), "session.json"), before);
     rmSync(join(path, "changes.jsonl"));
     store = await openDir(path);
-    expect((await store.reclaim.cut(one.line, -1, 10, false)).count).toBe(1);
-    expect(await store.apply([{ ...absent, loose: two.begin().line, saves }])).toEqual({
+    expect((await store.reclaim.cut(one.branch, -1, 10, false)).count).toBe(1);
+    expect(await store.apply([{ ...absent, loose: two.begin().branch, saves }])).toEqual({
       ok: true,
     });
     expect(await store.apply([{ ...absent, saves: two.save({ items: 1 }).saves ?? [] }])).toEqual({
       ok: true,
     });
-    expect(seqs(await store.saves(two.line, all))).toEqual([2, 3]);
+    expect(seqs(await store.saves(two.branch, all))).toEqual([2, 3]);
     await store.close();
     store = await openDir(path);
-    expect(seqs(await store.saves(two.line, all))).toEqual([2, 3]);
+    expect(seqs(await store.saves(two.branch, all))).toEqual([2, 3]);
     await store.close();
   });
 
@@ -1007,13 +1011,13 @@ describe("what was left behind, and what stands in the way", () => {
     await store.close();
     store = await openDir(path);
     await store.apply([{ session: "a", when: {}, remove: true }]);
-    await store.reclaim.cut(f.line, -1, 10, false);
+    await store.reclaim.cut(f.branch, -1, 10, false);
     const absent = { session: "b", when: { absent: true } } as const;
-    const again = new Fixture("b", { line: f.line });
+    const again = new Fixture("b", { branch: f.branch });
     await store.apply([
       {
         ...absent,
-        loose: again.begin().line,
+        loose: again.begin().branch,
         saves: again.save({ items: 1, mark: true }).saves ?? [],
       },
     ]);
@@ -1023,7 +1027,7 @@ describe("what was left behind, and what stands in the way", () => {
     expect(
       await store.apply([{ ...absent, saves: again.save({ items: 1, mark: true }).saves ?? [] }]),
     ).toEqual({ ok: true });
-    expect((await store.reclaim.cut(f.line, -1, 10, false)).count).toBe(2);
+    expect((await store.reclaim.cut(f.branch, -1, 10, false)).count).toBe(2);
     await store.close();
   });
 

@@ -27,7 +27,7 @@ type Opened = Awaited<ReturnType<typeof made>>["store"];
 /** All that the change below touches. */
 const whole = async (store: Opened, f: Fixture): Promise<unknown> => [
   (await store.sessions({ limit: 10 })).map(({ id, head }) => [id, head.text]),
-  await store.saves(f.line, all),
+  await store.saves(f.branch, all),
   (await store.documents.list({ kind: "k", limit: 5 })).map(({ text }) => text),
 ];
 
@@ -36,7 +36,7 @@ const changesOf = (f: Fixture) => {
   const put = { of: null, version: 1, text: "doc", body: null, pins: [] };
   const change = {
     ...f.peek({ items: 2, blob: "body" }),
-    head: { ...begin("a").head, line: f.line, text: "new" },
+    head: { ...begin("a").head, branch: f.branch, text: "new" },
   };
   return [
     { what: "a save", changes: [f.peek({ items: 1 })], docs: [] },
@@ -172,7 +172,7 @@ test.each(["fdatasyncSync", "fdatasync"] as const)(
     await expect(store.apply([begin("more")])).rejects.toMatchObject({ code: "IO" });
     for (const each of saves)
       expect(await other.apply([each.save({ items: 1 })])).toEqual({ ok: true });
-    for (const each of saves) expect(await other.saves(each.line, all)).toEqual(each.saves);
+    for (const each of saves) expect(await other.saves(each.branch, all)).toEqual(each.saves);
     await expect(store.apply([begin("more")])).rejects.toMatchObject({ code: "IO" });
     expect([found.retried, await other.check()]).toEqual([[], []]);
     await store.close();

@@ -30,13 +30,13 @@ const orders = {
     hear();
   },
   /** Reads a line over and over, and says what it saw of its saves. */
-  async follow({ path, line, until }) {
+  async follow({ path, branch, until }) {
     const store = await openDir(path);
     say({ ready: true });
     const wrong = [];
     let seen = 0;
     while (seen < until) {
-      const saves = await store.saves(line, {
+      const saves = await store.saves(branch, {
         from: 1,
         to: 2 ** 32 - 1,
         limit: 10_000,

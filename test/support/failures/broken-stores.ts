@@ -60,7 +60,7 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
         apply: (changes, docs) =>
           inner.apply(
             changes.map(({ loose, ...change }) =>
-              loose ? { ...begin(change.session), line: loose } : change,
+              loose ? { ...begin(change.session), branch: loose } : change,
             ),
             docs,
           ),
@@ -71,7 +71,7 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
       make: harness((inner) => ({
         async apply(changes, docs) {
           const applied = await inner.apply(changes, docs);
-          return !applied.ok && applied.why === "line"
+          return !applied.ok && applied.why === "branch"
             ? inner.apply(
                 changes.map(({ claims: _claims, ...change }) => change),
                 docs,
@@ -99,9 +99,9 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
       does: "leaves behind the blobs that come with saves in the place of others",
       make: harness((inner) => ({
         reclaim: {
-          replace: (line, replacements, since) =>
+          replace: (branch, replacements, since) =>
             inner.reclaim.replace(
-              line,
+              branch,
               replacements.map(({ blobs: _blobs, ...rest }) => rest),
               since,
             ),
@@ -112,8 +112,8 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
       does: "takes a save that was rewritten for the one it was",
       make: harness((inner) => ({
         reclaim: {
-          async replace(line, replacements, since) {
-            const there = await inner.saves(line, {
+          async replace(branch, replacements, since) {
+            const there = await inner.saves(branch, {
               from: 1,
               to: 2 ** 32 - 1,
               limit: 1_000,
@@ -123,7 +123,7 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
             const as = (was: Save): Save =>
               there.find(({ seq, check }) => seq === was.seq && check === was.check) ?? was;
             return inner.reclaim.replace(
-              line,
+              branch,
               replacements.map((one) => ({ ...one, was: one.was.map(as) })),
               since,
             );
@@ -217,7 +217,7 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
         async apply(changes, docs) {
           for (const { saves = [] } of changes) {
             for (const { save } of saves) {
-              const [there] = await inner.saves(save.line, {
+              const [there] = await inner.saves(save.branch, {
                 from: save.seq,
                 to: save.seq,
                 limit: 1,
@@ -234,7 +234,7 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     {
       does: "gives the saves of a range one short",
       make: harness((inner) => ({
-        saves: async (line, query: SaveQuery) => (await inner.saves(line, query)).slice(0, -1),
+        saves: async (branch, query: SaveQuery) => (await inner.saves(branch, query)).slice(0, -1),
       })),
     },
     {
@@ -243,7 +243,7 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
         async session(id, how) {
           const found = await inner.session(id, how);
           const first = (await inner.branches({ kind: "session", session: id })).at(-1);
-          return how === "end" ? { ...found, line: first } : found;
+          return how === "end" ? { ...found, branch: first } : found;
         },
       })),
     },
@@ -274,7 +274,7 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
         apply: (changes, docs) =>
           inner.apply(
             changes.map((change) =>
-              change.line ? { ...change, line: { ...change.line, origin: null } } : change,
+              change.branch ? { ...change, branch: { ...change.branch, origin: null } } : change,
             ),
             docs,
           ),
@@ -284,7 +284,7 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
       does: "replaces saves under a new fork",
       make: harness((inner) => ({
         reclaim: {
-          replace: (line, replacements) => inner.reclaim.replace(line, replacements, anything),
+          replace: (branch, replacements) => inner.reclaim.replace(branch, replacements, anything),
         },
       })),
     },
@@ -292,8 +292,8 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
       does: "replaces what is pinned",
       make: harness((inner) => ({
         reclaim: {
-          replace: (line, replacements, known) =>
-            inner.reclaim.replace(line, replacements, { ...known, doc: anything.doc }),
+          replace: (branch, replacements, known) =>
+            inner.reclaim.replace(branch, replacements, { ...known, doc: anything.doc }),
         },
       })),
     },
@@ -301,12 +301,12 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
       does: "cuts what is pinned",
       make: harness((inner) => ({
         reclaim: {
-          async cut(line, after, limit, dryRun) {
+          async cut(branch, after, limit, dryRun) {
             for (const { id } of await inner.documents.list({ kind: "snap", limit: 100 })) {
-              const [pin] = await inner.documents.pins(line);
+              const [pin] = await inner.documents.pins(branch);
               if (pin) await inner.apply([], [{ kind: "snap", id, when: {}, remove: true }]);
             }
-            return inner.reclaim.cut(line, after, limit, dryRun);
+            return inner.reclaim.cut(branch, after, limit, dryRun);
           },
         },
       })),
@@ -386,9 +386,9 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
       does: "replaces a save together with what was to stay of it",
       make: harness((inner) => ({
         reclaim: {
-          replace: (line, replacements, since) =>
+          replace: (branch, replacements, since) =>
             inner.reclaim.replace(
-              line,
+              branch,
               replacements.map(({ save, ...rest }) => ({
                 ...rest,
                 save: { ...save, state: rest.was.length === 1 ? null : save.state },

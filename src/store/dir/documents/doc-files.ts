@@ -43,7 +43,7 @@ import {
 import { nameOf } from "../files/names.js";
 import { stampOf } from "../files/stamps.js";
 import { DocNumbers, LAST } from "./doc-numbers.js";
-import { byLine, PinIndex } from "./pin-index.js";
+import { byBranch, PinIndex } from "./pin-index.js";
 
 export interface FiledDoc extends Omit<Doc, "pins"> {
   readonly no: number;
@@ -156,23 +156,23 @@ export class DocFiles {
     return all;
   }
 
-  pins(line: string): Pin[] {
+  pins(branch: string): Pin[] {
     this.#lookForPins();
     this.#refuseDamaged();
-    return this.#pinsOf(line);
+    return this.#pinsOf(branch);
   }
 
-  isPinned({ line, seq }: Place): boolean {
+  isPinned({ branch, seq }: Place): boolean {
     this.#lookForPins();
-    const isKnown = this.#pinsOf(line).some((pin) => pin.seq === seq);
+    const isKnown = this.#pinsOf(branch).some((pin) => pin.seq === seq);
     if (!isKnown) this.#refuseDamaged();
     return isKnown;
   }
 
-  #pinsOf(line: string): Pin[] {
-    const pins = new Map(this.#pins.of(line));
+  #pinsOf(branch: string): Pin[] {
+    const pins = new Map(this.#pins.of(branch));
     for (const { kind, id } of this.#pending())
-      pins.set(this.#path(kind, id), byLine(this.get(kind, id)).get(line) ?? []);
+      pins.set(this.#path(kind, id), byBranch(this.get(kind, id)).get(branch) ?? []);
     return [...pins.values()].flat();
   }
 
@@ -384,7 +384,7 @@ export const filedDoc = (
   version: put.version,
   text: put.text,
   body: put.body,
-  pins: put.pins.map(({ line, seq }) => placeId(line, seq)),
+  pins: put.pins.map(({ branch, seq }) => placeId(branch, seq)),
 });
 
 export const rowOf = ({ no, kind, id, of, version, text }: FiledDoc): DocRow => ({

@@ -2,7 +2,7 @@
 import { closeSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
-import type { LineId } from "../../../core/values/ids.js";
+import type { BranchId } from "../../../core/values/ids.js";
 import { isUnseen } from "../files/failures.js";
 import { namesIn, openFile, readRange } from "../files/files.js";
 import { sessionPath } from "../files/names.js";
@@ -46,11 +46,11 @@ export async function readAllEntries(root: string, sessions: SessionFiles): Prom
 const damaged = { ...noEntry, status: UNREAD };
 
 interface Header {
-  readonly line: LineId;
+  readonly branch: BranchId;
   readonly session: string;
   readonly number: number;
   readonly no: number;
-  readonly origin: Entry["lines"][number]["origin"];
+  readonly origin: Entry["branches"][number]["origin"];
 }
 
 /** What the first rows of its journals say of a session whose own file is damaged. */
@@ -59,21 +59,21 @@ function damagedEntry(root: string, directory: string): Entry | undefined {
     .filter((name) => name.endsWith(".jsonl"))
     .flatMap((name) => headerOf(join(directory, name)) ?? [])
     .filter(
-      ({ line, session }) =>
-        typeof line === "string" &&
+      ({ branch, session }) =>
+        typeof branch === "string" &&
         typeof session === "string" &&
         join(root, sessionPath(session)) === directory,
     )
     .sort((a, b) => a.no - b.no);
   const last = headers.at(-1);
   if (last === undefined) return undefined;
-  const lines = headers.map(({ line, no, origin, session }) => ({
+  const branches = headers.map(({ branch, no, origin, session }) => ({
     no,
-    id: line,
+    id: branch,
     origin,
     owner: session,
   }));
-  return { ...damaged, id: last.session, no: last.number, lines, lastLine: last.no };
+  return { ...damaged, id: last.session, no: last.number, branches, lastBranch: last.no };
 }
 
 function headerOf(path: string): Header | undefined {

@@ -1,13 +1,13 @@
 /**
  * What there is in a store, without its texts: enough to list and find.
  */
-import type { LineId, Place } from "../../../core/values/ids.js";
+import type { BranchId, Place } from "../../../core/values/ids.js";
 import type { NewestSessions } from "../../port/queries.js";
 import type { SessionDoc } from "../sessions/session-file.js";
 
-export interface LineEntry {
+export interface BranchEntry {
   readonly no: number;
-  readonly id: LineId;
+  readonly id: BranchId;
   readonly origin: Place | null;
   readonly owner: string | null;
 }
@@ -21,8 +21,8 @@ export interface Entry {
   readonly due: number | null;
   readonly archived: boolean;
   readonly tags: readonly string[];
-  readonly lines: readonly LineEntry[];
-  readonly lastLine: number;
+  readonly branches: readonly BranchEntry[];
+  readonly lastBranch: number;
   readonly cut: readonly string[];
 }
 
@@ -38,12 +38,12 @@ export const noEntry: Entry = {
   due: null,
   archived: false,
   tags: [],
-  lines: [],
-  lastLine: 0,
+  branches: [],
+  lastBranch: 0,
   cut: [],
 };
 
-export const entryOf = ({ id, no, head, label, lines, lastLine, cut }: SessionDoc): Entry => ({
+export const entryOf = ({ id, no, head, label, branches, lastBranch, cut }: SessionDoc): Entry => ({
   id,
   no,
   status: head?.status ?? null,
@@ -51,8 +51,8 @@ export const entryOf = ({ id, no, head, label, lines, lastLine, cut }: SessionDo
   due: head?.due ?? null,
   archived: label?.archived ?? false,
   tags: label?.tags ?? [],
-  lines,
-  lastLine,
+  branches,
+  lastBranch,
   cut,
 });
 
@@ -63,27 +63,29 @@ export function isSameEntry(a: Entry, b: Entry): boolean {
     a.agent === b.agent &&
     a.due === b.due &&
     a.archived === b.archived &&
-    a.lastLine === b.lastLine &&
+    a.lastBranch === b.lastBranch &&
     a.cut.length === b.cut.length &&
     a.tags.length === b.tags.length &&
     a.tags.every((tag, i) => tag === b.tags[i]) &&
-    a.lines.length === b.lines.length &&
-    a.lines.every((line, i) => line.id === b.lines[i]?.id && line.owner === b.lines[i]?.owner)
+    a.branches.length === b.branches.length &&
+    a.branches.every(
+      (branch, i) => branch.id === b.branches[i]?.id && branch.owner === b.branches[i]?.owner,
+    )
   );
 }
 
-export interface CatalogEntry extends LineEntry {
+export interface CatalogEntry extends BranchEntry {
   /** The session in whose directory its journal stands. */
   readonly home: string;
 }
 
-const noLines: ReadonlySet<string> = new Set();
+const noBranches: ReadonlySet<string> = new Set();
 
 export class SessionCatalog {
   readonly #entries = new Map<string, Entry>();
-  readonly #lines = new Map<string, CatalogEntry>();
+  readonly #branches = new Map<string, CatalogEntry>();
   /**
-   * Lines by the line they begin on, and by the session they belong to where they stand in
+   * Branches by the branch they begin on, and by the session they belong to where they stand in
    * another's directory.
    */
   readonly #forks = new Map<string, Set<string>>();
@@ -94,7 +96,7 @@ export class SessionCatalog {
   /** The sessions that there are, newest first; undefined until a list asks for them. */
   #order: readonly Entry[] | undefined;
   lastSession = 0;
-  lastLine = 0;
+  lastBranch = 0;
 
   get size(): number {
     return this.#entries.size;
@@ -108,37 +110,37 @@ export class SessionCatalog {
     return this.#entries.get(id);
   }
 
-  line(id: string): CatalogEntry | undefined {
-    return this.#lines.get(id);
+  branch(id: string): CatalogEntry | undefined {
+    return this.#branches.get(id);
   }
 
-  wasCut(line: string): boolean {
-    return this.#cut.has(line);
+  wasCut(branch: string): boolean {
+    return this.#cut.has(branch);
   }
 
-  forksOf(line: string): CatalogEntry[] {
-    return this.#standing(this.#forks.get(line) ?? noLines);
+  forksOf(branch: string): CatalogEntry[] {
+    return this.#standing(this.#forks.get(branch) ?? noBranches);
   }
 
-  /** Lines of this session that stand in another's directory. */
+  /** Branches of this session that stand in another's directory. */
   awayOf(session: string): CatalogEntry[] {
-    return this.#standing(this.#away.get(session) ?? noLines);
+    return this.#standing(this.#away.get(session) ?? noBranches);
   }
 
   #standing(ids: ReadonlySet<string>): CatalogEntry[] {
-    return [...ids].map((id) => this.#lines.get(id) as CatalogEntry);
+    return [...ids].map((id) => this.#branches.get(id) as CatalogEntry);
   }
 
   set(entry: Entry): void {
     const before = this.#entries.get(entry.id);
-    for (const line of before?.lines ?? []) this.#dropLine(line, entry.id);
+    for (const branch of before?.branches ?? []) this.#dropBranch(branch, entry.id);
     if (before !== undefined) this.#dropDue(before);
     this.#entries.set(entry.id, entry);
     if (entry.agent !== null && entry.due !== null) addTo(this.#due, entry.agent, entry.id);
-    for (const line of entry.lines) this.#addLine(line, entry.id);
-    for (const line of entry.cut) this.#cut.add(line);
+    for (const branch of entry.branches) this.#addBranch(branch, entry.id);
+    for (const branch of entry.cut) this.#cut.add(branch);
     this.lastSession = Math.max(this.lastSession, entry.no);
-    this.lastLine = Math.max(this.lastLine, entry.lastLine);
+    this.lastBranch = Math.max(this.lastBranch, entry.lastBranch);
     const wasThere = before !== undefined && before.status !== null;
     if (wasThere !== (entry.status !== null) || before?.no !== entry.no) this.#order = undefined;
   }
@@ -155,18 +157,18 @@ export class SessionCatalog {
     return [...(this.#due.get(agent) ?? [])].map((id) => this.#entries.get(id) as Entry);
   }
 
-  #addLine(line: LineEntry, home: string): void {
-    const { no, id, origin, owner } = line;
-    this.#lines.set(id, { no, id, origin, owner, home });
-    if (origin !== null) addTo(this.#forks, origin.line, id);
+  #addBranch(branch: BranchEntry, home: string): void {
+    const { no, id, origin, owner } = branch;
+    this.#branches.set(id, { no, id, origin, owner, home });
+    if (origin !== null) addTo(this.#forks, origin.branch, id);
     if (owner !== null && owner !== home) addTo(this.#away, owner, id);
   }
 
-  #dropLine({ id, origin, owner }: LineEntry, home: string): void {
+  #dropBranch({ id, origin, owner }: BranchEntry, home: string): void {
     // Where two directories name one line, the other has it now.
-    if (this.#lines.get(id)?.home !== home) return;
-    this.#lines.delete(id);
-    if (origin !== null) this.#forks.get(origin.line)?.delete(id);
+    if (this.#branches.get(id)?.home !== home) return;
+    this.#branches.delete(id);
+    if (origin !== null) this.#forks.get(origin.branch)?.delete(id);
     if (owner !== null) this.#away.get(owner)?.delete(id);
   }
 

@@ -31,25 +31,26 @@ export class JournalCache {
   }
 
   /**
-   * The journal of a line, as it is now. `version`: that of the file of the session it stands with.
+   * The journal of a branch, as it is now. `version`: that of the file of the session it stands
+   * with.
    */
-  of(line: Pick<CatalogEntry, "id" | "home">, version: number): JournalFile {
-    let file = this.#files.get(line.id);
+  of(branch: Pick<CatalogEntry, "id" | "home">, version: number): JournalFile {
+    let file = this.#files.get(branch.id);
     if (file === undefined) {
-      file = new JournalFile(line.id, this.path(line), {
+      file = new JournalFile(branch.id, this.path(branch), {
         writes: this.#writes,
         unsynced: this.unsynced,
       });
       this.#makeRoom();
-    } else this.#files.delete(line.id);
-    this.#files.set(line.id, file);
+    } else this.#files.delete(branch.id);
+    this.#files.set(branch.id, file);
     file.look(version);
     return file;
   }
 
   /** The same, to write to it. K4: one whose sync failed is written anew before. */
-  toWrite(line: Pick<CatalogEntry, "id" | "home">, version: number): JournalFile {
-    const file = this.of(line, version);
+  toWrite(branch: Pick<CatalogEntry, "id" | "home">, version: number): JournalFile {
+    const file = this.of(branch, version);
     if (this.#sound.has(file)) return file;
     if (isUnsynced(file.path)) {
       file.renew();
@@ -60,9 +61,9 @@ export class JournalCache {
     return file;
   }
 
-  /** The journal of a line, where it is open. */
-  open(line: string): JournalFile | undefined {
-    return this.#files.get(line);
+  /** The journal of a branch, where it is open. */
+  open(branch: string): JournalFile | undefined {
+    return this.#files.get(branch);
   }
 
   #makeRoom(): void {
@@ -78,9 +79,9 @@ export class JournalCache {
     }
   }
 
-  forget(line: string): void {
-    this.#files.get(line)?.close();
-    this.#files.delete(line);
+  forget(branch: string): void {
+    this.#files.get(branch)?.close();
+    this.#files.delete(branch);
   }
 
   beginWriting(): void {

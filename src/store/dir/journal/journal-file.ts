@@ -10,7 +10,7 @@ import { fstatSync, ftruncateSync } from "node:fs";
 import { dirname } from "node:path";
 import { firstSeq, type Save } from "../../../core/journal/save.js";
 import type { Digest } from "../../../core/values/digest.js";
-import type { LineId } from "../../../core/values/ids.js";
+import type { BranchId } from "../../../core/values/ids.js";
 import type { Replacement } from "../../port/reclaim.js";
 import { codeOf, Unsure } from "../files/failures.js";
 import {
@@ -43,11 +43,11 @@ export class JournalFile extends JournalView {
   #directory: OpenDirectory | undefined;
 
   constructor(
-    line: LineId,
+    branch: BranchId,
     path: string,
     { writes, unsynced }: { readonly writes: boolean; readonly unsynced: Unsynced },
   ) {
-    super(line, path, writes);
+    super(branch, path, writes);
     this.#unsynced = unsynced;
   }
 
@@ -205,7 +205,7 @@ export class JournalFile extends JournalView {
     return this.rewrite([{ save: kept.save, refs, was: [kept.save] }]);
   }
 
-  /** Empties what a change that was never made has left under the name of a line that is new. */
+  /** Empties what a change that was never made has left under the name of a branch that is new. */
   clear(): void {
     if (this.fd === undefined || this.size === 0) return;
     this.#truncate(0);

@@ -11,7 +11,7 @@
 import { closeSync, lstatSync, type Stats } from "node:fs";
 import { firstSeq, type Save } from "../../../core/journal/save.js";
 import { HoldfastError, quote } from "../../../core/values/errors.js";
-import type { LineId } from "../../../core/values/ids.js";
+import type { BranchId } from "../../../core/values/ids.js";
 import type { SaveQuery } from "../../port/queries.js";
 import { openFile, readPieces, readRange } from "../files/files.js";
 import { readSaves, type Wants } from "./read-saves.js";
@@ -21,7 +21,7 @@ import { walkBack } from "./walk.js";
 
 /** The half of a journal that only reads. */
 export abstract class JournalView {
-  readonly line: LineId;
+  readonly branch: BranchId;
   readonly path: string;
   readonly #writes: boolean;
   protected fd: number | undefined;
@@ -34,8 +34,8 @@ export abstract class JournalView {
   protected whole = 0;
   protected size = 0;
 
-  constructor(line: LineId, path: string, writes: boolean) {
-    this.line = line;
+  constructor(branch: BranchId, path: string, writes: boolean) {
+    this.branch = branch;
     this.path = path;
     this.#writes = writes;
   }
@@ -168,7 +168,7 @@ export abstract class JournalView {
 
   /**
    * The saves that hold any of the records asked for. Where some are missing, the one behind them
-   * is given too: its numbers tell. `begins` is the number of the line's first record: nothing is
+   * is given too: its numbers tell. `begins` is the number of the branch's first record: nothing is
    * missing before that.
    */
   read({ from, to, limit, newestFirst, items, state }: SaveQuery, begins: number): Save[] {
@@ -217,7 +217,7 @@ export abstract class JournalView {
     spans: readonly Span[],
     wants: Wants,
   ): { readonly save: Save; readonly seal: Seal }[] {
-    return spans.length === 0 ? [] : readSaves(this.fd as number, this.line, spans, wants);
+    return spans.length === 0 ? [] : readSaves(this.fd as number, this.branch, spans, wants);
   }
 
   protected sealIn({ seal, end }: Span): Seal {
@@ -240,8 +240,8 @@ export abstract class JournalView {
   damaged(what: string): HoldfastError {
     return new HoldfastError(
       "CORRUPT",
-      `The journal of branch ${this.line} (${quote(this.path)}) ${what}. Run verify to see what else is damaged; other sessions are not touched.`,
-      { line: this.line, path: this.path },
+      `The journal of branch ${this.branch} (${quote(this.path)}) ${what}. Run verify to see what else is damaged; other sessions are not touched.`,
+      { branch: this.branch, path: this.path },
     );
   }
 

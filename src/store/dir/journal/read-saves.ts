@@ -5,7 +5,7 @@
 import { constants } from "node:buffer";
 import type { Save } from "../../../core/journal/save.js";
 import { HoldfastError } from "../../../core/values/errors.js";
-import type { LineId } from "../../../core/values/ids.js";
+import type { BranchId } from "../../../core/values/ids.js";
 import { glance } from "../files/files.js";
 import type { Span } from "./save-offsets.js";
 import { knownSeal, type Seal, saveOf } from "./save-rows.js";
@@ -28,7 +28,7 @@ interface Stretch {
 
 export function readSaves(
   fd: number,
-  line: LineId,
+  branch: BranchId,
   spans: readonly Span[],
   wants: Wants,
 ): { readonly save: Save; readonly seal: Seal }[] {
@@ -36,12 +36,12 @@ export function readSaves(
   return spans.map((span) => {
     if ((wants.items || wants.state) && span.seal - span.start > MOST_BYTES)
       throw damaged(
-        line,
+        branch,
         span,
         `says that it has ${span.seal - span.start} bytes, which is more than any can have`,
       );
     const seal = knownSeal(bytes.text(span.seal, span.end - 1));
-    if (seal?.seq !== span.seq) throw damaged(line, span, "was changed while it was read");
+    if (seal?.seq !== span.seq) throw damaged(branch, span, "was changed while it was read");
     const ends = {
       items: [span.start, span.state],
       state: [span.state, span.mark],
@@ -50,7 +50,7 @@ export function readSaves(
     return {
       seal,
       save: saveOf(
-        line,
+        branch,
         seal,
         (section) => bytes.text(ends[section][0], ends[section][1] - 1),
         wants,
@@ -59,11 +59,11 @@ export function readSaves(
   });
 }
 
-const damaged = (line: LineId, { seq }: Span, why: string): HoldfastError =>
+const damaged = (branch: BranchId, { seq }: Span, why: string): HoldfastError =>
   new HoldfastError(
     "CORRUPT",
-    `The save at ${line}-${seq} ${why}. Run verify to see what else is damaged.`,
-    { line, seq },
+    `The save at ${branch}-${seq} ${why}. Run verify to see what else is damaged.`,
+    { branch, seq },
   );
 
 /** The parts of a file that are wanted, each read when it is first asked for. */

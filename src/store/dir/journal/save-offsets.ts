@@ -1,5 +1,5 @@
 /**
- * Where the saves of a line stand in its file: numbers alone, and those of the saves that were
+ * Where the saves of a branch stand in its file: numbers alone, and those of the saves that were
  * looked for.
  */
 

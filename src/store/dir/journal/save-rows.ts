@@ -16,7 +16,7 @@
 import { crc32 } from "node:zlib";
 import type { Save } from "../../../core/journal/save.js";
 import type { Digest } from "../../../core/values/digest.js";
-import type { LineId } from "../../../core/values/ids.js";
+import type { BranchId } from "../../../core/values/ids.js";
 import { quickSeal } from "./quick-seal.js";
 
 /** Bytes of its rows, 0 where they were dropped; its salt; its digest. */
@@ -185,7 +185,7 @@ export const textBytes = ({ items, state, mark = 0, n }: Seal): number =>
  * there and wanted.
  */
 export function saveOf(
-  line: LineId,
+  branch: BranchId,
   seal: Seal,
   rows: (section: "items" | "state" | "mark") => string,
   wants: { readonly items: boolean; readonly state: boolean },
@@ -196,7 +196,7 @@ export function saveOf(
       ? null
       : sectionText({ rows: rows(name), salt: section[1] });
   return {
-    line,
+    branch,
     seq,
     at,
     nItems: n[0],

@@ -1,14 +1,14 @@
 /**
- * A session's row and its lines, as they stand in its session.json; and of a deleted one, what must
- * be remembered.
+ * A session's row and its branches, as they stand in its session.json; and of a deleted one, what
+ * must be remembered.
  */
-import type { LineId, Place } from "../../../core/values/ids.js";
-import type { Head, Label, LeaseRow, LineRow, SessionRow } from "../../port/rows.js";
+import type { BranchId, Place } from "../../../core/values/ids.js";
+import type { BranchRow, Head, Label, LeaseRow, SessionRow } from "../../port/rows.js";
 import { sealedText, unsealed } from "../files/checksummed-json.js";
 
-export interface LineDoc {
+export interface BranchDoc {
   readonly no: number;
-  readonly id: LineId;
+  readonly id: BranchId;
   readonly origin: Place | null;
   /**
    * The session it belongs to, or null. Its journal stays in the directory it was begun in, whoever
@@ -25,7 +25,7 @@ export interface SessionDoc {
   /** The number of the session, or of the last one that had this id; 0 where there was none yet. */
   readonly no: number;
   /**
-   * These three are null where there is no such session: then only its lines are left, or were
+   * These three are null where there is no such session: then only its branches are left, or were
    * brought in before it.
    */
   readonly head: Head | null;
@@ -33,13 +33,13 @@ export interface SessionDoc {
   readonly lease: LeaseRow | null;
   /** The epoch that a deleted session of this id had. */
   readonly buried: number;
-  /** The highest number that any of its lines ever had. */
-  readonly lastLine: number;
-  readonly lines: readonly LineDoc[];
+  /** The highest number that any of its branches ever had. */
+  readonly lastBranch: number;
+  readonly branches: readonly BranchDoc[];
   /** Mail that was taken in, until its files have been moved. */
   readonly drained: readonly string[];
-  /** Lines that were cut: where they ended is no loss. */
-  readonly cut: readonly LineId[];
+  /** Branches that were cut: where they ended is no loss. */
+  readonly cut: readonly BranchId[];
 }
 
 export const newDoc = (id: string): SessionDoc => ({
@@ -50,8 +50,8 @@ export const newDoc = (id: string): SessionDoc => ({
   label: null,
   lease: null,
   buried: 0,
-  lastLine: 0,
-  lines: [],
+  lastBranch: 0,
+  branches: [],
   drained: [],
   cut: [],
 });
@@ -76,7 +76,7 @@ export function sessionRow({ no, id, head, label, lease }: SessionDoc): SessionR
     : { no, id, head, label, lease };
 }
 
-export const lineRow = ({ no, id, origin, owner, text }: LineDoc): LineRow => ({
+export const branchRow = ({ no, id, origin, owner, text }: BranchDoc): BranchRow => ({
   no,
   id,
   origin,

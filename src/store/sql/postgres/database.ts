@@ -9,7 +9,7 @@
  *          may stand in between.
  */
 import { firstSeq } from "../../../core/journal/save.js";
-import type { LineId } from "../../../core/values/ids.js";
+import type { BranchId } from "../../../core/values/ids.js";
 import type { Applied, Change, NewSave } from "../../port/changes.js";
 import type { Traits } from "../../port/info.js";
 import type { Begun, Database, Dialect, Job, Param, Procedure, Row, SqlCall } from "../database.js";
@@ -107,7 +107,7 @@ export class PostgresDatabase implements Database {
       lock,
       session,
       when.epoch as number,
-      save.line,
+      save.branch,
       firstSeq(save) - 1,
       save.seq,
       pack(save),
@@ -178,7 +178,7 @@ export class PostgresDatabase implements Database {
     this.#notices.tell(session);
   }
 
-  wasCut(_line: LineId): void {}
+  wasCut(_branch: BranchId): void {}
 
   // ---- reading
 

@@ -11,7 +11,7 @@ export function asBytes(text: string | null): Buffer | null {
 export const NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)";
 
 const LAST_SAVE =
-  "LEFT JOIN LATERAL (SELECT * FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1) v ON true";
+  "LEFT JOIN LATERAL (SELECT * FROM save w WHERE w.branch = l.no ORDER BY w.seq DESC LIMIT 1) v ON true";
 
 export const postgresDialect: Dialect = {
   fresh: () => "DEFAULT",
@@ -20,12 +20,12 @@ export const postgresDialect: Dialect = {
   text: (column) => `convert_from(${column}, 'UTF8')`,
   // Sections as they are: texts and bytes look the same where no column is described, and numbers
   // are made texts. Two ends of one range: below a policy, an index is not searched by what another
-  // query answers, and the rest of the line would be read with each page.
+  // query answers, and the rest of the branch would be read with each page.
   savesWithin: (columns, order, limit) => `SELECT CAST(seq AS text), ${columns} FROM (
-      (SELECT * FROM save WHERE line = ? AND seq >= ? AND seq < ? ORDER BY seq ${order})
-      UNION ALL (SELECT * FROM save WHERE line = ? AND seq >= ? ORDER BY seq LIMIT 1)) s ORDER BY s.seq ${order} LIMIT ${limit}`,
+      (SELECT * FROM save WHERE branch = ? AND seq >= ? AND seq < ? ORDER BY seq ${order})
+      UNION ALL (SELECT * FROM save WHERE branch = ? AND seq >= ? ORDER BY seq LIMIT 1)) s ORDER BY s.seq ${order} LIMIT ${limit}`,
   saveWith: (schema) =>
-    `LEFT JOIN LATERAL (SELECT * FROM ${schema}save w WHERE w.line = l.no AND w.seq >= ? ORDER BY w.seq LIMIT 1) v ON true`,
+    `LEFT JOIN LATERAL (SELECT * FROM ${schema}save w WHERE w.branch = l.no AND w.seq >= ? ORDER BY w.seq LIMIT 1) v ON true`,
   lastSaveNo: "0",
   messages: (head) => `CAST(split_part(${head}, ' ', 1) AS bigint)`,
   notesCuts: false,

@@ -73,6 +73,6 @@ export class Locks {
  */
 function namesOf(lock: Lock): readonly [kind: string, name: string] {
   if ("session" in lock) return ["2 session", lock.session];
-  if ("line" in lock) return ["3 line", lock.line];
+  if ("branch" in lock) return ["3 branch", lock.branch];
   return "blobs" in lock ? ["4 blobs", ""] : ["1 pins", ""];
 }

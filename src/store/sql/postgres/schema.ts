@@ -18,8 +18,8 @@ const SECURED = [
   "session",
   "tag",
   "buried",
-  "line",
-  "cut_line",
+  "branch",
+  "cut_branch",
   "save",
   "blob",
   "ref",
@@ -47,7 +47,7 @@ export const schemaText = (schema: string): string => `
     id text COLLATE "C" NOT NULL,
     status text COLLATE "C" NOT NULL,
     agent text COLLATE "C",
-    line text COLLATE "C" NOT NULL,
+    branch text COLLATE "C" NOT NULL,
     head text COLLATE "C" NOT NULL,
     epoch bigint NOT NULL,
     until bigint NOT NULL,
@@ -73,24 +73,24 @@ export const schemaText = (schema: string): string => `
 
   CREATE TABLE buried (${tenant}, id text COLLATE "C" NOT NULL, epoch bigint NOT NULL, PRIMARY KEY (tenant, id));
 
-  CREATE TABLE line (
+  CREATE TABLE branch (
     no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     ${tenant},
     id text COLLATE "C" NOT NULL,
     session bigint,
-    origin_line text COLLATE "C",
+    origin_branch text COLLATE "C",
     origin_seq bigint NOT NULL,
     body text COLLATE "C" NOT NULL,
     UNIQUE (tenant, id)
   );
-  CREATE INDEX line_of_tenant ON line (tenant, no);
-  CREATE INDEX line_by_session ON line (session, no);
-  CREATE INDEX line_by_origin ON line (tenant, origin_line, no) WHERE origin_line IS NOT NULL;
+  CREATE INDEX branch_of_tenant ON branch (tenant, no);
+  CREATE INDEX branch_by_session ON branch (session, no);
+  CREATE INDEX branch_by_origin ON branch (tenant, origin_branch, no) WHERE origin_branch IS NOT NULL;
 
-  CREATE TABLE cut_line (${tenant}, id text COLLATE "C" NOT NULL, PRIMARY KEY (tenant, id));
+  CREATE TABLE cut_branch (${tenant}, id text COLLATE "C" NOT NULL, PRIMARY KEY (tenant, id));
 
   CREATE TABLE save (
-    line bigint NOT NULL,
+    branch bigint NOT NULL,
     seq bigint NOT NULL,
     ${tenant},
     head text COLLATE "C" NOT NULL,
@@ -101,14 +101,14 @@ export const schemaText = (schema: string): string => `
     -- The transaction that a save came with, so that an index for search finds new saves and passes over no open transaction. It is a
     -- number like others: below a policy, Postgres searches an index only by comparisons of numbers and texts.
     tx bigint DEFAULT pg_current_xact_id()::text::bigint,
-    PRIMARY KEY (line, seq)
+    PRIMARY KEY (branch, seq)
   ) WITH (toast_tuple_target = 8160);
   CREATE INDEX save_by_tx ON save USING brin (tx) WITH (autosummarize = on);
   ALTER TABLE save ALTER COLUMN mark SET STORAGE EXTERNAL, ALTER COLUMN items SET STORAGE EXTERNAL, ALTER COLUMN state SET STORAGE EXTERNAL;
 
   CREATE TABLE blob (${tenant}, digest text COLLATE "C" NOT NULL, bytes bytea NOT NULL, PRIMARY KEY (tenant, digest));
   ALTER TABLE blob ALTER COLUMN bytes SET STORAGE EXTERNAL;
-  CREATE TABLE ref (line bigint NOT NULL, seq bigint NOT NULL, ${tenant}, digest text COLLATE "C" NOT NULL, PRIMARY KEY (line, seq, digest));
+  CREATE TABLE ref (branch bigint NOT NULL, seq bigint NOT NULL, ${tenant}, digest text COLLATE "C" NOT NULL, PRIMARY KEY (branch, seq, digest));
   CREATE INDEX ref_by_digest ON ref (digest);
 
   CREATE TABLE mail (
@@ -138,14 +138,14 @@ export const schemaText = (schema: string): string => `
   );
   CREATE INDEX doc_by_kind ON doc (tenant, kind, no);
   CREATE INDEX doc_by_whose ON doc (tenant, kind, whose, no) WHERE whose IS NOT NULL;
-  CREATE TABLE pin (${tenant}, line text COLLATE "C" NOT NULL, seq bigint NOT NULL, doc bigint NOT NULL, PRIMARY KEY (tenant, line, seq, doc));
+  CREATE TABLE pin (${tenant}, branch text COLLATE "C" NOT NULL, seq bigint NOT NULL, doc bigint NOT NULL, PRIMARY KEY (tenant, branch, seq, doc));
   CREATE INDEX pin_by_doc ON pin (doc);
 
   ${SECURED.map(secure).join("\n")}
 
   -- Says whose rows the transaction means, and that its commit is to be durable whatever the server's default is.
   -- It waits for locks no longer than it is told, and does not keep its own for a client that has fallen silent. All reads go along an
-  -- index, in its order: a planner that knows no figures of a young table yet would gather a whole line, and sort it, for a few of its rows.
+  -- index, in its order: a planner that knows no figures of a young table yet would gather a whole branch, and sort it, for a few of its rows.
   CREATE FUNCTION begin_as(name text, lock_ms text) RETURNS void LANGUAGE plpgsql AS $$
   BEGIN
     PERFORM set_config('search_path', '${schema.replaceAll("'", "''")}, pg_temp', true), set_config('holdfast.tenant', name, true),
@@ -154,18 +154,18 @@ export const schemaText = (schema: string): string => `
     IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
   END $$;
 
-  -- A save and nothing else, if the session's epoch and the line's end are as expected. Answers ok, known (it was there already), or why
+  -- A save and nothing else, if the session's epoch and the branch's end are as expected. Answers ok, known (it was there already), or why
   -- not. The lock keeps out a grant of the lease: whoever is granted it must find what was saved before, and nothing may come after.
   -- Expressions are assigned, and not performed: plpgsql evaluates them without starting a query for each.
   CREATE FUNCTION save(
-    of_tenant text, session_lock bigint, of_session text, of_epoch bigint, on_line text, behind bigint, its_seq bigint, its_head text,
+    of_tenant text, session_lock bigint, of_session text, of_epoch bigint, on_branch text, behind bigint, its_seq bigint, its_head text,
     its_mark bytea, its_items bytea, its_state bytea, lock_ms text, again boolean
   ) RETURNS text LANGUAGE plpgsql AS $$
   DECLARE
     ignored boolean;
     found_epoch bigint;
-    line_no bigint;
-    line_end bigint;
+    branch_no bigint;
+    branch_end bigint;
   BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
       RAISE 'a save needs the isolation level read committed' USING ERRCODE = '0A000';
@@ -175,41 +175,41 @@ export const schemaText = (schema: string): string => `
     ignored := set_config('enable_seqscan', 'off', true) IS NULL OR set_config('enable_bitmapscan', 'off', true) IS NULL
       OR set_config('holdfast.tenant', of_tenant, true) IS NULL OR set_config('lock_timeout', lock_ms, true) IS NULL
       OR pg_advisory_xact_lock(session_lock) IS NULL;
-    SELECT s.epoch, l.no, coalesce((SELECT v.seq FROM ${schema}.save v WHERE v.line = l.no ORDER BY v.seq DESC LIMIT 1), l.origin_seq)
-      INTO found_epoch, line_no, line_end
-      FROM ${schema}.session s LEFT JOIN ${schema}.line l ON l.tenant = of_tenant AND l.id = on_line
+    SELECT s.epoch, l.no, coalesce((SELECT v.seq FROM ${schema}.save v WHERE v.branch = l.no ORDER BY v.seq DESC LIMIT 1), l.origin_seq)
+      INTO found_epoch, branch_no, branch_end
+      FROM ${schema}.session s LEFT JOIN ${schema}.branch l ON l.tenant = of_tenant AND l.id = on_branch
       WHERE s.tenant = of_tenant AND s.id = of_session;
     -- Said again: it may have been done, and another holder come since.
-    IF again OR (found_epoch = of_epoch AND line_end <> behind) THEN
+    IF again OR (found_epoch = of_epoch AND branch_end <> behind) THEN
       IF EXISTS (
-        SELECT 1 FROM ${schema}.line l JOIN ${schema}.save v ON v.line = l.no WHERE l.tenant = of_tenant AND l.id = on_line AND v.seq = its_seq
+        SELECT 1 FROM ${schema}.branch l JOIN ${schema}.save v ON v.branch = l.no WHERE l.tenant = of_tenant AND l.id = on_branch AND v.seq = its_seq
           AND left(split_part(v.head, ' ', 8), ${CHECK_CHARS}) = left(split_part(its_head, ' ', 8), ${CHECK_CHARS})
       ) THEN RETURN 'known'; END IF;
     END IF;
     IF found_epoch IS NULL THEN RETURN 'absent'; END IF;
     IF found_epoch <> of_epoch THEN RETURN 'epoch'; END IF;
-    IF line_no IS NULL OR line_end <> behind THEN RETURN 'tail'; END IF;
-    INSERT INTO ${schema}.save (line, seq, tenant, head, mark, items, state)
-      VALUES (line_no, its_seq, of_tenant, its_head, its_mark, its_items, its_state);
+    IF branch_no IS NULL OR branch_end <> behind THEN RETURN 'tail'; END IF;
+    INSERT INTO ${schema}.save (branch, seq, tenant, head, mark, items, state)
+      VALUES (branch_no, its_seq, of_tenant, its_head, its_mark, its_items, its_state);
     RETURN 'ok';
   END $$;
 
   -- The same for a save that refers to blobs.
   CREATE FUNCTION save_with_blobs(
-    of_tenant text, session_lock bigint, of_session text, of_epoch bigint, on_line text, behind bigint, its_seq bigint, its_head text,
+    of_tenant text, session_lock bigint, of_session text, of_epoch bigint, on_branch text, behind bigint, its_seq bigint, its_head text,
     its_mark bytea, its_items bytea, its_state bytea, lock_ms text, again boolean, blob_lock bigint, refs text[], digests text[], bodies bytea[]
   ) RETURNS text LANGUAGE plpgsql AS $$
   DECLARE
     said text := ${schema}.save(
-      of_tenant, session_lock, of_session, of_epoch, on_line, behind, its_seq, its_head, its_mark, its_items, its_state, lock_ms, again);
+      of_tenant, session_lock, of_session, of_epoch, on_branch, behind, its_seq, its_head, its_mark, its_items, its_state, lock_ms, again);
   BEGIN
     IF said <> 'ok' THEN RETURN said; END IF;
     PERFORM pg_advisory_xact_lock_shared(blob_lock);
     INSERT INTO ${schema}.blob (tenant, digest, bytes)
       SELECT of_tenant, b.digest, b.bytes FROM unnest(digests, bodies) AS b (digest, bytes) ON CONFLICT DO NOTHING;
-    INSERT INTO ${schema}.ref (line, seq, tenant, digest)
-      SELECT l.no, its_seq, of_tenant, r.digest FROM ${schema}.line l, unnest(refs) AS r (digest)
-      WHERE l.tenant = of_tenant AND l.id = on_line ON CONFLICT DO NOTHING;
+    INSERT INTO ${schema}.ref (branch, seq, tenant, digest)
+      SELECT l.no, its_seq, of_tenant, r.digest FROM ${schema}.branch l, unnest(refs) AS r (digest)
+      WHERE l.tenant = of_tenant AND l.id = on_branch ON CONFLICT DO NOTHING;
     RETURN 'ok';
   END $$;
 
@@ -238,7 +238,7 @@ export const schemaText = (schema: string): string => `
     tx bigint NOT NULL,
     oldest bigint NOT NULL,
     at_tx bigint NOT NULL,
-    at_line bigint NOT NULL,
+    at_branch bigint NOT NULL,
     at_seq bigint NOT NULL
   );
   ${["passage", "passage_state"].map(secure).join("\n")}
@@ -248,12 +248,12 @@ export const schemaText = (schema: string): string => `
   CREATE POLICY finds ON passage_words FOR SELECT
     USING (tenant = current_setting('holdfast.tenant', true) AND words @@ current_setting('holdfast.words', true)::tsquery);
 
-  -- What an index must forget: the texts of records of a line. Or what it must read again: the title of a session. Written only if there is
+  -- What an index must forget: the texts of records of a branch. Or what it must read again: the title of a session. Written only if there is
   -- such an index.
   CREATE TABLE unindexed (
     no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     ${tenant},
-    line bigint,
+    branch bigint,
     first bigint,
     last bigint,
     ceiling bigint,

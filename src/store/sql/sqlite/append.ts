@@ -6,16 +6,16 @@ import { firstSeq, type Save } from "../../../core/journal/save.js";
 import type { Applied, Change, Refusal } from "../../port/changes.js";
 import { checkOf, saveParams } from "../rows.js";
 import { saveColumns, savePlaceholders, tail } from "../statements.js";
+import type { BranchKey, BranchKeys } from "./branch-keys.js";
 import type { Work } from "./driver/committer.js";
 import type { Prepared } from "./driver/prepared.js";
-import type { LineKey, LineKeys } from "./line-keys.js";
 
 const epochOf = "SELECT no, epoch FROM session WHERE tenant = ? AND id = ?";
-const headAt = "SELECT head FROM save WHERE line = ? AND seq = ?";
-/** On a line whose end is known. */
-const appendNext = `INSERT INTO save (line, seq, ${saveColumns}) SELECT ?, ?, ${savePlaceholders} WHERE (SELECT epoch FROM session WHERE no = ?) = ?`;
-/** If the session's epoch and the line's end are as expected. */
-const appendIf = `INSERT INTO save (line, seq, ${saveColumns})
+const headAt = "SELECT head FROM save WHERE branch = ? AND seq = ?";
+/** On a branch whose end is known. */
+const appendNext = `INSERT INTO save (branch, seq, ${saveColumns}) SELECT ?, ?, ${savePlaceholders} WHERE (SELECT epoch FROM session WHERE no = ?) = ?`;
+/** If the session's epoch and the branch's end are as expected. */
+const appendIf = `INSERT INTO save (branch, seq, ${saveColumns})
   SELECT ?, ?, ${savePlaceholders} WHERE (SELECT epoch FROM session WHERE tenant = ? AND id = ?) = ? AND ${tail} = ?`;
 
 /** Sections are texts, and kept as such. */
@@ -23,14 +23,19 @@ export const asText = (text: string | null): string | null => text;
 
 export class Appender {
   readonly #statements: Prepared;
-  readonly #lines: LineKeys;
+  readonly #branches: BranchKeys;
   readonly #tenant: string;
   readonly #saved: (save: Save) => void;
 
   /** `saved` is told of every save that was committed. */
-  constructor(statements: Prepared, lines: LineKeys, tenant: string, saved: (save: Save) => void) {
+  constructor(
+    statements: Prepared,
+    branches: BranchKeys,
+    tenant: string,
+    saved: (save: Save) => void,
+  ) {
     this.#statements = statements;
-    this.#lines = lines;
+    this.#branches = branches;
     this.#tenant = tenant;
     this.#saved = saved;
   }
@@ -41,13 +46,13 @@ export class Appender {
       simple: true,
       refused: (applied) => !applied.ok,
       run: () => {
-        const last = this.#lines.of(save.line);
+        const last = this.#branches.of(save.branch);
         session = last?.end?.session;
         if (last !== undefined && this.#appendNext(last, change, save)) return done;
-        // Looked up anew: a line that was cut, and brought in again by another process, has another
-        // number.
-        this.#lines.forget(save.line);
-        const key = this.#lines.of(save.line);
+        // Looked up anew: a branch that was cut, and brought in again by another process, has
+        // another number.
+        this.#branches.forget(save.branch);
+        const key = this.#branches.of(save.branch);
         // Looked up before the save is made: nothing may fail after it.
         const [no, epoch] = this.#statements.of(epochOf).get(this.#tenant, change.session) ?? [];
         session = no as number | undefined;
@@ -64,8 +69,8 @@ export class Appender {
         if (applied.ok) this.#saved(save);
         const { session: id, when } = change;
         const isNew = applied === done && session !== undefined;
-        this.#lines.endsAt(
-          save.line,
+        this.#branches.endsAt(
+          save.branch,
           isNew
             ? { id, session: session as number, epoch: when.epoch as number, seq: save.seq }
             : undefined,
@@ -75,9 +80,9 @@ export class Appender {
   }
 
   /**
-   * Where this process knows the end of the line. False: it does not, or another holder has come.
+   * Where this process knows the end of the branch. False: it does not, or another holder has come.
    */
-  #appendNext(key: LineKey, change: Change, save: Save): boolean {
+  #appendNext(key: BranchKey, change: Change, save: Save): boolean {
     const { end } = key;
     if (
       end?.id !== change.session ||
@@ -90,7 +95,7 @@ export class Appender {
     return this.#statements.of(appendNext).run(...params) > 0;
   }
 
-  #appendIf(key: LineKey, { session, when }: Change, save: Save): boolean {
+  #appendIf(key: BranchKey, { session, when }: Change, save: Save): boolean {
     const params = saveParams(key.no, save, asText);
     params.push(
       this.#tenant,
@@ -103,7 +108,7 @@ export class Appender {
     return this.#statements.of(appendIf).run(...params) > 0;
   }
 
-  #isThere(key: LineKey, save: Save): boolean {
+  #isThere(key: BranchKey, save: Save): boolean {
     const [head] = this.#statements.of(headAt).get(key.no, save.seq) ?? [];
     return checkOf(head) === save.check;
   }

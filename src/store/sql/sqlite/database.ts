@@ -4,17 +4,17 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Save } from "../../../core/journal/save.js";
-import type { LineId } from "../../../core/values/ids.js";
+import type { BranchId } from "../../../core/values/ids.js";
 import { monotonicMs } from "../../machine.js";
 import type { Applied, Change, NewSave } from "../../port/changes.js";
 import type { Traits } from "../../port/info.js";
 import type { Begun, Database, Dialect, Job, Param, Row, SqlCall } from "../database.js";
 import { Appender } from "./append.js";
+import { BranchKeys } from "./branch-keys.js";
 import { sqliteDialect } from "./dialect.js";
 import { type Committer, translate } from "./driver/committer.js";
 import { type Driver, failureOf } from "./driver/driver.js";
 import { Prepared } from "./driver/prepared.js";
-import { LineKeys } from "./line-keys.js";
 import type { Writes } from "./writes.js";
 
 export interface SqliteSettings {
@@ -35,7 +35,7 @@ export class SqliteDatabase implements Database {
   readonly #committer: Committer;
   readonly #writes: Writes;
   readonly #statements: Prepared;
-  readonly #lines: LineKeys;
+  readonly #branches: BranchKeys;
   readonly #appender: Appender;
   readonly #busyMs: number;
 
@@ -50,8 +50,8 @@ export class SqliteDatabase implements Database {
     this.#committer = committer;
     this.#writes = writes;
     this.#statements = new Prepared(driver);
-    this.#lines = new LineKeys(driver, this.#statements, tenant);
-    this.#appender = new Appender(this.#statements, this.#lines, tenant, saved);
+    this.#branches = new BranchKeys(driver, this.#statements, tenant);
+    this.#appender = new Appender(this.#statements, this.#branches, tenant, saved);
     this.#busyMs = busyMs;
   }
 
@@ -78,7 +78,7 @@ export class SqliteDatabase implements Database {
 
   applied(changes: readonly Change[], begun: readonly Begun[]): void {
     for (const { id, no, originSeq, sessionId, session, epoch } of begun) {
-      this.#lines.remember(id, {
+      this.#branches.remember(id, {
         no,
         originSeq,
         end: epoch === undefined ? undefined : { id: sessionId, session, epoch, seq: originSeq },
@@ -87,15 +87,15 @@ export class SqliteDatabase implements Database {
     for (const { saves = [] } of changes) {
       for (const { save } of saves) {
         this.#saved(save);
-        this.#lines.endsAt(save.line, undefined);
+        this.#branches.endsAt(save.branch, undefined);
       }
     }
   }
 
   posted(_session: string): void {}
 
-  wasCut(line: LineId): void {
-    this.#lines.forget(line);
+  wasCut(branch: BranchId): void {
+    this.#branches.forget(branch);
   }
 
   read(text: string, params: readonly Param[]): Promise<readonly Row[]> {

@@ -15,16 +15,16 @@ export const sqliteDialect = (now: () => number): Dialect => ({
     columns,
     order,
     limit,
-  ) => `SELECT seq, ${columns} FROM save WHERE line = ? AND seq >= ?
-      AND seq <= max(?, coalesce((SELECT seq FROM save WHERE line = ? AND seq >= ? ORDER BY seq LIMIT 1), 0)) ORDER BY seq ${order} LIMIT ${limit}`,
+  ) => `SELECT seq, ${columns} FROM save WHERE branch = ? AND seq >= ?
+      AND seq <= max(?, coalesce((SELECT seq FROM save WHERE branch = ? AND seq >= ? ORDER BY seq LIMIT 1), 0)) ORDER BY seq ${order} LIMIT ${limit}`,
   saveWith: (schema) =>
-    `LEFT JOIN ${schema}save v ON v.no = (SELECT w.no FROM ${schema}save w WHERE w.line = l.no AND w.seq >= ? ORDER BY w.seq LIMIT 1)`,
+    `LEFT JOIN ${schema}save v ON v.no = (SELECT w.no FROM ${schema}save w WHERE w.branch = l.no AND w.seq >= ? ORDER BY w.seq LIMIT 1)`,
   lastSaveNo: "(SELECT coalesce(max(no), 0) FROM save)",
   messages: (head) => `CAST(${head} AS INTEGER)`,
   notesCuts: true,
-  lastSave: { join: "LEFT JOIN save v ON v.line = l.no", order: "ORDER BY v.seq DESC LIMIT 1" },
+  lastSave: { join: "LEFT JOIN save v ON v.branch = l.no", order: "ORDER BY v.seq DESC LIMIT 1" },
   lastOfEach:
-    "LEFT JOIN save v ON v.line = l.no AND v.seq = (SELECT w.seq FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1)",
+    "LEFT JOIN save v ON v.branch = l.no AND v.seq = (SELECT w.seq FROM save w WHERE w.branch = l.no ORDER BY w.seq DESC LIMIT 1)",
   tagsOfTenant: "",
   // Whoever claims can tell whether a holder on this machine is dead, however long its lease lasts.
   claimable: "",

@@ -74,7 +74,7 @@ export class SqliteMaintenance implements Maintenance {
   async check(): Promise<readonly string[]> {
     const rows = await this.#of.db.read("PRAGMA integrity_check", []);
     try {
-      return findingsOf(rows, this.#of.opened.place).filter((line) => line !== "ok");
+      return findingsOf(rows, this.#of.opened.place).filter((branch) => branch !== "ok");
     } catch (error) {
       throw translate(error);
     }

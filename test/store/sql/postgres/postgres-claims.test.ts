@@ -211,7 +211,7 @@ test("the server reads along one index, however many sessions have ended and how
   await store.apply(due(["one", "two"]));
   await asOwner(async (client) => {
     await client.query(`BEGIN; SELECT "${schema}".begin_as('=', '1000')`);
-    await client.query(`INSERT INTO session (id, status, agent, line, head, epoch, until, lease, version, archived, tags, label, wake)
+    await client.query(`INSERT INTO session (id, status, agent, branch, head, epoch, until, lease, version, archived, tags, label, wake)
       SELECT 's' || i, 'completed', CASE WHEN i % 3 = 0 THEN 'busy' ELSE 'x' END, 'l' || i, repeat('h', 200), 1, 0, 'lease', 1, 0, '[]', 'label',
         CASE WHEN i % 3 = 0 THEN 0 END FROM generate_series(1, 20000) i`);
     await client.query(

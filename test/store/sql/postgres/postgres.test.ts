@@ -474,21 +474,21 @@ describe("what is asked of the server", () => {
     await as("holdfast", async (client) => {
       await client.query("BEGIN");
       await client.query(`SELECT "${schema}".begin_as('=', '1000')`);
-      await client.query(`INSERT INTO "${schema}".line (tenant, id, session, origin_line, origin_seq, body)
-        SELECT '=', 'line' || i, NULL, NULL, 0, '' FROM generate_series(1, 20000) i`);
+      await client.query(`INSERT INTO "${schema}".branch (tenant, id, session, fork_branch, fork_seq, body)
+        SELECT '=', 'branch' || i, NULL, NULL, 0, '' FROM generate_series(1, 20000) i`);
       await client.query("COMMIT");
     });
     const rowsRead = () =>
       as("postgres", async (client) => {
         const { rows } = await client.query(
-          "SELECT coalesce(idx_tup_fetch, 0) + seq_tup_read AS rows FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'line'",
+          "SELECT coalesce(idx_tup_fetch, 0) + seq_tup_read AS rows FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'branch'",
           [schema],
         );
         return Number(rows[0]?.["rows"]);
       });
     const before = await rowsRead();
     const store = await openStore(at(schema), { connections: 1 });
-    const { line } = (await store.session("b")).row?.head ?? { line: "" };
+    const { branch: line } = (await store.session("b")).row?.head ?? { branch: "" };
     expect(await store.branches({ kind: "past", id: line, limit: 32 })).toHaveLength(2);
     expect(await store.branches({ kind: "all", limit: 20 })).toHaveLength(20);
     expect(await store.reclaim.sweep(10, true)).toMatchObject({ count: 0 });
@@ -522,11 +522,11 @@ describe("what is asked of the server", () => {
       ...[1, 2].map(() =>
         again(() =>
           beginning.apply([
-            { session: "a", when: { epoch: 1 }, line: f.fork("a", (f.saves[0] as Save).seq) },
+            { session: "a", when: { epoch: 1 }, branch: f.fork("a", (f.saves[0] as Save).seq) },
           ]),
         ),
       ),
-      ...[1, 2, 3].map(() => again(() => taking.reclaim.cut(f.line, -1, 10, false))),
+      ...[1, 2, 3].map(() => again(() => taking.reclaim.cut(f.branch, -1, 10, false))),
     ]);
     // A connection tells the server what it has counted when it ends.
     for (const store of all) await store.close();

@@ -36,7 +36,7 @@ async function large(path: string, sessions: number): Promise<void> {
     db.exec(`
       BEGIN;
       WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${sessions})
-        INSERT INTO session (tenant, id, status, agent, line, head, epoch, until, lease, version, archived, tags, label, wake)
+        INSERT INTO session (tenant, id, status, agent, branch, head, epoch, until, lease, version, archived, tags, label, wake)
         SELECT '', 's' || i, 'completed', CASE WHEN i % 3 = 0 THEN 'busy' ELSE 'x' END, 'l' || i, printf('%.200c', 'h'), 1, 0, 'lease', 1, 0, '[]',
           printf('%.200c', 'l'), CASE WHEN i % 3 = 0 THEN 0 END FROM n;
       INSERT INTO mail (session, id, body, drained, due) SELECT no, 'm', 'body', 0, 0 FROM session WHERE agent = 'busy';

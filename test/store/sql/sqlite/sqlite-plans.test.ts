@@ -89,7 +89,7 @@ const searches = [
   { tag: "t" },
   { agent: "a" },
   { agent: "a", tag: "t" },
-  { within: { session: "s", no: 1, lines: new Map() } },
+  { within: { session: "s", no: 1, branches: new Map() } },
 ].flatMap((scope) =>
   [{}, { role: 1, since: 1, until: 2 }].flatMap((filter) => {
     const { text } = documentsWith("", { ...scope, ...filter });
@@ -102,96 +102,96 @@ interface Exception {
   /** A part of the statement. */
   readonly statement: string;
   /** Whole lines of its plan. */
-  readonly lines: readonly string[];
+  readonly branches: readonly string[];
   readonly reason: string;
 }
 
 const exceptions: readonly Exception[] = [
   {
     statement: "WITH RECURSIVE past",
-    lines: ["SCAN p", "SCAN past"],
+    branches: ["SCAN p", "SCAN past"],
     reason: "`past` is what the statement itself has found: the lines of one past.",
   },
   {
     statement: "SELECT count(*), (SELECT count(*) FROM (SELECT agent",
-    lines: ["SEARCH session USING COVERING INDEX session_of_tenant (tenant=?)", "SCAN a"],
+    branches: ["SEARCH session USING COVERING INDEX session_of_tenant (tenant=?)", "SCAN a"],
     reason: "stats counts all sessions and agents.",
   },
   {
     statement: "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob",
-    lines: ["SEARCH blob USING INDEX sqlite_autoindex_blob_1 (tenant=?)"],
+    branches: ["SEARCH blob USING INDEX sqlite_autoindex_blob_1 (tenant=?)"],
     reason: "stats adds up the bytes of all blobs.",
   },
   {
     statement: "ORDER BY no DESC LIMIT 1) - (SELECT no FROM unindexed",
-    lines: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
+    branches: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
     reason:
       "It reads the first and the last note of the tenant. Only if there may be 100,000 of them it goes over these.",
   },
   {
     statement: "DELETE FROM unindexed WHERE tenant = ? AND NOT EXISTS",
-    lines: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
+    branches: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
     reason: "It removes all notes of the tenant.",
   },
   {
     statement: "SELECT coalesce(max(no), 0) FROM unindexed WHERE tenant = ?",
-    lines: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
+    branches: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
     reason:
       "The highest number stands at the end of the tenant's part of the index: SQLite reads one entry.",
   },
   {
     statement: "FROM sqlite_schema ORDER BY 1",
-    lines: ["SCAN sqlite_schema"],
+    branches: ["SCAN sqlite_schema"],
     reason: "Opening a store compares all of its tables and indexes, some forty.",
   },
   {
     statement: "SELECT count(*) FROM meta",
-    lines: ["SCAN meta"],
+    branches: ["SCAN meta"],
     reason: "A backup begins its read transaction. The table has some five rows.",
   },
   {
     statement: "SELECT count(*) FROM session",
-    lines: ["SCAN session USING COVERING INDEX session_of_tenant"],
+    branches: ["SCAN session USING COVERING INDEX session_of_tenant"],
     reason: "A backup, and a restored one, count the sessions of all tenants once.",
   },
   {
     statement:
       "SELECT count(*) FROM session WHERE status IN ('in-progress', 'waiting', 'in-doubt')",
-    lines: ["SCAN session USING COVERING INDEX session_by_status"],
+    branches: ["SCAN session USING COVERING INDEX session_by_status"],
     reason: "A restored backup counts the sessions of all tenants that are under way, once.",
   },
   {
     statement:
-      "SELECT line, seq FROM save WHERE (line, seq) > (?, ?) ORDER BY line, seq LIMIT 1 OFFSET ?",
-    lines: ["SEARCH save USING COVERING INDEX save_by_place ((line,seq)>(?,?))"],
+      "SELECT branch, seq FROM save WHERE (branch, seq) > (?, ?) ORDER BY branch, seq LIMIT 1 OFFSET ?",
+    branches: ["SEARCH save USING COVERING INDEX save_by_place ((line,seq)>(?,?))"],
     reason:
       "stats finds the end of the next stretch of saves, of all tenants: some thousands of entries at a time.",
   },
   {
     statement: "AND (v.line, v.seq) > (?, ?) AND (v.line, v.seq) <= (?, ?)",
-    lines: ["SEARCH v USING INDEX save_by_place ((line,seq)>(?,?) AND (line,seq)<(?,?))"],
+    branches: ["SEARCH v USING INDEX save_by_place ((line,seq)>(?,?) AND (line,seq)<(?,?))"],
     reason: "stats counts all saves, a stretch at a time.",
   },
   {
     statement: "WHERE v.no > ? AND v.no <= ? AND l.tenant = ? ORDER BY v.no",
-    lines: ["SEARCH v USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
+    branches: ["SEARCH v USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
     reason:
       "An index reads what came since. It passes over the saves of other tenants, fifty for each that it wants at most.",
   },
   {
-    statement: "SELECT count(*) FROM save v CROSS JOIN line l ON l.no = v.line",
-    lines: ["SEARCH v USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
+    statement: "SELECT count(*) FROM save v CROSS JOIN branch l ON l.no = v.branch",
+    branches: ["SEARCH v USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
     reason:
       "A tenant is told how many of its own saves the index misses. It looks at 100,000 saves at most.",
   },
   {
     statement: "d.owner IN (SELECT value FROM json_each(?))",
-    lines: ["SCAN json_each VIRTUAL TABLE INDEX 1:"],
+    branches: ["SCAN json_each VIRTUAL TABLE INDEX 1:"],
     reason: "json_each goes over the parameter: the lines of one session.",
   },
   {
     statement: "WITH RECURSIVE later",
-    lines: ["SCAN p", "SCAN later"],
+    branches: ["SCAN p", "SCAN later"],
     reason:
       "`later` is what the statement itself has found: lines that go on from one that no session owns.",
   },
@@ -243,8 +243,8 @@ beforeAll(async () => {
   });
   const texts = { store: [...prepared.store], index: [...prepared.index] };
   databases.store = openReal(place);
-  databases.store.exec(`INSERT INTO line (no, tenant, id, session, origin_line, origin_seq, body)
-    WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 51000) SELECT i, '', 'line' || i, i, NULL, 0, '' FROM n`);
+  databases.store.exec(`INSERT INTO branch (no, tenant, id, session, fork_branch, fork_seq, body)
+    WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 51000) SELECT i, '', 'branch' || i, i, NULL, 0, '' FROM n`);
   databases.index = openReal(`${place}-search`);
   databases.index.prepare("ATTACH DATABASE ? AS store").run(place);
   const all = [
@@ -272,22 +272,22 @@ test("no statistics were gathered", () => {
   expect(
     databases.store.prepare("SELECT name FROM sqlite_schema WHERE name LIKE 'sqlite_stat%'").all(),
   ).toEqual([]);
-  expect(databases.store.prepare("SELECT count(*) FROM line").get()?.[0]).toBeGreaterThan(50_000);
+  expect(databases.store.prepare("SELECT count(*) FROM branch").get()?.[0]).toBeGreaterThan(50_000);
 });
 
 test("no statement goes over a whole table, or over all that a tenant has", () => {
   const wide = checked.flatMap(({ kind, sql }) => {
     const allowed = exceptions
       .filter(({ statement }) => sql.includes(statement))
-      .flatMap(({ lines }) => lines);
+      .flatMap(({ branches: lines }) => lines);
     const lines = plan(kind, sql).filter((line) => isWide(line) && !allowed.includes(line));
-    return lines.length === 0 ? [] : [{ kind, sql, lines }];
+    return lines.length === 0 ? [] : [{ kind, sql, branches: lines }];
   });
   expect(wide).toEqual([]);
 });
 
 test("every exception is needed", () => {
-  for (const { statement, lines, reason } of exceptions) {
+  for (const { statement, branches: lines, reason } of exceptions) {
     const found = checked
       .filter(({ sql }) => sql.includes(statement))
       .flatMap(({ kind, sql }) => plan(kind, sql));
@@ -315,8 +315,8 @@ const PIECE = "statements.ts: SELECT no FROM unindexed WHERE tenant = ? ORDER BY
  */
 const WITH_GAPS: readonly string[] = [
   // The columns of a save, and where a line ends: constants.
-  "sqlite/append.ts: INSERT INTO save (line, seq, …) SELECT ?, ?, … WHERE (SELECT epoch FROM session WHERE no = ?) = ?",
-  "sqlite/append.ts: INSERT INTO save (line, seq, …)\n  SELECT ?, ?, … WHERE (SELECT epoch FROM session WHERE tenant = ? AND id = ?) = ? AND … = ?",
+  "sqlite/append.ts: INSERT INTO save (branch, seq, …) SELECT ?, ?, … WHERE (SELECT epoch FROM session WHERE no = ?) = ?",
+  "sqlite/append.ts: INSERT INTO save (branch, seq, …)\n  SELECT ?, ?, … WHERE (SELECT epoch FROM session WHERE tenant = ? AND id = ?) = ? AND … = ?",
   // All sessions, or those of some states.
   "sqlite/files/restore.ts: SELECT count(*) FROM session …",
 ];
@@ -435,14 +435,14 @@ test("snapshots are counted in an index, and no document is read for it", () => 
 
 test("negative control: the look sees scans, automatic indexes, a whole tenant, and lists that are sorted", () => {
   const wide = (sql: string) => plan("store", sql).filter(isWide);
-  expect(wide("SELECT tenant FROM line WHERE id = ? AND session IS NOT NULL")).not.toEqual([]);
+  expect(wide("SELECT tenant FROM branch WHERE id = ? AND session IS NOT NULL")).not.toEqual([]);
   expect(
-    wide(`WITH RECURSIVE past (id) AS (SELECT id FROM line WHERE tenant = ? AND id = ?
-        UNION SELECT o.origin_line FROM line o JOIN past p ON o.id = p.id WHERE o.tenant = ? AND o.origin_line IS NOT NULL)
-      SELECT l.no FROM past JOIN line l ON l.tenant = ? AND l.id = past.id ORDER BY l.origin_seq DESC`).join(),
+    wide(`WITH RECURSIVE past (id) AS (SELECT id FROM branch WHERE tenant = ? AND id = ?
+        UNION SELECT o.fork_branch FROM branch o JOIN past p ON o.id = p.id WHERE o.tenant = ? AND o.fork_branch IS NOT NULL)
+      SELECT l.no FROM past JOIN branch l ON l.tenant = ? AND l.id = past.id ORDER BY l.fork_seq DESC`).join(),
   ).toContain("AUTOMATIC");
-  expect(wide("SELECT body FROM line WHERE tenant = ? AND body = ?")).not.toEqual([]);
-  expect(wide("SELECT body FROM line WHERE tenant = ? AND id = ?")).toEqual([]);
+  expect(wide("SELECT body FROM branch WHERE tenant = ? AND body = ?")).not.toEqual([]);
+  expect(wide("SELECT body FROM branch WHERE tenant = ? AND id = ?")).toEqual([]);
   const sorted = "SELECT no FROM session s WHERE s.tenant = ? AND s.no < ? ORDER BY s.id || s.no";
   expect(plan("store", sorted).join("; ")).toContain("TEMP B-TREE");
 });
@@ -450,28 +450,28 @@ test("negative control: the look sees scans, automatic indexes, a whole tenant, 
 test("negative control: the look sees a range of numbers that goes over the rows of all tenants", () => {
   const wide = (sql: string) => plan("store", sql).filter(isWide);
   expect(
-    wide("SELECT body FROM line WHERE +tenant = ? AND no < ? ORDER BY no DESC LIMIT 5"),
+    wide("SELECT body FROM branch WHERE +tenant = ? AND no < ? ORDER BY no DESC LIMIT 5"),
   ).not.toEqual([]);
-  expect(wide("SELECT head FROM save WHERE (line, seq) > (?, ?) AND head = ?")).not.toEqual([]);
-  expect(wide("SELECT head FROM save WHERE line = ? AND seq > ?")).toEqual([]);
+  expect(wide("SELECT head FROM save WHERE (branch, seq) > (?, ?) AND head = ?")).not.toEqual([]);
+  expect(wide("SELECT head FROM save WHERE branch = ? AND seq > ?")).toEqual([]);
 });
 
 test.each([
   [
     "is the beginning of another",
-    'db.read("SELECT no, origin_seq FROM line WHERE tenant = ?", [])',
+    'db.read("SELECT no, fork_seq FROM branch WHERE tenant = ?", [])',
   ],
   [
     "is the end of another",
-    'db.read("SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1", [])',
+    'db.read("SELECT seq FROM save WHERE branch = ? ORDER BY seq DESC LIMIT 1", [])',
   ],
   ["is in lower case", 'db.read("select no from line where body = ?", [])'],
-  ["has a part that is not known", "db.read(`SELECT id FROM line WHERE ${column} = ?`, [])"],
-  ["begins with a part that is not known", "db.read(`${verb} id FROM line WHERE body = ?`, [])"],
-  ["is joined", 'db.read(["SELECT id", "FROM line", "WHERE body = ?"].join(" "), [])'],
-  ["stands behind another", 'db.exec("PRAGMA optimize; DELETE FROM line WHERE body = 1")'],
-  ["stands behind a remark", 'db.exec("/* all */ DELETE FROM line")'],
-  ["is added up", 'db.read("SELECT id" + " FROM line", [])'],
+  ["has a part that is not known", "db.read(`SELECT id FROM branch WHERE ${column} = ?`, [])"],
+  ["begins with a part that is not known", "db.read(`${verb} id FROM branch WHERE body = ?`, [])"],
+  ["is joined", 'db.read(["SELECT id", "FROM branch", "WHERE body = ?"].join(" "), [])'],
+  ["stands behind another", 'db.exec("PRAGMA optimize; DELETE FROM branch WHERE body = 1")'],
+  ["stands behind a remark", 'db.exec("/* all */ DELETE FROM branch")'],
+  ["is added up", 'db.read("SELECT id" + " FROM branch", [])'],
   ["has a name that is not known", "db.prepare(text)"],
   [
     "has a name of two meanings",
@@ -481,21 +481,21 @@ test.each([
   ["is none of the shared ones", "this.#db.read(this.#sql.lineKeys, [])"],
   [
     "is kept for later",
-    "const wide = `SELECT id FROM line WHERE ${column} = ?`; db.read(wide, [])",
+    "const wide = `SELECT id FROM branch WHERE ${column} = ?`; db.read(wide, [])",
   ],
 ])("negative control: a statement that %s is missed", (_name, source) => {
   expect([...missing(sqlIn("a.ts", source)), ...unknown(givenIn("a.ts", source))]).not.toEqual([]);
 });
 
 test.each([
-  ["a literal", 'db.read("SELECT no, origin_seq FROM line WHERE tenant = ? AND id = ?", [])'],
+  ["a literal", 'db.read("SELECT no, fork_seq FROM branch WHERE tenant = ? AND id = ?", [])'],
   [
     "a shared one",
     "const { lineKey } = this.#sql; db.read(this.#sql.lineKey, []); db.read(lineKey, [])",
   ],
   [
     "a constant",
-    'const key = "SELECT no, origin_seq FROM line WHERE tenant = ? AND id = ?"; db.prepare(key)',
+    'const key = "SELECT no, fork_seq FROM branch WHERE tenant = ? AND id = ?"; db.prepare(key)',
   ],
 ])("%s that was looked at is not missed", (_name, source) => {
   expect([...missing(sqlIn("a.ts", source)), ...unknown(givenIn("a.ts", source))]).toEqual([]);

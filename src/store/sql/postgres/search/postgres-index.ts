@@ -8,7 +8,7 @@
  * there any more.
  */
 import type { Query } from "../../../../core/search/query.js";
-import type { LineId } from "../../../../core/values/ids.js";
+import type { BranchId } from "../../../../core/values/ids.js";
 import type {
   Document,
   FindOptions,
@@ -32,7 +32,7 @@ interface State {
   readonly tx: number;
   readonly oldest: number;
   readonly atTx: number;
-  readonly atLine: number;
+  readonly atBranch: number;
   readonly atSeq: number;
 }
 
@@ -47,13 +47,13 @@ interface Step {
   begun: boolean;
 }
 
-const columns = "turn, session, is_new, tx, oldest, at_tx, at_line, at_seq";
+const columns = "turn, session, is_new, tx, oldest, at_tx, at_branch, at_seq";
 const saveColumns =
-  "v.line, (SELECT l.id FROM line l WHERE l.no = v.line), v.tx, v.seq, v.head, convert_from(v.mark, 'UTF8'), v.note, convert_from(v.items, 'UTF8'), NULL";
-/** The number of the save before it, or of the place at which its line begins. */
-const before = `coalesce((SELECT p.seq FROM save p WHERE p.tenant = v.tenant AND p.line = v.line AND p.seq < v.seq ORDER BY p.seq DESC LIMIT 1),
-  (SELECT l.origin_seq FROM line l WHERE l.no = v.line), 0)`;
-/** Their lines one by one: a planner that knows no figures yet would begin with all lines. */
+  "v.branch, (SELECT l.id FROM branch l WHERE l.no = v.branch), v.tx, v.seq, v.head, convert_from(v.mark, 'UTF8'), v.note, convert_from(v.items, 'UTF8'), NULL";
+/** The number of the save before it, or of the place at which its branch begins. */
+const before = `coalesce((SELECT p.seq FROM save p WHERE p.tenant = v.tenant AND p.branch = v.branch AND p.seq < v.seq ORDER BY p.seq DESC LIMIT 1),
+  (SELECT l.origin_seq FROM branch l WHERE l.no = v.branch), 0)`;
+/** Their branches one by one: a planner that knows no figures yet would begin with all branches. */
 const saves = (where: string, order: string): string =>
   `SELECT ${saveColumns}, ${before} FROM save v WHERE v.tenant = ? AND ${where} ORDER BY ${order} LIMIT CAST(? AS bigint)`;
 const oldestOpen = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint";
@@ -111,7 +111,7 @@ export class PostgresIndex implements SearchIndex {
       change(
         `INSERT INTO passage_state (tenant, ${columns}) SELECT ?, 0, 0, 0, ${oldestOpen}, 0, 0, 0, 0
           ON CONFLICT (tenant) DO UPDATE SET turn = passage_state.turn + 1, session = 0, is_new = 0, tx = excluded.tx, oldest = 0,
-          at_tx = 0, at_line = 0, at_seq = 0`,
+          at_tx = 0, at_branch = 0, at_seq = 0`,
         tenant,
       ),
     ];
@@ -126,14 +126,21 @@ export class PostgresIndex implements SearchIndex {
       this.#tenant,
     ]);
     if (found === undefined) return 0;
-    const { isNew, tx, atLine, atSeq } = stateOf(found);
+    const { isNew, tx, atBranch, atSeq } = stateOf(found);
     const counted = (from: string) =>
       `SELECT count(*) FROM (SELECT 1 FROM ${from} LIMIT ${MOST_COUNTED}) AS counted`;
     const tenant = this.#tenant;
     const asks =
       isNew === 1
         ? [byIndex, look(counted("save WHERE tenant = ? AND tx >= ?"), tenant, tx)]
-        : [look(counted("save WHERE tenant = ? AND (line, seq) > (?, ?)"), tenant, atLine, atSeq)];
+        : [
+            look(
+              counted("save WHERE tenant = ? AND (branch, seq) > (?, ?)"),
+              tenant,
+              atBranch,
+              atSeq,
+            ),
+          ];
     return this.#write(function* () {
       const answers = yield [...asks, look(counted("unindexed WHERE tenant = ?"), tenant)];
       return (answers.at(-2)?.[0]?.[0] as number) + (answers.at(-1)?.[0]?.[0] as number);
@@ -158,10 +165,10 @@ export class PostgresIndex implements SearchIndex {
     }
     const fresh: Fresh = {
       sessions: sessions.map(sessionRow),
-      saves: rows.map(([line, id, , ...save]) => ({
-        line: line as number,
+      saves: rows.map(([branch, id, , ...save]) => ({
+        branch: branch as number,
         before: save.pop() as number,
-        save: saveRow(id as LineId, save),
+        save: saveRow(id as BranchId, save),
       })),
       isLast: isLast && session < 0 && from.isNew === 1 && isRoundOver && to.tx >= to.oldest,
     };
@@ -195,23 +202,23 @@ export class PostgresIndex implements SearchIndex {
     const [gone = [], sessions = []] = yield [
       look(
         `DELETE FROM unindexed WHERE tenant = ? AND no IN
-          (SELECT no FROM unindexed WHERE tenant = ? AND line IS NOT NULL ORDER BY no LIMIT ${FORGOTTEN_AT_ONCE}) RETURNING line, first, last`,
+          (SELECT no FROM unindexed WHERE tenant = ? AND branch IS NOT NULL ORDER BY no LIMIT ${FORGOTTEN_AT_ONCE}) RETURNING branch, first, last`,
         this.#tenant,
         this.#tenant,
       ),
       look(
-        "SELECT no, session FROM unindexed WHERE tenant = ? AND line IS NULL ORDER BY no LIMIT CAST(? AS bigint)",
+        "SELECT no, session FROM unindexed WHERE tenant = ? AND branch IS NULL ORDER BY no LIMIT CAST(? AS bigint)",
         this.#tenant,
         limit,
       ),
     ];
     if (gone.length > 0)
       yield [
-        ...gone.map(([line, first, last]) =>
+        ...gone.map(([branch, first, last]) =>
           change(
             "DELETE FROM passage WHERE tenant = ? AND owner = ? AND seq BETWEEN ? AND ?",
             this.#tenant,
-            line as number,
+            branch as number,
             first as number,
             last as number,
           ),
@@ -245,7 +252,7 @@ export class PostgresIndex implements SearchIndex {
     if (now !== turn) return false;
     if (
       (yield* row(
-        "SELECT 1 FROM unindexed WHERE tenant = ? AND line IS NOT NULL LIMIT 1",
+        "SELECT 1 FROM unindexed WHERE tenant = ? AND branch IS NOT NULL LIMIT 1",
         tenant,
       )) !== undefined
     )
@@ -271,13 +278,13 @@ export class PostgresIndex implements SearchIndex {
     if (done)
       yield [
         change(
-          "UPDATE passage_state SET turn = turn + 1, session = ?, is_new = ?, tx = ?, oldest = ?, at_tx = ?, at_line = ?, at_seq = ? WHERE tenant = ?",
+          "UPDATE passage_state SET turn = turn + 1, session = ?, is_new = ?, tx = ?, oldest = ?, at_tx = ?, at_branch = ?, at_seq = ? WHERE tenant = ?",
           to.session,
           to.isNew,
           to.tx,
           to.oldest,
           to.atTx,
-          to.atLine,
+          to.atBranch,
           to.atSeq,
           tenant,
         ),
@@ -342,7 +349,7 @@ export class PostgresIndex implements SearchIndex {
     return (
       (
         await this.#db.read(
-          "SELECT 1 FROM unindexed WHERE tenant = ? AND line IS NOT NULL LIMIT 1",
+          "SELECT 1 FROM unindexed WHERE tenant = ? AND branch IS NOT NULL LIMIT 1",
           [this.#tenant],
         )
       ).length > 0
@@ -378,14 +385,14 @@ interface Saves {
 }
 
 /**
- * Saves that come next: all there are, in the order of lines, and from then on by the transactions
- * they came with.
+ * Saves that come next: all there are, in the order of branches, and from then on by the
+ * transactions they came with.
  */
 function* savesAfter(tenant: string, from: State, limit: number): Procedure<Saves> {
-  const start = { atTx: 0, atLine: 0, atSeq: 0 };
+  const start = { atTx: 0, atBranch: 0, atSeq: 0 };
   if (from.isNew === 0) {
-    const text = saves("(v.line, v.seq) > (?, ?)", "v.line, v.seq");
-    const rows = yield* rowsOf(text, tenant, from.atLine, from.atSeq, limit);
+    const text = saves("(v.branch, v.seq) > (?, ?)", "v.branch, v.seq");
+    const rows = yield* rowsOf(text, tenant, from.atBranch, from.atSeq, limit);
     const isRoundOver = rows.length < limit;
     return {
       rows: here(rows),
@@ -393,16 +400,16 @@ function* savesAfter(tenant: string, from: State, limit: number): Procedure<Save
       isRoundOver,
     };
   }
-  const { tx, atTx, atLine, atSeq } = from;
+  const { tx, atTx, atBranch, atSeq } = from;
   const end = tx + ROUND;
   const text = saves(
-    "v.tx >= ? AND v.tx < ? AND (v.tx, v.line, v.seq) > (?, ?, ?)",
-    "v.tx, v.line, v.seq",
+    "v.tx >= ? AND v.tx < ? AND (v.tx, v.branch, v.seq) > (?, ?, ?)",
+    "v.tx, v.branch, v.seq",
   );
   const asks = [
     look(`SELECT ${oldestOpen}`),
     byIndex,
-    look(text, tenant, tx, end, atTx, atLine, atSeq, limit),
+    look(text, tenant, tx, end, atTx, atBranch, atSeq, limit),
   ];
   const [open = [], , rows = []] = yield asks;
   // What commits later than this round began is behind the oldest that was open then, wherever the
@@ -417,16 +424,16 @@ function* savesAfter(tenant: string, from: State, limit: number): Procedure<Save
   return { rows: here(rows), to, isRoundOver };
 }
 
-function placeOf(rows: readonly Row[]): Pick<State, "atTx" | "atLine" | "atSeq"> {
-  const [line, , tx, seq] = rows.at(-1) as readonly number[];
-  return { atTx: tx ?? 0, atLine: line as number, atSeq: seq as number };
+function placeOf(rows: readonly Row[]): Pick<State, "atTx" | "atBranch" | "atSeq"> {
+  const [branch, , tx, seq] = rows.at(-1) as readonly number[];
+  return { atTx: tx ?? 0, atBranch: branch as number, atSeq: seq as number };
 }
 
-/** Those whose line is still there. */
+/** Those whose branch is still there. */
 const here = (rows: readonly Row[]): readonly Row[] => rows.filter((found) => found[1] !== null);
 
-const stateOf = ([turn, session, isNew, tx, oldest, atTx, atLine, atSeq]: Row): State =>
-  ({ turn, session, isNew, tx, oldest, atTx, atLine, atSeq }) as unknown as State;
+const stateOf = ([turn, session, isNew, tx, oldest, atTx, atBranch, atSeq]: Row): State =>
+  ({ turn, session, isNew, tx, oldest, atTx, atBranch, atSeq }) as unknown as State;
 
 /** Those that are there already stay as they are. */
 function adding(tenant: string, documents: readonly Document[]): SqlCall {

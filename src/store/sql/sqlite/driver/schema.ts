@@ -32,7 +32,7 @@ export const FORMAT = 1;
 export const SCHEMA = `
   CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
-  -- The highest number of a session, and of a line, that was deleted: none is given twice.
+  -- The highest number of a session, and of a branch, that was deleted: none is given twice.
   CREATE TABLE used (what TEXT PRIMARY KEY, no INTEGER NOT NULL) WITHOUT ROWID;
 
   CREATE TABLE session (
@@ -41,7 +41,7 @@ export const SCHEMA = `
     id TEXT NOT NULL,
     status TEXT NOT NULL,
     agent TEXT,
-    line TEXT NOT NULL,
+    branch TEXT NOT NULL,
     head TEXT NOT NULL,
     epoch INTEGER NOT NULL,
     until INTEGER NOT NULL,
@@ -67,27 +67,27 @@ export const SCHEMA = `
 
   CREATE TABLE buried (tenant TEXT NOT NULL, id TEXT NOT NULL, epoch INTEGER NOT NULL, PRIMARY KEY (tenant, id)) WITHOUT ROWID;
 
-  CREATE TABLE line (
+  CREATE TABLE branch (
     no INTEGER PRIMARY KEY,
     tenant TEXT NOT NULL,
     id TEXT NOT NULL,
     session INTEGER,
-    origin_line TEXT,
+    origin_branch TEXT,
     origin_seq INTEGER NOT NULL,
     body TEXT NOT NULL,
     UNIQUE (tenant, id)
   );
-  CREATE INDEX line_by_session ON line (session, no);
-  -- gc reads the lines of a tenant by their numbers. Without this index one statement reads the lines of all tenants: 20 ms at 450,000.
-  CREATE INDEX line_of_tenant ON line (tenant, no);
-  -- Begins with the tenant, because SQLite has no statistics here and would look for forks of a line among all lines of the tenant.
-  CREATE INDEX line_by_origin ON line (tenant, origin_line, no) WHERE origin_line IS NOT NULL;
+  CREATE INDEX branch_by_session ON branch (session, no);
+  -- gc reads the branches of a tenant by their numbers. Without this index one statement reads the branches of all tenants: 20 ms at 450,000.
+  CREATE INDEX branch_of_tenant ON branch (tenant, no);
+  -- Begins with the tenant, because SQLite has no statistics here and would look for forks of a branch among all branches of the tenant.
+  CREATE INDEX branch_by_origin ON branch (tenant, origin_branch, no) WHERE origin_branch IS NOT NULL;
 
-  CREATE TABLE cut_line (tenant TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (tenant, id)) WITHOUT ROWID;
+  CREATE TABLE cut_branch (tenant TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (tenant, id)) WITHOUT ROWID;
 
   CREATE TABLE save (
     no INTEGER PRIMARY KEY,
-    line INTEGER NOT NULL,
+    branch INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     head TEXT NOT NULL,
     mark TEXT,
@@ -95,10 +95,10 @@ export const SCHEMA = `
     items TEXT,
     state TEXT
   );
-  CREATE UNIQUE INDEX save_by_place ON save (line, seq);
+  CREATE UNIQUE INDEX save_by_place ON save (branch, seq);
 
   CREATE TABLE blob (tenant TEXT NOT NULL, digest TEXT NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (tenant, digest));
-  CREATE TABLE ref (line INTEGER NOT NULL, seq INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (line, seq, digest)) WITHOUT ROWID;
+  CREATE TABLE ref (branch INTEGER NOT NULL, seq INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (branch, seq, digest)) WITHOUT ROWID;
   CREATE INDEX ref_by_digest ON ref (digest);
 
   CREATE TABLE mail (
@@ -129,19 +129,19 @@ export const SCHEMA = `
   CREATE INDEX doc_by_whose ON doc (tenant, kind, whose, no) WHERE whose IS NOT NULL;
   CREATE TABLE pin (
     tenant TEXT NOT NULL,
-    line TEXT NOT NULL,
+    branch TEXT NOT NULL,
     seq INTEGER NOT NULL,
     doc INTEGER NOT NULL,
-    PRIMARY KEY (tenant, line, seq, doc)
+    PRIMARY KEY (tenant, branch, seq, doc)
   ) WITHOUT ROWID;
   CREATE INDEX pin_by_doc ON pin (doc);
 
-  -- What an index for search must forget: the texts of records of a line, and, in case the numbers of saves that went are given again, the
+  -- What an index for search must forget: the texts of records of a branch, and, in case the numbers of saves that went are given again, the
   -- highest that was left. Or what it must read again: the title of a session. Written only if there is such an index.
   CREATE TABLE unindexed (
     no INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant TEXT NOT NULL,
-    line INTEGER,
+    branch INTEGER,
     first INTEGER,
     last INTEGER,
     ceiling INTEGER,

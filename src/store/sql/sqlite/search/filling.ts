@@ -4,7 +4,7 @@
  * next saves are read. Whoever removes something while its save is on its way into the index has it
  * noted behind the mark of the notes, and it is forgotten the next time.
  */
-import type { LineId } from "../../../../core/values/ids.js";
+import type { BranchId } from "../../../../core/values/ids.js";
 import type { Document, Fresh } from "../../../search-port.js";
 import type { Database, Row } from "../../database.js";
 import { saveRow, sessionRow } from "../../rows.js";
@@ -29,17 +29,17 @@ interface Step {
 
 const lastSave = "SELECT coalesce(max(no), 0) FROM save";
 /** What a save is known by, whatever its number is. */
-const saveWith = "SELECT line || ' ' || seq || ' ' || head FROM save WHERE no = ?";
+const saveWith = "SELECT branch || ' ' || seq || ' ' || head FROM save WHERE no = ?";
 /**
  * Saves of a stretch of numbers, also those without texts: what is missing before one of them is
  * noticed by it.
  */
-const savesAfter = `SELECT v.no, v.line,
-    coalesce((SELECT max(p.seq) FROM save p WHERE p.line = v.line AND p.seq < v.seq), l.origin_seq, 0),
-    l.id, v.seq, v.head, v.mark, v.note, v.items, NULL FROM save v CROSS JOIN line l ON l.no = v.line
+const savesAfter = `SELECT v.no, v.branch,
+    coalesce((SELECT max(p.seq) FROM save p WHERE p.branch = v.branch AND p.seq < v.seq), l.origin_seq, 0),
+    l.id, v.seq, v.head, v.mark, v.note, v.items, NULL FROM save v CROSS JOIN branch l ON l.no = v.branch
   WHERE v.no > ? AND v.no <= ? AND l.tenant = ? ORDER BY v.no LIMIT CAST(? AS bigint)`;
 const ownAfter =
-  "SELECT count(*) FROM save v CROSS JOIN line l ON l.no = v.line WHERE v.no > ? AND v.no <= ? AND l.tenant = ?";
+  "SELECT count(*) FROM save v CROSS JOIN branch l ON l.no = v.branch WHERE v.no > ? AND v.no <= ? AND l.tenant = ?";
 /** Saves of all tenants that are looked at to count a tenant's own: some 10 ms. */
 const MOST_COUNTED = 100_000;
 /**
@@ -121,10 +121,10 @@ export class Filling {
     const note = Math.max(upTo.note, ...sessions.values());
     const found: Fresh = {
       sessions: fresh.map(sessionRow),
-      saves: rows.map(([, line, before, id, ...row]) => ({
-        line: line as number,
+      saves: rows.map(([, branch, before, id, ...row]) => ({
+        branch: branch as number,
         before: before as number,
-        save: saveRow(id as LineId, row),
+        save: saveRow(id as BranchId, row),
       })),
       isLast:
         save >= most && session < 0 && notes.length < limit && note >= (notes.at(-1)?.no ?? 0),

@@ -31,7 +31,7 @@ export function forgetSome(
     let left = Math.min(AT_ONCE.most, Math.max(AT_ONCE.least, limit));
     for (const one of notes) {
       if (one.kind !== "gone") break;
-      left -= index.remove(one.line, one.first, one.last, left);
+      left -= index.remove(one.branch, one.first, one.last, left);
       save = Math.min(save, one.ceiling);
       // What is left of it comes the next time.
       if (left === 0) break;
@@ -87,7 +87,7 @@ function forgetPart(index: OpenIndex, note: Note): number {
   const marks = index.marks();
   const isGone = note.kind === "gone";
   const removed = isGone
-    ? index.remove(note.line, note.first, note.last, AT_ONCE.most)
+    ? index.remove(note.branch, note.first, note.last, AT_ONCE.most)
     : index.remove(-note.session, 0, 0, AT_ONCE.most);
   index.mark(isGone ? { ...marks, save: Math.min(marks.save, note.ceiling) } : marks);
   return removed;

@@ -23,7 +23,7 @@ const PAGE_BYTES = 8192;
 const BUSY_MS = 5;
 
 /**
- * `doc` is a passage of a message, whose owner is the number of its line, or a title, whose owner
+ * `doc` is a passage of a message, whose owner is the number of its branch, or a title, whose owner
  * is that of its session below zero. The full-text table keeps no text. What it forgets still
  * counts in its averages, so scores shift a little with what was removed.
  */

@@ -11,7 +11,7 @@ export type Note = GoneNote | SessionNote;
 interface GoneNote {
   readonly kind: "gone";
   readonly no: number;
-  readonly line: number;
+  readonly branch: number;
   readonly first: number;
   readonly last: number;
   /** The highest number of a save that was left. */
@@ -25,7 +25,7 @@ interface SessionNote {
 }
 
 const notesAfter =
-  "SELECT no, line, first, last, ceiling, session FROM unindexed WHERE tenant = ? AND no > ? ORDER BY no LIMIT CAST(? AS bigint)";
+  "SELECT no, branch, first, last, ceiling, session FROM unindexed WHERE tenant = ? AND no > ? ORDER BY no LIMIT CAST(? AS bigint)";
 const lastNote = "SELECT coalesce(max(no), 0) FROM unindexed WHERE tenant = ?";
 const dropNotes = "DELETE FROM unindexed WHERE tenant = ? AND no <= ?";
 
@@ -45,10 +45,10 @@ export class Notes {
       limit,
     ])) as readonly (readonly number[])[];
     return rows.map(
-      ([own, line, first, last, ceiling, session]) =>
-        (line === null
+      ([own, branch, first, last, ceiling, session]) =>
+        (branch === null
           ? { kind: "session", no: own, session }
-          : { kind: "gone", no: own, line, first, last, ceiling }) as Note,
+          : { kind: "gone", no: own, branch, first, last, ceiling }) as Note,
     );
   }
 

@@ -1,8 +1,8 @@
-/** Free what no session needs of lines whose session is gone. */
-import { type LineNode, reach } from "../../core/retention/retention.js";
-import type { LineId } from "../../core/values/ids.js";
-import { oneLine } from "../../store/port/queries.js";
-import type { LineRow } from "../../store/port/rows.js";
+/** Free what no session needs of branches whose session is gone. */
+import { type BranchNode, reach } from "../../core/retention/retention.js";
+import type { BranchId } from "../../core/values/ids.js";
+import { oneBranch } from "../../store/port/queries.js";
+import type { BranchRow } from "../../store/port/rows.js";
 import { fixed, IN_BULK, TimeSlice } from "../util/time-slice.js";
 import { descendants } from "./descendants.js";
 import type { StoreContext } from "./store-context.js";
@@ -17,13 +17,13 @@ export interface CutOptions {
 }
 
 /**
- * Frees what nobody needs of lines whose session is gone. `family` holds these lines and all that
- * began on them.
+ * Frees what nobody needs of branches whose session is gone. `family` holds these branches and all
+ * that began on them.
  */
-export async function cutLines(
+export async function cutBranches(
   { store }: StoreContext,
-  lines: readonly LineNode[],
-  family: readonly LineNode[],
+  branches: readonly BranchNode[],
+  family: readonly BranchNode[],
   { dryRun, signal, idle, onCut }: CutOptions,
 ): Promise<void> {
   // Without it, they stay.
@@ -32,11 +32,11 @@ export async function cutLines(
   const needed = reach(family);
   const sizes = store.traits.inBulk ? fixed(IN_BULK.saves) : { least: 32, most: 2_000, first: 64 };
   const timeSlice = new TimeSlice(store, { ...sizes, rests: !dryRun, signal, idle });
-  for (const { id } of lines) {
+  for (const { id } of branches) {
     const after = needed.get(id) ?? -1;
     const cut = async (limit: number): Promise<boolean> => {
       const freed = await reclaim.cut(
-        id as LineId,
+        id as BranchId,
         after,
         dryRun ? Number.MAX_SAFE_INTEGER : limit,
         dryRun,
@@ -51,14 +51,14 @@ export async function cutLines(
   }
 }
 
-/** Frees what nobody needs of lines that belong to nobody. */
-export async function freeLines(ctx: StoreContext, ids: readonly LineId[]): Promise<void> {
-  const loose: LineRow[] = [];
+/** Frees what nobody needs of branches that belong to nobody. */
+export async function freeBranches(ctx: StoreContext, ids: readonly BranchId[]): Promise<void> {
+  const loose: BranchRow[] = [];
   for (const id of ids) {
-    const row = (await ctx.store.branches(oneLine(id)))[0];
+    const row = (await ctx.store.branches(oneBranch(id)))[0];
     if (row !== undefined && !row.owned) loose.push(row);
   }
   const family = await descendants(ctx, loose);
   const all = family.filter(({ owned }) => !owned).toSorted((a, b) => b.no - a.no);
-  if (all.length > 0) await cutLines(ctx, all, family, { dryRun: false });
+  if (all.length > 0) await cutBranches(ctx, all, family, { dryRun: false });
 }
