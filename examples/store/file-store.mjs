@@ -110,10 +110,10 @@ export class FileStore {
     if (known && (known.owned || known.text !== loose.text)) return "branch";
     const made = line ?? (known ? undefined : loose);
     if (made === undefined) return undefined;
-    if (made.origin !== null) {
-      const found = this.#branches.get(made.origin.branch)?.saves ?? [];
-      const save = found.find(({ seq }) => seq === made.origin.seq);
-      if (save === undefined || (line && save.mark === null)) return "origin";
+    if (made.forkPoint !== null) {
+      const found = this.#branches.get(made.forkPoint.branch)?.saves ?? [];
+      const save = found.find(({ seq }) => seq === made.forkPoint.seq);
+      if (save === undefined || (line && save.mark === null)) return "forkPoint";
     }
     const owner = { owned: line !== undefined, session: line ? session : null };
     const row = { no: this.#number("branch"), ...made, ...owner };
@@ -129,7 +129,7 @@ export class FileStore {
   #append({ save, blobs }) {
     const line = this.#branches.get(save.branch);
     if (line === undefined) return false;
-    const tail = line.saves.at(-1)?.seq ?? line.row.origin?.seq ?? 0;
+    const tail = line.saves.at(-1)?.seq ?? line.row.forkPoint?.seq ?? 0;
     // One that is there already is there: its answer was lost, and it was sent again.
     if (tail !== firstSeq(save) - 1)
       return line.saves.some(({ seq, check }) => seq === save.seq && check === save.check);
@@ -206,7 +206,7 @@ export class FileStore {
     if (kind === "past") {
       const past = [];
       const rowOf = (line) => this.#branches.get(line)?.row;
-      for (let row = rowOf(id); row && past.length < limit; row = rowOf(row.origin?.branch))
+      for (let row = rowOf(id); row && past.length < limit; row = rowOf(row.forkPoint?.branch))
         past.push(row);
       return past;
     }
@@ -217,7 +217,7 @@ export class FileStore {
     const rows = newestFirst([...this.#branches.values()].map(({ row }) => row));
     if (kind === "session") return rows.filter((row) => row.session === session);
     if (kind === "all") return rows.filter(({ no }) => no < before).slice(0, limit);
-    const forks = rows.filter(({ origin }) => origin?.branch === of);
+    const forks = rows.filter(({ forkPoint: origin }) => origin?.branch === of);
     if (kind === "forks") return forks;
     const later = forks.filter(({ no }) => no > after);
     return later.reverse().slice(0, limit);

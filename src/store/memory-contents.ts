@@ -102,12 +102,12 @@ export function applyOne(into: Contents, change: Change): Refusal | undefined {
   if (known !== undefined && (known.owned || known.text !== loose?.text)) return "branch";
   const begun = branch ?? (known === undefined ? loose : undefined);
   if (begun !== undefined) {
-    const { origin } = begun;
+    const { forkPoint } = begun;
     if (
-      origin !== null &&
-      !(branch === undefined ? saveAt(into, origin) !== undefined : canBeginAt(into, origin))
+      forkPoint !== null &&
+      !(branch === undefined ? saveAt(into, forkPoint) !== undefined : canBeginAt(into, forkPoint))
     )
-      return "origin";
+      return "forkPoint";
     const owner = branch === undefined ? { owned: false, session: null } : { owned: true, session };
     into.put(into.branches, begun.id, {
       row: { ...begun, no: into.nextBranch++, ...owner },
@@ -136,7 +136,7 @@ export function applyDoc(
   if (when.version !== undefined && there?.version !== when.version) return "version";
   if (remove) into.remove(into.docs, key);
   if (put === undefined) return undefined;
-  if (!put.pins.every((place) => saveAt(into, place) !== undefined)) return "origin";
+  if (!put.pins.every((place) => saveAt(into, place) !== undefined)) return "forkPoint";
   const known = remove ? undefined : there;
   into.put(into.docs, key, {
     ...put,
@@ -178,7 +178,7 @@ function append(into: Contents, { save, refs, blobs }: NewSave): boolean {
   const branch = into.branches.get(save.branch);
   if (branch === undefined) return false;
   const last = branch.saves.at(-1)?.save;
-  const tail = last?.seq ?? branch.row.origin?.seq ?? 0;
+  const tail = last?.seq ?? branch.row.forkPoint?.seq ?? 0;
   if (tail !== firstSeq(save) - 1)
     return branch.saves[indexOf(branch.saves, save.seq)]?.save.check === save.check;
   into.push(branch, { save, refs });

@@ -151,10 +151,10 @@ export class MemoryStore implements Store {
       case "session":
         return newest.filter(({ session }) => session === query.session);
       case "forks":
-        return newest.filter(({ origin }) => origin?.branch === query.of);
+        return newest.filter(({ forkPoint }) => forkPoint?.branch === query.of);
       case "later-forks":
         return newest
-          .filter(({ no, origin }) => origin?.branch === query.of && no > query.after)
+          .filter(({ no, forkPoint }) => forkPoint?.branch === query.of && no > query.after)
           .slice(-query.limit)
           .reverse();
       case "beginning":
@@ -174,7 +174,7 @@ export class MemoryStore implements Store {
     for (
       let row = branches.get(id)?.row;
       row !== undefined;
-      row = row.origin === null ? undefined : branches.get(row.origin.branch)?.row
+      row = row.forkPoint === null ? undefined : branches.get(row.forkPoint.branch)?.row
     ) {
       past.push(row);
       if (past.length === limit) break;
@@ -208,7 +208,7 @@ export class MemoryStore implements Store {
       if (
         found === undefined ||
         [...branches.values()].some(
-          ({ row }) => row.origin?.branch === branch && row.no > known.branch,
+          ({ row }) => row.forkPoint?.branch === branch && row.no > known.branch,
         )
       )
         return false;
@@ -240,7 +240,7 @@ export class MemoryStore implements Store {
       const found = branches.get(branch);
       if (found === undefined || found.row.owned) return { count: 0, bytes: 0 };
       const forked = [...branches.values()].flatMap(({ row }) =>
-        row.origin?.branch === branch ? row.origin.seq : [],
+        row.forkPoint?.branch === branch ? row.forkPoint.seq : [],
       );
       const pinned = pinsOf(this.#contents, branch).map(({ seq }) => seq);
       const behind = highest(after, dryRun ? pinned : [...pinned, ...forked]);

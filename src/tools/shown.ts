@@ -36,7 +36,7 @@ export const session = object({
   archived: flag("Whether it was put away."),
   createdAt: text("When it was made."),
   updatedAt: text("When it was last saved."),
-  origin: optional(
+  forkPoint: optional(
     object({
       sessionId: text("The conversation it is a fork of."),
       checkpointId: text("Where it begins."),

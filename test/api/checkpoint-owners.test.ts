@@ -204,7 +204,7 @@ describe.each(stores)("checkpoints on $name", ({ address }) => {
     const { hold, known, gone = [] } = await make(await at(address()), () => at(address()));
     const sessions = (await hold.sessions.list()).items;
     const told = new Map<string, Checkpoint>();
-    for (const { id, origin } of sessions) {
+    for (const { id, forkPoint: origin } of sessions) {
       for (const checkpoint of await named(hold, id)) {
         expect(told.get(checkpoint.id) ?? checkpoint).toEqual(checkpoint);
         told.set(checkpoint.id, checkpoint);
@@ -227,7 +227,7 @@ describe.each(stores)("checkpoints on $name", ({ address }) => {
       // The oldest and the newest stand for all of them.
       if (id !== Object.keys(known)[0] && id !== Object.keys(known).at(-1)) continue;
       expect(await hold.sessions.fork(id, { id: "made" })).toMatchObject({
-        origin: { sessionId: owner, checkpointId: id },
+        forkPoint: { sessionId: owner, checkpointId: id },
       });
       await hold.sessions.rewind("made", id);
       await hold.sessions.delete("made");
@@ -331,7 +331,10 @@ test("the command line knows them by the beginning of their ids", async () => {
   expect((await cli("show", short, "--json")).stdout).toContain(second);
   expect(await cli("diff", first, short)).toMatchObject({ exit: 0 });
   expect(await cli("fork", short, "--id", "g")).toMatchObject({ exit: 0 });
-  expect((await hold.sessions.get("g"))?.origin).toEqual({ sessionId: "f", checkpointId: second });
+  expect((await hold.sessions.get("g"))?.forkPoint).toEqual({
+    sessionId: "f",
+    checkpointId: second,
+  });
 });
 
 test("a delete counts what goes, and reads no further back than that", async () => {

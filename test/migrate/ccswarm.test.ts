@@ -376,14 +376,14 @@ describe("forks", () => {
       expect(await hold.sessions.get("f")).toMatchObject({
         title: "try it",
         tags: ["try it"],
-        origin: { sessionId: "s" },
+        forkPoint: { sessionId: "s" },
         metadata: {
           why: "x",
           source: { kind: "ccswarm", id: "f", fork: { status: "Merged", checkpoint: "a" } },
         },
       });
       expect(await hold.sessions.get("empty")).toMatchObject({
-        origin: { sessionId: "s" },
+        forkPoint: { sessionId: "s" },
         metadata: { source: { id: "empty" } },
       });
       expect((await hold.sessions.state("empty")).state).toEqual({ id: "b" });

@@ -422,7 +422,7 @@ describe("what Holdfast refuses beside the steps is left out with the reason, an
     await using(store, async (hold) =>
       expect(await hold.sessions.get("f")).toMatchObject({
         title: "try",
-        origin: { sessionId: "s" },
+        forkPoint: { sessionId: "s" },
       }),
     );
     expect((await migrate("ccswarm", path, store)).sessions.map(({ outcome }) => outcome)).toEqual([

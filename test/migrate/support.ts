@@ -62,7 +62,7 @@ export async function view(hold: Holdfast): Promise<Json> {
     metadata,
     createdAt,
     updatedAt,
-    origin,
+    forkPoint: origin,
   } of (await hold.sessions.list({ limit: 1_000 })).items) {
     const { items } = await hold.checkpoints.list(id, { branches: "all", limit: 1_000 });
     const theirs = new Map(

@@ -146,10 +146,13 @@ const rows: readonly Row[] = [
   {
     place: "the past of a fork, copied into a base of its origin",
     plant: async (hold) => {
-      await hold.sessions.fork(await on(hold, "origin", (session) => session.set("who", SECRET)), {
-        id: "a",
-      });
-      await work(hold, "origin");
+      await hold.sessions.fork(
+        await on(hold, "forkPoint", (session) => session.set("who", SECRET)),
+        {
+          id: "a",
+        },
+      );
+      await work(hold, "forkPoint");
       await work(hold, "a");
     },
   },

@@ -262,11 +262,11 @@ const turn = (inputDigest: string): Forge =>
     '"set":"churn"',
     () => `{"turn":{"id":"t","inputDigest":"${inputDigest}","from":1,"steps":0,"tokens":0}}`,
   );
-const ORIGIN = { sessionId: "b", checkpointId: "0123456789abcdef-1" };
+const FORK_POINT = { sessionId: "b", checkpointId: "0123456789abcdef-1" };
 
 const hidden: Record<string, Forge> = {
-  "a field that no origin has": head({ origin: { ...ORIGIN, hidden: "text" } }),
-  "an origin that is no place": head({ origin: { ...ORIGIN, checkpointId: "secret" } }),
+  "a field that no origin has": head({ forkPoint: { ...FORK_POINT, hidden: "text" } }),
+  "an origin that is no place": head({ forkPoint: { ...FORK_POINT, checkpointId: "secret" } }),
   "a field beside a checkpoint": markWith((text) => text.replace(/\}$/, ',"hidden":"text"}')),
   "a salt that is a text": markWith((text) => text.replace(/"salt":"[^"]*"/, '"salt":"secret"')),
   "words without a salt": markWith((text) => text.replace(/,"salt":"[^"]*"/, "")),
@@ -297,7 +297,7 @@ const hidden: Record<string, Forge> = {
 
 /** The same with values that a store could have written: the forger spoils nothing else. */
 const sound: Record<string, Forge> = {
-  "an origin": head({ origin: ORIGIN }),
+  "an origin": head({ forkPoint: FORK_POINT }),
   "a salt": markWith((text) => text.replace(/"salt":"[^"]*"/, '"salt":"AAAAAAAAAAAAAAAA"')),
   "an input of a call that was redacted": intent("inputDigest", ""),
   "a key of a call": intent("key", "01234567-89ab-4def-8123-456789abcdef"),
@@ -436,7 +436,7 @@ test("M2 no head, label, line or checkpoint takes a field that none has", async 
     tried += 1;
     expect(codeOf(await errorOf(() => hold.import(resealed(rows)))), what).toBe("CORRUPT");
   };
-  for (const [no, row] of head({ origin: ORIGIN })(honest).entries()) {
+  for (const [no, row] of head({ forkPoint: FORK_POINT })(honest).entries()) {
     if ("save" in row && row.save.mark !== null)
       for (const text of withFieldMore(row.save.mark))
         await refuses(

@@ -36,7 +36,7 @@ export function resealed(rows: readonly TransferRow[]): string[] {
   const now = new Map<string, string>();
   const writer = new RowWriter();
   const made: TransferRow[] = rows.slice(0, -1).map((row) => {
-    if ("branch" in row && row.origin !== null) return lineAt(row, now);
+    if ("branch" in row && row.forkPoint !== null) return lineAt(row, now);
     return "save" in row ? { save: sealedAgain(row.save, now) } : row;
   });
   return [...made, { end: { rows: made.length + 1, sessions: 0 } } as TransferRow].map((row) =>
@@ -159,10 +159,10 @@ async function plantSession(
   lines: readonly { row: BranchText; saves: NewSave[] }[],
 ): Promise<void> {
   const { session, head, label } = row;
-  const loose = lines.map(({ row: { branch: line, origin, text }, saves }) => ({
+  const loose = lines.map(({ row: { branch: line, forkPoint: origin, text }, saves }) => ({
     session: `\u0001import ${line}`,
     when: { absent: true } as const,
-    loose: { id: line, origin, text },
+    loose: { id: line, forkPoint: origin, text },
     saves,
   }));
   const made = {

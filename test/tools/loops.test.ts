@@ -72,7 +72,8 @@ async function done(hold: Holdfast) {
     snapshots: (await hold.agents.snapshots("keeper")).items.length,
     noted: (await hold.checkpoints.list("notes")).items.filter(({ label }) => label === "noted")
       .length,
-    forks: (await hold.sessions.list()).items.filter(({ origin }) => origin !== undefined).length,
+    forks: (await hold.sessions.list()).items.filter(({ forkPoint }) => forkPoint !== undefined)
+      .length,
     effects: (await hold.effects.list({ status: "in-doubt" })).items.length,
   };
 }

@@ -40,7 +40,7 @@ export const rootEnd = (follows: Digest): BranchEnd => ({
   status: "in-progress",
 });
 
-/** Where a branch begins of whose origin only the number is known. */
+/** Where a branch begins of whose fork point only the number is known. */
 export const unknownEnd = (seq: number, follows: Digest): BranchEnd => ({
   seq,
   follows,
@@ -57,10 +57,10 @@ export const begunAt = (end: BranchEnd): BranchEnd =>
   end.status === undefined ? end : { ...end, status: onNewBranch(end.status as SessionStatus) };
 
 /**
- * Where a branch begins that has its origin at this save, which has been verified. Sessions are put
- * back to places without a checkpoint, too.
+ * Where a branch begins that has its fork point at this save, which has been verified. Sessions are
+ * put back to places without a checkpoint, too.
  */
-export const originEnd = (save: Save, digest: Digest): BranchEnd => ({
+export const forkPointEnd = (save: Save, digest: Digest): BranchEnd => ({
   seq: save.seq,
   follows: digest,
   priors: [save.nMark > 0 ? save.seq : save.prior],

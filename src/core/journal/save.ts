@@ -8,7 +8,7 @@
  *   mark    the checkpoint, read alone by lists
  * Sections are sealed apart, so that each can be read, verified and dropped without the others.
  *
- * J1  records are numbered without gaps along a branch and its origins: a fork goes on from the
+ * J1  records are numbered without gaps along a branch and its fork points: a fork goes on from the
  *     number it began at.
  * J2  a save's digest covers its branch, number, time, pointers, sections and the digest before it.
  * J3  every section carries a random salt: its digest says nothing about a text that was removed.
@@ -33,7 +33,7 @@ export interface Save {
   /** How many of its items are messages. */
   readonly nMessages: number;
   /**
-   * The newest checkpoint before this save, along the branch and its origins; 0 where there is
+   * The newest checkpoint before this save, along the branch and its fork points; 0 where there is
    * none.
    */
   readonly prior: number;

@@ -5,8 +5,9 @@
  * R1  loading a place reads the newest base before it, the rows of that base's live messages, and
  *     all that follows the base.
  * R2  the places that must load for ever: checkpoints that are kept, the end of every branch, the
- *     origin of every branch, and what is pinned.
- * R3  what a fork needs of its origin's branch is what loading its origin needs, so R2 covers every
+ *     fork point of every branch, and what is pinned.
+ * R3  what a fork needs of its fork point's branch is what loading its fork point needs, so R2
+ * covers every
  *     descendant.
  * R4  a checkpoint at which a fork begins is kept, whatever a policy says (core/policy).
  */
@@ -65,7 +66,7 @@ export function touches(intervals: readonly Interval[], first: number, last: num
 export interface BranchNode {
   readonly id: string;
   readonly owned: boolean;
-  readonly origin: { readonly branch: string; readonly seq: number } | null;
+  readonly forkPoint: { readonly branch: string; readonly seq: number } | null;
 }
 
 /**
@@ -77,11 +78,11 @@ export function reach(branches: readonly BranchNode[]): ReadonlyMap<string, numb
   const upTo = new Map<string, number>();
   const todo = branches.filter((branch) => branch.owned);
   for (const branch of todo) {
-    const origin = branch.origin;
-    if (origin === null) continue;
-    const parent = byId.get(origin.branch);
-    const known = upTo.get(origin.branch);
-    upTo.set(origin.branch, Math.max(known ?? 0, origin.seq));
+    const forkPoint = branch.forkPoint;
+    if (forkPoint === null) continue;
+    const parent = byId.get(forkPoint.branch);
+    const known = upTo.get(forkPoint.branch);
+    upTo.set(forkPoint.branch, Math.max(known ?? 0, forkPoint.seq));
     // An orphan branch is walked through once, when its first needed child is met.
     if (parent !== undefined && !parent.owned && known === undefined) todo.push(parent);
   }

@@ -60,7 +60,7 @@ export interface BranchText {
   readonly branch: BranchId;
   /** The session it belongs to; null for a past that others share and nobody in the export owns. */
   readonly of: SessionId | null;
-  readonly origin: Place | null;
+  readonly forkPoint: Place | null;
   readonly after: number;
   readonly text: string;
   /** Absent where nothing of it was ever redacted. */
@@ -348,10 +348,10 @@ const SHAPES: Readonly<Record<string, (row: Fields) => boolean>> = {
     isCount(version) &&
     version > 0 &&
     (version > FORMAT || isCount(sessions)),
-  branch: ({ branch, of, origin, after, text, redacted = [] }) =>
+  branch: ({ branch, of, forkPoint, after, text, redacted = [] }) =>
     isBranchId(branch) &&
     (of === null || isSession(of)) &&
-    (origin === null || isPlace(origin)) &&
+    (forkPoint === null || isPlace(forkPoint)) &&
     isSeq(after) &&
     isText(text) &&
     isRedactions(redacted),

@@ -41,18 +41,18 @@ export class AbandonedCalls {
   static async of(
     ctx: StoreContext,
     session: SessionId,
-    origin: string | undefined,
+    forkPoint: string | undefined,
     from: Past,
   ): Promise<AbandonedCalls> {
     const past = await from.all();
     const stretches: Stretch[] = [];
     for (const segment of past)
       if (segment.to !== MAX_SEQ) stretches.push(await after(ctx, segment, segment.to));
-    const owners = [session, origin, ...past.map((segment) => segment.session)].flatMap(
+    const owners = [session, forkPoint, ...past.map((segment) => segment.session)].flatMap(
       (owner) => owner ?? [],
     );
     for (const owner of new Set<string>(owners)) {
-      for (const { id, origin: begins } of await ctx.store.branches({
+      for (const { id, forkPoint: begins } of await ctx.store.branches({
         kind: "session",
         session: owner,
       }))
@@ -68,11 +68,11 @@ export class AbandonedCalls {
     kept: ReadonlyMap<BranchId, number>,
   ): Promise<AbandonedCalls> {
     const stretches: Stretch[] = [];
-    for (const { id, origin, session } of branches) {
+    for (const { id, forkPoint, session } of branches) {
       const last = kept.get(id);
       stretches.push(
         last === undefined
-          ? whole(id, origin, session)
+          ? whole(id, forkPoint, session)
           : await after(ctx, { branch: id, session }, last),
       );
     }
@@ -143,11 +143,11 @@ export class AbandonedCalls {
   }
 }
 
-const whole = (branch: BranchId, origin: Place | null, session: string | null): Stretch => ({
+const whole = (branch: BranchId, forkPoint: Place | null, session: string | null): Stretch => ({
   branch,
   to: MAX_SEQ,
   session,
-  next: (origin?.seq ?? 0) + 1,
+  next: (forkPoint?.seq ?? 0) + 1,
   isRead: false,
   calls: new Map(),
 });

@@ -48,7 +48,7 @@ export class Repeats {
     const left = (known.left ??= await AbandonedCalls.of(
       ctx,
       id,
-      work.head.origin?.sessionId,
+      work.head.forkPoint?.sessionId,
       work.past,
     ));
     const { replayed } = work.fold.inFlight;

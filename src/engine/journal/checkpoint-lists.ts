@@ -247,7 +247,7 @@ async function branchWith(
   place: Place,
 ): Promise<number | undefined> {
   const at = own.findIndex(
-    ({ id, origin }) => id === place.branch && place.seq > (origin?.seq ?? 0),
+    ({ id, forkPoint }) => id === place.branch && place.seq > (forkPoint?.seq ?? 0),
   );
   if (at !== -1) return at;
   const oldest = own.length - 1;

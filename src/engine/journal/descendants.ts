@@ -46,8 +46,8 @@ export async function pastOfSession(
       if (known !== undefined) known.to = Math.max(known.to, to);
       else found.set(row.id, { row, to });
       // The rest of its past was gone over before.
-      if (known !== undefined || row.origin === null) break;
-      const { branch, seq }: Place = row.origin;
+      if (known !== undefined || row.forkPoint === null) break;
+      const { branch, seq }: Place = row.forkPoint;
       if (!rows.has(branch))
         for (const older of await store.branches({ kind: "past", id: branch, limit: ROWS }))
           rows.set(older.id, older);

@@ -84,9 +84,9 @@ export class Journal {
   }
 
   /** The same of the branch that a session is on. */
-  pastOf({ row, branch: { id, origin } }: Pick<Standpoint, "row" | "branch">): Past {
-    const own = { branch: id, from: (origin?.seq ?? 0) + 1, to: MAX_SEQ, session: row.id };
-    return new Past(this.#branches, origin, { known: [own] });
+  pastOf({ row, branch: { id, forkPoint } }: Pick<Standpoint, "row" | "branch">): Past {
+    const own = { branch: id, from: (forkPoint?.seq ?? 0) + 1, to: MAX_SEQ, session: row.id };
+    return new Past(this.#branches, forkPoint, { known: [own] });
   }
 
   /**
@@ -94,7 +94,7 @@ export class Journal {
    * look for.
    */
   async #pastRows(branch: BranchId, limit: number): Promise<readonly BranchRow[]> {
-    if (this.#docs.get(branch)?.origin !== null)
+    if (this.#docs.get(branch)?.forkPoint !== null)
       return this.#store.branches({ kind: "past", id: branch, limit: limit });
     const row = (await this.#store.branches(oneBranch(branch)))[0];
     return row === undefined ? [] : [row];
@@ -183,8 +183,8 @@ export class Journal {
    */
   async checkAbsent({ branch, seq }: Place): Promise<void> {
     if ((await this.saves.firstFrom(branch, seq)) === undefined) return;
-    const origin = (await this.branch(branch))?.doc.origin;
-    if (seq > (origin?.seq ?? 0)) throw hole(branch, seq);
+    const forkPoint = (await this.branch(branch))?.doc.forkPoint;
+    if (seq > (forkPoint?.seq ?? 0)) throw hole(branch, seq);
   }
 
   /**
@@ -235,12 +235,12 @@ export class Journal {
   async #checkpoint(
     { save, digest: end }: Read,
     session: SessionId,
-    { id, origin }: BranchDoc,
+    { id, forkPoint }: BranchDoc,
     past = this.past(id),
   ): Promise<Checkpoint | undefined> {
     // Only a parent on another branch has to be looked for.
     const parent =
-      save.prior > 0 && save.prior <= (origin?.seq ?? 0)
+      save.prior > 0 && save.prior <= (forkPoint?.seq ?? 0)
         ? await past.branchAt(save.prior)
         : undefined;
     return checkpointOf(save, end, session, () => parent ?? id);
@@ -269,7 +269,7 @@ export class Journal {
         (segment.session ?? (await recordOwners.of(branch, segment.to)) ?? asker) !== asker
       )
         return;
-      // A branch with no saves yet goes on at its origin.
+      // A branch with no saves yet goes on at its fork point.
       let next = segment.from - 1;
       // One full page: the pointer of its last save leads on.
       for await (const page of this.saves.walk([segment], {

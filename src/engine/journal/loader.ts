@@ -54,9 +54,9 @@ export class Loader {
     past?: Past,
   ): Promise<Loaded> {
     if (tail !== undefined) return this.at(tail, options, past);
-    const { origin, prev } = branch;
-    if (origin === null) return { fold: new StateFold(options), end: prev };
-    const loaded = await this.place(origin, options, past);
+    const { forkPoint, prev } = branch;
+    if (forkPoint === null) return { fold: new StateFold(options), end: prev };
+    const loaded = await this.place(forkPoint, options, past);
     loaded.fold.leaveBranch();
     return loaded;
   }
@@ -136,8 +136,8 @@ export class Loader {
   /** The same at the end of a branch. */
   async inFlightAt({ branch, tail }: Pick<Standpoint, "branch" | "tail">): Promise<InFlight> {
     if (tail !== undefined) return this.inFlight(tail);
-    const origin = branch.origin && (await this.#required(branch.origin));
-    const inFlight = origin ? await this.inFlight(origin) : new InFlight();
+    const forkPoint = branch.forkPoint && (await this.#required(branch.forkPoint));
+    const inFlight = forkPoint ? await this.inFlight(forkPoint) : new InFlight();
     inFlight.leaveBranch();
     return inFlight;
   }

@@ -172,11 +172,11 @@ export class Past {
 
   #take(row: BranchRow, { branch, seq }: Place): void {
     if (row.id !== branch) throw lost(branch);
-    const { origin } = this.#branches.verified(row);
+    const { forkPoint } = this.#branches.verified(row);
     // Numbers fall along a past. Where damage has made a circle, it is not followed for ever.
-    if (origin !== null && origin.seq >= seq) throw lost(origin.branch);
-    this.#segments.push({ branch, from: (origin?.seq ?? 0) + 1, to: seq, session: row.session });
-    this.#next = origin;
+    if (forkPoint !== null && forkPoint.seq >= seq) throw lost(forkPoint.branch);
+    this.#segments.push({ branch, from: (forkPoint?.seq ?? 0) + 1, to: seq, session: row.session });
+    this.#next = forkPoint;
   }
 }
 

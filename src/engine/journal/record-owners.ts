@@ -48,9 +48,9 @@ export class RecordOwners {
       limit: ROWS,
     });
     known.isWhole = rows.length < ROWS;
-    for (const { id, no, origin, session } of rows) {
+    for (const { id, no, forkPoint, session } of rows) {
       known.after = no;
-      const upTo = origin?.seq ?? 0;
+      const upTo = forkPoint?.seq ?? 0;
       // An older one inherits as much.
       if (upTo <= (known.steps.at(-1)?.upTo ?? 0)) continue;
       const heir = session !== null && !this.#without.has(session) ? session : await this.of(id, 0);

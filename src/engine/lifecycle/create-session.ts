@@ -86,7 +86,7 @@ async function make(
     metadata: want.metadata,
     ...more.label,
   };
-  const root = newBranch({ id: branch, origin: null, prev: rootDigest(branch) });
+  const root = newBranch({ id: branch, forkPoint: null, prev: rootDigest(branch) });
   return begin(ctx, head, label, root, want.leaseMs, more.alongside);
 }
 

@@ -54,7 +54,7 @@ export async function makeFork(
     ...(from.agent === undefined ? undefined : { agent: from.agent }),
     ...(from.title === undefined ? undefined : { title: from.title }),
     createdAt: ctx.wallMs(),
-    origin: { sessionId: checkpoint.sessionId, checkpointId: checkpoint.id },
+    forkPoint: { sessionId: checkpoint.sessionId, checkpointId: checkpoint.id },
     ...(await inThisGeneration(ctx)),
   };
   const { title, tags, metadata } = labelOf(row);
@@ -67,7 +67,7 @@ export async function makeFork(
     metadata,
   };
   const policy = effects === "ask" ? undefined : { effects };
-  const fork = newBranch({ id: branch, origin: at, prev: checkpoint.digest, ...policy });
+  const fork = newBranch({ id: branch, forkPoint: at, prev: checkpoint.digest, ...policy });
   const { applied, lease } = await begin(ctx, head, label, fork, leaseMs, receipt?.docs(made));
   receipt?.check(applied, 1);
   if (applied.ok) return { head, label, lease, latest: checkpoint };

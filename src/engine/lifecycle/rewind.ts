@@ -60,7 +60,7 @@ export async function rewind(
     passed = await passedSince(ctx, held.id, before, found.past);
     const begun = newBranch({
       id: branch,
-      origin: place,
+      forkPoint: place,
       prev: end,
       ...(policy === "ask" ? undefined : { effects: policy }),
     });

@@ -23,7 +23,7 @@ export interface SessionSummary {
   readonly metadata: JsonObject;
   readonly createdAt: string;
   readonly updatedAt: string;
-  readonly origin?: { readonly sessionId: string; readonly checkpointId: string };
+  readonly forkPoint?: { readonly sessionId: string; readonly checkpointId: string };
   /** The session whose call runs this one. */
   readonly parent?: string;
 }
@@ -38,8 +38,8 @@ async function savedAt(
   tail: Standpoint["tail"],
 ): Promise<number> {
   if (tail !== undefined) return tail.save.at;
-  const origin = (await journal.branch(branch))?.doc.origin;
-  const save = origin ? await journal.saveAt(origin) : undefined;
+  const forkPoint = (await journal.branch(branch))?.doc.forkPoint;
+  const save = forkPoint ? await journal.saveAt(forkPoint) : undefined;
   return Math.max(createdAt, save?.save.at ?? createdAt);
 }
 
@@ -78,7 +78,7 @@ export function summaryOf(
   label: LabelDoc,
   updatedAt = head.createdAt,
 ): SessionSummary {
-  const { id, status, reason, agent, title: firstWords, createdAt, origin, parent } = head;
+  const { id, status, reason, agent, title: firstWords, createdAt, forkPoint, parent } = head;
   const { title = firstWords, tags, archived, metadata } = label;
   return Object.freeze({
     id,
@@ -92,7 +92,7 @@ export function summaryOf(
     metadata,
     createdAt: isoTime(createdAt),
     updatedAt: isoTime(updatedAt),
-    ...(origin === undefined ? undefined : { origin }),
+    ...(forkPoint === undefined ? undefined : { forkPoint }),
     ...(parent === undefined ? undefined : { parent }),
   });
 }

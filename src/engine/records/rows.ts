@@ -54,7 +54,7 @@ export interface HeadDoc {
   readonly createdAt: number;
   /** The wall time from which a worker may take it up; absent where there is nothing to do. */
   readonly due?: number;
-  readonly origin?: { readonly sessionId: string; readonly checkpointId: string };
+  readonly forkPoint?: { readonly sessionId: string; readonly checkpointId: string };
   /** The session whose call runs this one. */
   readonly parent?: SessionId;
   /** It has sessions that its calls run. */
@@ -74,10 +74,10 @@ export interface LabelDoc {
 
 export interface BranchDoc {
   readonly id: BranchId;
-  readonly origin: Place | null;
+  readonly forkPoint: Place | null;
   /**
-   * The digest its first save follows: the origin's, so that a fork goes on with the chain it came
-   * from.
+   * The digest its first save follows: the fork point's, so that a fork goes on with the chain it
+   * came from.
    */
   readonly prev: Digest;
   /** What becomes of a call that was made in the past it left; `ask` where it is absent. */
@@ -142,8 +142,8 @@ export const isHead = fields<HeadDoc>({
   title: maybe(isString),
   createdAt: isTime,
   due: maybe(isNumber),
-  origin: maybe(
-    fields<NonNullable<HeadDoc["origin"]>>({
+  forkPoint: maybe(
+    fields<NonNullable<HeadDoc["forkPoint"]>>({
       sessionId: isString,
       checkpointId: (id) => typeof id === "string" && parsePlace(id) !== undefined,
     }),
@@ -198,25 +198,25 @@ export function leaseOf({ id, lease }: SessionRow): Lease {
 
 export const newBranch = (doc: BranchDoc): NewBranch => ({
   id: doc.id,
-  origin: doc.origin,
+  forkPoint: doc.forkPoint,
   text: sealed(doc),
 });
 
-export function branchOf({ id, session, origin, text }: BranchRow): BranchDoc {
+export function branchOf({ id, session, forkPoint, text }: BranchRow): BranchDoc {
   const doc = unsealed<BranchDoc>(text, "branch", session ?? "(deleted)");
-  const isSame = doc.id === id && equal(doc.origin as Json, origin as Json);
+  const isSame = doc.id === id && equal(doc.forkPoint as Json, forkPoint as Json);
   if (!isSame || !isBranch(doc)) throw damaged("branch", session ?? "(deleted)");
   return doc;
 }
 
 const isBranch = fields<BranchDoc>({
   id: isBranchId,
-  origin: (origin) => origin === null || isPlace(origin),
+  forkPoint: (forkPoint) => forkPoint === null || isPlace(forkPoint),
   prev: isDigest,
   effects: maybe(oneOf("replay", "live")),
 });
 
-/** The digest that the first save of a branch with no origin follows. */
+/** The digest that the first save of a branch with no fork point follows. */
 export const rootDigest = (branch: BranchId): Digest => digest(`line ${branch}`);
 
 /** What is posted to a session's inbox. */

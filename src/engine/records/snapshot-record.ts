@@ -85,7 +85,7 @@ export interface Entry {
   readonly place: Place | null;
   /** The digest at the place. */
   readonly digest: Digest | null;
-  readonly head: Pick<HeadDoc, "createdAt" | "title" | "origin" | "parent" | "children">;
+  readonly head: Pick<HeadDoc, "createdAt" | "title" | "forkPoint" | "parent" | "children">;
   readonly label: Omit<LabelDoc, "id" | "version">;
 }
 
@@ -107,25 +107,25 @@ export const withLabel = (entry: Entry, relabel: Relabel | undefined): Entry =>
  * is none.
  */
 export function entryOf({ row, branch, end }: Present): Entry {
-  const { id, createdAt, title, origin, parent, children } = headOf(row);
+  const { id, createdAt, title, forkPoint, parent, children } = headOf(row);
   const { id: _id, version: _version, ...label } = labelOf(row);
   if (branch === undefined)
     throw new HoldfastError("CORRUPT", `The branch of session ${quote(id)} is missing.`, {
       sessionId: id,
     });
   const doc = branchOf(branch);
-  const place = end === undefined ? doc.origin : { branch: end.branch, seq: end.seq };
+  const place = end === undefined ? doc.forkPoint : { branch: end.branch, seq: end.seq };
   const head = {
     createdAt,
     ...(title === undefined ? undefined : { title }),
-    ...(origin === undefined ? undefined : { origin }),
+    ...(forkPoint === undefined ? undefined : { forkPoint }),
     ...(parent === undefined ? undefined : { parent }),
     ...(children === undefined ? undefined : { children }),
   };
   return {
     id,
     place,
-    digest: end === undefined ? doc.origin && doc.prev : open(end, {}).digest,
+    digest: end === undefined ? doc.forkPoint && doc.prev : open(end, {}).digest,
     head,
     label,
   };

@@ -329,7 +329,7 @@ export class HeldSession implements Holder {
     const applied = await this.ctx.store.apply([change], alongside).catch((error: unknown) => {
       throw this.#endIfUnknown(error);
     });
-    if (!applied.ok && applied.why === "origin") return false;
+    if (!applied.ok && applied.why === "forkPoint") return false;
     if (!applied.ok)
       throw applied.change === 0 ? this.endIfStale(superseded(this.id)) : outdone(this.id);
     this.#work = new WorkingCopy(this.ctx, { ...to, head });

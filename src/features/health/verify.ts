@@ -117,22 +117,22 @@ class Verification {
     };
     const whole = await this.#guard(where, async () => {
       const doc = branchOf(row);
-      const origin = doc.origin;
+      const forkPoint = doc.forkPoint;
       if (
-        origin === null
+        forkPoint === null
           ? doc.prev !== rootDigest(doc.id)
-          : (await this.#ctx.journal.saveAt(origin))?.digest !== doc.prev
+          : (await this.#ctx.journal.saveAt(forkPoint))?.digest !== doc.prev
       ) {
         this.#find({
           code: "BROKEN_CHAIN",
           ...where,
-          seq: origin?.seq ?? 0,
+          seq: forkPoint?.seq ?? 0,
           message: `Branch ${row.id} does not follow what it begins at.`,
         });
       }
       const past = this.#ctx.journal.past(row.id);
       let follows: Digest | undefined = doc.prev;
-      let next = (origin?.seq ?? 0) + 1;
+      let next = (forkPoint?.seq ?? 0) + 1;
       const own = { branch: row.id, from: next, to: MAX_SEQ };
       for await (const saves of this.#ctx.journal.saves.pages(own, {
         items: true,

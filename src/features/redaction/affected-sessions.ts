@@ -39,7 +39,7 @@ async function stretch(
   to: number,
 ): Promise<Stretch> {
   const forks = (await store.branches({ kind: "forks", of: row.id }))[0]?.no ?? 0;
-  return { branch: row.id, row, from: Math.max(after, row.origin?.seq ?? 0) + 1, to, forks };
+  return { branch: row.id, row, from: Math.max(after, row.forkPoint?.seq ?? 0) + 1, to, forks };
 }
 
 const newestFirst = (a: Stretch, b: Stretch): number => b.row.no - a.row.no;
@@ -96,7 +96,7 @@ function comesFrom(
   for (
     let row: BranchRow | undefined = branch;
     row !== undefined;
-    row = row.origin === null ? undefined : family.get(row.origin.branch)
+    row = row.forkPoint === null ? undefined : family.get(row.forkPoint.branch)
   )
     if (row.session === session) return true;
   return false;
@@ -112,10 +112,10 @@ function goesBackTo(
   for (
     let row = family.get(id);
     row !== undefined;
-    row = row.origin === null ? undefined : family.get(row.origin.branch)
+    row = row.forkPoint === null ? undefined : family.get(row.forkPoint.branch)
   ) {
     if ((first.get(row.id) ?? Number.POSITIVE_INFINITY) <= to) return true;
-    to = row.origin?.seq ?? 0;
+    to = row.forkPoint?.seq ?? 0;
   }
   return false;
 }

@@ -248,8 +248,8 @@ class Redacting {
   /** Names that stand in the session's own row: they stay. */
   async #nameHead(seen: Seen): Promise<void> {
     const row = (await this.#ctx.store.session(this.#session)).row;
-    const { agent, parent, origin } = row === undefined ? {} : headOf(row);
-    for (const id of [this.#session, parent, origin?.sessionId])
+    const { agent, parent, forkPoint } = row === undefined ? {} : headOf(row);
+    for (const id of [this.#session, parent, forkPoint?.sessionId])
       if (id !== undefined) this.#name(seen, id, "session-id");
     if (agent !== undefined) this.#name(seen, agent, "agent");
   }

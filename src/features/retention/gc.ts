@@ -145,8 +145,8 @@ class Collection {
     let before = Number.MAX_SAFE_INTEGER;
     const look = async (limit: number): Promise<boolean> => {
       const rows = await store.branches({ kind: "all", before, limit });
-      for (const { id, owned, origin } of rows)
-        if (!owned || origin !== null) nodes.push({ id, owned, origin });
+      for (const { id, owned, forkPoint } of rows)
+        if (!owned || forkPoint !== null) nodes.push({ id, owned, forkPoint });
       before = rows.at(-1)?.no ?? 0;
       return rows.length === limit;
     };

@@ -192,7 +192,7 @@ async function whatGoes(
       policy,
       now,
     ))
-      if (!surveys.get(on)?.origins.has(seq)) gone.set(on, (gone.get(on) ?? new Set()).add(seq));
+      if (!surveys.get(on)?.forkPoints.has(seq)) gone.set(on, (gone.get(on) ?? new Set()).add(seq));
   return [...gone].map(([on, seqs]) => ({ survey: surveys.get(on) as BranchScan, seqs }));
 }
 

@@ -64,8 +64,11 @@ export async function removeMarks(
   gone: ReadonlySet<number>,
   o: RemoveOptions = {},
 ): Promise<Removal> {
-  const forked = survey.forks.find(({ origin }) => origin !== null && gone.has(origin.seq));
-  if (forked?.origin) throw forkBegins(survey.branch, forked.origin.seq, forked.session ?? "?");
+  const forked = survey.forks.find(
+    ({ forkPoint }) => forkPoint !== null && gone.has(forkPoint.seq),
+  );
+  if (forked?.forkPoint)
+    throw forkBegins(survey.branch, forked.forkPoint.seq, forked.session ?? "?");
   const plan = await planFor(ctx, survey, gone);
   const first = new Rewriting(ctx, survey, plan, o);
   const { removed, done } = await first.run(survey.end?.seq ?? 0);
@@ -313,7 +316,11 @@ class Rewriting {
     // Places that stay, and all behind the end, have what they need.
     const staying = new Set(stay);
     const loads = (seq: number) => staying.has(seq) || pinned.has(seq) || seq >= (end?.seq ?? 0);
-    if (forks.some(({ origin }) => origin !== null && (gone.has(origin.seq) || !loads(origin.seq))))
+    if (
+      forks.some(
+        ({ forkPoint }) => forkPoint !== null && (gone.has(forkPoint.seq) || !loads(forkPoint.seq)),
+      )
+    )
       return false;
     if (pins.some(({ seq }) => !loads(seq))) return false;
     this.#known = known;

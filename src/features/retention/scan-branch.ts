@@ -49,7 +49,7 @@ export interface BranchScan {
   readonly pinned: readonly PlaceAt[];
   /** The newest branch and document that were known of when the rest was looked at. */
   readonly known: KnownNeeds;
-  readonly origins: ReadonlySet<number>;
+  readonly forkPoints: ReadonlySet<number>;
 }
 
 export async function scanBranch(
@@ -61,8 +61,8 @@ export async function scanBranch(
   // gone.
   const pins = await documentsOf(store).pins(branch);
   const forks = await store.branches({ kind: "forks", of: branch });
-  const origins = new Set(forks.flatMap(({ origin }) => origin?.seq ?? []));
-  const others = new Set([...pins.map(({ seq }) => seq), ...origins]);
+  const forkPoints = new Set(forks.flatMap(({ forkPoint }) => forkPoint?.seq ?? []));
+  const others = new Set([...pins.map(({ seq }) => seq), ...forkPoints]);
   const docs = pins.map(({ doc }) => doc);
   const known = { branch: forks[0]?.no ?? 0, doc: highest(0, docs) };
   const past = journal.past(branch);
@@ -105,7 +105,7 @@ export async function scanBranch(
     forks,
     pinned,
     known,
-    origins,
+    forkPoints,
   };
 }
 

@@ -96,7 +96,7 @@ export class Scan {
     options: FindOptions,
   ): AsyncGenerator<{ readonly document: Document; readonly owner: BranchRow | SessionRow }> {
     for await (const branch of this.#branches(options)) {
-      let last: Pick<Save, "seq" | "at"> = { seq: branch.origin?.seq ?? 0, at: 0 };
+      let last: Pick<Save, "seq" | "at"> = { seq: branch.forkPoint?.seq ?? 0, at: 0 };
       const own = { branch: branch.id, from: last.seq + 1, to: MAX_SEQ };
       for await (const saves of this.#journal.saves.pages(own, { items: true, rows: ROWS })) {
         for (const save of saves) {
@@ -131,14 +131,16 @@ export class Scan {
     for await (const { id: session } of this.#sessions(options)) {
       for (const own of await this.#store.branches({ kind: "session", session })) {
         yield own;
-        let { origin } = own;
-        while (origin !== null && !seen.has(origin.branch)) {
-          seen.add(origin.branch);
-          const found: readonly BranchRow[] = await this.#store.branches(oneBranch(origin.branch));
+        let { forkPoint } = own;
+        while (forkPoint !== null && !seen.has(forkPoint.branch)) {
+          seen.add(forkPoint.branch);
+          const found: readonly BranchRow[] = await this.#store.branches(
+            oneBranch(forkPoint.branch),
+          );
           const [branch] = found;
           if (branch === undefined || branch.session !== null) break;
           yield branch;
-          origin = branch.origin;
+          forkPoint = branch.forkPoint;
         }
       }
     }

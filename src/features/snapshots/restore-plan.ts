@@ -117,13 +117,13 @@ const begunAs = (
 });
 
 const branchFor = ({ place, digest }: Entry, { branch }: OnNewBranch) =>
-  newBranch({ id: branch, origin: place, prev: digest ?? rootDigest(branch) });
+  newBranch({ id: branch, forkPoint: place, prev: digest ?? rootDigest(branch) });
 
 const isAt = ({ row, end, branch }: Present, { place, digest }: Entry): boolean =>
   end === undefined
     ? place === null
-      ? branch?.origin === null
-      : branch?.origin?.branch === place.branch && branch.origin.seq === place.seq
+      ? branch?.forkPoint === null
+      : branch?.forkPoint?.branch === place.branch && branch.forkPoint.seq === place.seq
     : place !== null &&
       digest !== null &&
       end.branch === place.branch &&

@@ -155,7 +155,7 @@ export async function snapshotNow(
     });
     if (applied.ok) return made;
     receipt?.check(applied, 2);
-    if (applied.why === "origin")
+    if (applied.why === "forkPoint")
       throw new HoldfastError(
         "CORRUPT",
         `A session of agent ${quote(agent)} does not stand where it says. Run verify.`,

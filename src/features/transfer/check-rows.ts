@@ -8,7 +8,7 @@ import {
   type BranchEnd,
   begunAt,
   checkChain,
-  originEnd,
+  forkPointEnd,
   rootEnd,
   unknownEnd,
 } from "../../core/journal/chain-check.js";
@@ -144,7 +144,7 @@ export class RowCheck {
 
   async #branch(row: BranchText): Promise<Brought> {
     const since = this.#since;
-    const branch = { id: row.branch, origin: row.origin, text: row.text };
+    const branch = { id: row.branch, forkPoint: row.forkPoint, text: row.text };
     const doc = branchFrom(branch);
     const before = this.#come(row.branch);
     if (before !== undefined && (before.branch.text !== row.text || before.of !== null))
@@ -153,7 +153,7 @@ export class RowCheck {
       throw this.bad("brings a branch of another session");
     const root = { end: rootEnd(doc.prev), outline: emptyOutline };
     const { end, outline } =
-      before ?? (row.origin === null ? root : await this.#origin(row.origin, doc.prev));
+      before ?? (row.forkPoint === null ? root : await this.#forkPoint(row.forkPoint, doc.prev));
     if (row.after !== end.seq)
       throw this.bad(`goes on behind ${row.after}, and its branch is at ${end.seq}`);
     if (end.follows !== doc.prev && before === undefined)
@@ -165,17 +165,17 @@ export class RowCheck {
   }
 
   /** Where a branch begins. It must have come before: so no branch can be in its own past. */
-  async #origin(origin: Place, prev: Digest): Promise<Beginning> {
-    const id = placeId(origin.branch, origin.seq);
-    if ((this.#come(origin.branch)?.end.seq ?? 0) < origin.seq)
+  async #forkPoint(forkPoint: Place, prev: Digest): Promise<Beginning> {
+    const id = placeId(forkPoint.branch, forkPoint.seq);
+    if ((this.#come(forkPoint.branch)?.end.seq ?? 0) < forkPoint.seq)
       throw this.bad(`begins at ${id}, which has not come`);
     const known = this.#places.get(id);
     if (known !== undefined) return { ...known, end: begunAt(known.end) };
     // Longer ago than is remembered: the target has it, or refuses what begins there.
-    const save = await this.#target.ctx.journal.saves.holding(origin.branch, origin.seq);
-    const isIt = save?.seq === origin.seq && !isGap(save) && open(save, {}).digest === prev;
+    const save = await this.#target.ctx.journal.saves.holding(forkPoint.branch, forkPoint.seq);
+    const isIt = save?.seq === forkPoint.seq && !isGap(save) && open(save, {}).digest === prev;
     return {
-      end: isIt ? begunAt(originEnd(save, prev)) : unknownEnd(origin.seq, prev),
+      end: isIt ? begunAt(forkPointEnd(save, prev)) : unknownEnd(forkPoint.seq, prev),
       outline: undefined,
     };
   }
@@ -188,7 +188,7 @@ export class RowCheck {
     if (come === undefined || save.branch !== come.branch.id)
       throw this.bad("holds a save of a branch that is not being brought");
     const { end, refs, branches, records } = checkChain(come.end, save);
-    if (branches !== undefined && !this.#goesBackTo(come.branch.origin, branches))
+    if (branches !== undefined && !this.#goesBackTo(come.branch.forkPoint, branches))
       throw this.bad("holds a base that names a branch to which its own does not go back");
     const { blobs } = since;
     const named = new Set(refs);
@@ -216,11 +216,11 @@ export class RowCheck {
    * Whether stretches of branches, oldest first, are on the past of a place. A load believes what a
    * base says of them.
    */
-  #goesBackTo(origin: Place | null, branches: NonNullable<Base["branches"]>): boolean {
+  #goesBackTo(forkPoint: Place | null, branches: NonNullable<Base["branches"]>): boolean {
     let left = branches.length;
-    for (let place = origin; place !== null && left > 0; ) {
+    for (let place = forkPoint; place !== null && left > 0; ) {
       const [branch, from, to] = branches[left - 1] as (typeof branches)[number];
-      const older: Place | null = this.#come(place.branch)?.branch.origin ?? null;
+      const older: Place | null = this.#come(place.branch)?.branch.forkPoint ?? null;
       if (branch === place.branch && from > (older?.seq ?? 0) && from <= to && to <= place.seq)
         left -= 1;
       place = older;

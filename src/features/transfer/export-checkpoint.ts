@@ -54,7 +54,7 @@ export async function momentAt(ctx: StoreContext, place: Place): Promise<Moment>
     due: _due,
     reason: _reason,
     title,
-    origin,
+    forkPoint,
     ...rest
   } = present.head;
   const head: HeadDoc = {
@@ -65,7 +65,7 @@ export async function momentAt(ctx: StoreContext, place: Place): Promise<Moment>
     // The first words may have come after the checkpoint.
     ...(title !== undefined && (await hasWords(ctx, found.past, place.seq)) && { title }),
     // On a branch that it has inherited, it stands before the place at which it began.
-    ...(origin !== undefined && row.session === rest.id && { origin }),
+    ...(forkPoint !== undefined && row.session === rest.id && { forkPoint }),
   };
   const goneOn = hasGoneOn(present, place);
   const letters = goneOn

@@ -10,7 +10,7 @@ import {
   type BranchEnd,
   begunAt,
   checkChain,
-  originEnd,
+  forkPointEnd,
   rootEnd,
 } from "../../core/journal/chain-check.js";
 import { firstSeq, type Save } from "../../core/journal/save.js";
@@ -310,7 +310,7 @@ class Export {
       const branches: { readonly row: BranchRow; readonly to: number }[] = [];
       for (const row of (await store.branches({ kind: "session", session: id })).toReversed()) {
         const end = row.id === present.head.branch ? present.tail : await journal.tail(row.id);
-        branches.push({ row, to: end?.save.seq ?? row.origin?.seq ?? 0 });
+        branches.push({ row, to: end?.save.seq ?? row.forkPoint?.seq ?? 0 });
       }
       const after = (await store.session(id)).row;
       if (after === undefined) return undefined;
@@ -342,16 +342,16 @@ class Export {
   /** What a branch goes back to, oldest first, as far as it has not gone out yet. */
   async *#past(branch: BranchRow): AsyncGenerator<TransferRow> {
     const shared: { readonly row: BranchRow; readonly to: number }[] = [];
-    let place: Place | null = branch.origin;
+    let place: Place | null = branch.forkPoint;
     let rows: readonly BranchRow[] = [];
     for (; place !== null && !this.#has(place); ) {
       if (rows.length === 0)
         rows = await this.#ctx.store.branches({ kind: "past", id: place.branch, limit: BRANCHES });
       const [row, ...rest] = rows;
-      if (row?.id !== place.branch || (row.origin !== null && row.origin.seq >= place.seq))
+      if (row?.id !== place.branch || (row.forkPoint !== null && row.forkPoint.seq >= place.seq))
         throw lost(place.branch);
       shared.push({ row, to: place.seq });
-      place = row.origin;
+      place = row.forkPoint;
       rows = rest;
     }
     for (const { row, to } of shared.toReversed()) yield* this.#branch(row, null, to);
@@ -375,7 +375,7 @@ class Export {
     yield {
       branch: row.id,
       of,
-      origin: row.origin,
+      forkPoint: row.forkPoint,
       after: end.seq,
       text: row.text,
       ...(redacted.length > 0 && { redacted }),
@@ -409,15 +409,15 @@ class Export {
   }
 
   async #beginning(row: BranchRow): Promise<BranchEnd> {
-    const { id, origin, prev } = branchOf(row);
-    if (origin === null && prev === rootDigest(id)) return rootEnd(prev);
-    const found = origin === null ? undefined : await this.#ctx.journal.saveAt(origin);
+    const { id, forkPoint, prev } = branchOf(row);
+    if (forkPoint === null && prev === rootDigest(id)) return rootEnd(prev);
+    const found = forkPoint === null ? undefined : await this.#ctx.journal.saveAt(forkPoint);
     if (found === undefined || found.digest !== prev)
       throw new HoldfastError("CORRUPT", `Branch ${id} does not follow what it begins at.`, {
         branch: id,
-        seq: origin?.seq ?? 0,
+        seq: forkPoint?.seq ?? 0,
       });
-    return begunAt(originEnd(found.save, found.digest));
+    return begunAt(forkPointEnd(found.save, found.digest));
   }
 
   async *#blob(name: Digest): AsyncGenerator<TransferRow> {

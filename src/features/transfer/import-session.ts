@@ -74,7 +74,7 @@ export interface Target {
    * Branches that came, with what they begin on, and those of them from which the target has
    * removed texts that came.
    */
-  readonly origins: Map<BranchId, Place | null>;
+  readonly forkPoints: Map<BranchId, Place | null>;
   /** From which record on. */
   readonly stale: Map<BranchId, number>;
 }
@@ -161,9 +161,10 @@ export class SessionImport {
           `Branch ${branch.id} is another one here. Import it into another store.`,
         );
       const owner = row?.owned ? row.session : undefined;
-      this.#target.origins.set(branch.id, doc.origin);
+      this.#target.forkPoints.set(branch.id, doc.forkPoint);
       if (owner === undefined) this.#refuseStale(branch.id);
-      if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
+      if (row === undefined && doc.forkPoint !== null)
+        await this.#checkForkPoint(doc.forkPoint, doc);
       const tail =
         row === undefined ? undefined : await this.#target.ctx.journal.saves.last(branch.id);
       const home =
@@ -187,29 +188,29 @@ export class SessionImport {
   }
 
   /** What a branch begins at must be in the target, the same. */
-  async #checkOrigin(origin: Place, { prev }: BranchDoc): Promise<void> {
+  async #checkForkPoint(forkPoint: Place, { prev }: BranchDoc): Promise<void> {
     const { store } = this.#target.ctx;
     if (
       this.#pending.some(({ saves }) =>
-        saves.some(({ save }) => save.branch === origin.branch && save.seq === origin.seq),
+        saves.some(({ save }) => save.branch === forkPoint.branch && save.seq === forkPoint.seq),
       )
     )
       return;
-    const found = await this.#at(origin);
-    const isPlace = found !== undefined && found.seq === origin.seq && !isGap(found);
+    const found = await this.#at(forkPoint);
+    const isPlace = found !== undefined && found.seq === forkPoint.seq && !isGap(found);
     if (
       isPlace &&
       open(found, {}).digest === prev &&
-      (found.mark !== null || (await this.#loads(origin)))
+      (found.mark !== null || (await this.#loads(forkPoint)))
     )
       return;
     // A dry run has not brought it in; and what belongs to nobody may have been freed since it was.
     if (!isPlace && this.#target.dryRun) return;
-    if (!isPlace && (await store.branches(oneBranch(origin.branch)))[0]?.owned !== true)
+    if (!isPlace && (await store.branches(oneBranch(forkPoint.branch)))[0]?.owned !== true)
       throw new Again();
     throw new Refused(
       "CONFLICT",
-      `It begins at ${placeId(origin.branch, origin.seq)}, and that is not there, or another. Delete the session that owns line ${origin.branch} here, or import into another tenant or store.`,
+      `It begins at ${placeId(forkPoint.branch, forkPoint.seq)}, and that is not there, or another. Delete the session that owns line ${forkPoint.branch} here, or import into another tenant or store.`,
     );
   }
 
@@ -382,7 +383,7 @@ export class SessionImport {
 
   /** What was redacted here since it was exported must not come back with what goes on from it. */
   #refuseStale(branch: BranchId): void {
-    const { stale, origins } = this.#target;
+    const { stale, forkPoints } = this.#target;
     let to = MAX_SEQ;
     for (let id: BranchId | undefined = branch; id !== undefined && stale.size > 0; ) {
       if ((stale.get(id) ?? Number.POSITIVE_INFINITY) <= to)
@@ -390,9 +391,9 @@ export class SessionImport {
           "CONFLICT",
           `It was redacted here after it was exported (branch ${id}), and the export may hold the text. Nothing of it was imported. Export it anew.`,
         );
-      const origin: Place | null | undefined = origins.get(id);
-      to = origin?.seq ?? 0;
-      id = origin?.branch;
+      const forkPoint: Place | null | undefined = forkPoints.get(id);
+      to = forkPoint?.seq ?? 0;
+      id = forkPoint?.branch;
     }
   }
 

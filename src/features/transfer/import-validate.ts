@@ -44,7 +44,7 @@ export function headFrom(
   generation: string,
 ): { readonly doc: HeadDoc; readonly row: Head } {
   const doc = unsealed<HeadDoc>(text, "head", id);
-  const { status, agent, reason, title, due, origin, parent } = doc;
+  const { status, agent, reason, title, due, forkPoint, parent } = doc;
   const isFit =
     doc.id === id &&
     isHead(doc) &&
@@ -52,7 +52,7 @@ export function headFrom(
     (reason === undefined || checkText(reason, "reason", MAX_REASON) === reason) &&
     (title === undefined || checkText(title, "title", MAX_TITLE_CHARS) === title) &&
     (due === undefined || isTime(due)) &&
-    (origin === undefined || sessionId(origin.sessionId) === origin.sessionId) &&
+    (forkPoint === undefined || sessionId(forkPoint.sessionId) === forkPoint.sessionId) &&
     (parent === undefined || sessionId(parent) === parent);
   if (!isFit || headRow(doc).text !== text) throw damaged("head", id);
   const { due: _due, generation: _there, ...idle } = doc;
@@ -116,8 +116,11 @@ export function lettersFrom(
 /** The branch in a text. */
 export function branchFrom(branch: NewBranch): BranchDoc {
   const doc = branchOf({ ...branch, no: 0, owned: false, session: null });
-  const isRoot = doc.origin === null && doc.prev === rootDigest(doc.id);
-  if ((doc.origin === null ? !isRoot : !isDigest(doc.prev)) || newBranch(doc).text !== branch.text)
+  const isRoot = doc.forkPoint === null && doc.prev === rootDigest(doc.id);
+  if (
+    (doc.forkPoint === null ? !isRoot : !isDigest(doc.prev)) ||
+    newBranch(doc).text !== branch.text
+  )
     throw damaged("branch", "(imported)");
   return doc;
 }

@@ -130,7 +130,7 @@ export async function importRows(
       came,
       pinned,
       wrote,
-      origins: new Map(),
+      forkPoints: new Map(),
       stale: new Map(),
     };
     return await new Import(target, came, signal, callback(o.onProgress, "onProgress")).run(pieces);

@@ -43,7 +43,7 @@ export class ChangeCheck {
   readonly #input: CheckInput;
   readonly #docs = new Map<string, Draft>();
   /** Branches that begin, and with which session they stand. */
-  readonly begun = new Map<string, { readonly home: string; readonly origin: Place | null }>();
+  readonly begun = new Map<string, { readonly home: string; readonly forkPoint: Place | null }>();
   readonly appends = new Map<string, Append>();
   /** What becomes of documents. */
   readonly documents: DocStep[] = [];
@@ -157,17 +157,18 @@ export class ChangeCheck {
       return "branch";
     const begun = branch ?? (known === undefined ? loose : undefined);
     if (begun !== undefined) {
-      const { id, origin, text } = begun;
-      if (origin !== null && !this.#canBeginAt(origin, branch === undefined)) return "origin";
+      const { id, forkPoint, text } = begun;
+      if (forkPoint !== null && !this.#canBeginAt(forkPoint, branch === undefined))
+        return "forkPoint";
       const no = ++this.#lastBranch;
       const draft = this.#draft(session);
       const owner = branch === undefined ? null : session;
       draft.branches = [
         ...draft.branches.filter((other) => other.id !== id),
-        { no, id, origin, owner, text },
+        { no, id, forkPoint, owner, text },
       ];
       draft.lastBranch = no;
-      this.begun.set(id, { home: session, origin });
+      this.begun.set(id, { home: session, forkPoint });
     }
     for (const id of claims) {
       const claimed = this.#branch(id);
@@ -196,7 +197,7 @@ export class ChangeCheck {
     const staged = this.appends.get(save.branch);
     const found = staged ?? this.#branch(save.branch);
     if (found === undefined) return false;
-    const tail = this.#tail(save.branch) ?? found.branch.origin?.seq ?? 0;
+    const tail = this.#tail(save.branch) ?? found.branch.forkPoint?.seq ?? 0;
     if (tail !== firstSeq(save) - 1)
       return this.#sealAt(save.branch, save.seq)?.check === save.check;
     if (staged !== undefined) staged.saves.push(fresh);
@@ -252,7 +253,7 @@ export class ChangeCheck {
     if (put.pins.length > 0 && PINS_NOTHING.has(kind))
       throw new TypeError(`a document of kind ${kind} cannot pin a place`);
     if (!put.pins.every(({ branch, seq }) => this.#sealAt(branch, seq)?.seq === seq))
-      return "origin";
+      return "forkPoint";
     const known = remove ? undefined : there;
     // One that is damaged has no number, and is made anew.
     if (known === undefined || known.no < 0) {

@@ -129,8 +129,8 @@ export class Reader {
   #row(standing: CatalogEntry): BranchRow | undefined {
     const found = this.#sessions.find(standing.home);
     if (found === undefined || found === "damaged") {
-      const { no, id, origin, owner } = standing;
-      return { no, id, origin, owned: owner !== null, session: owner, text: DAMAGED };
+      const { no, id, forkPoint, owner } = standing;
+      return { no, id, forkPoint, owned: owner !== null, session: owner, text: DAMAGED };
     }
     const branch = found.branches.find(({ id }) => id === standing.id);
     return branch && branchRow(branch);
@@ -141,7 +141,7 @@ export class Reader {
     for (
       let row = this.branch(id);
       row !== undefined;
-      row = row.origin === null ? undefined : this.branch(row.origin.branch)
+      row = row.forkPoint === null ? undefined : this.branch(row.forkPoint.branch)
     ) {
       past.push(row);
       // Branches never begin on themselves. Where damage makes it seem so, this ends it, too.
@@ -197,7 +197,7 @@ export class Reader {
     const journal = standing && this.journal(standing);
     if (journal === undefined) return [];
     if (!approach.step(journal, query.newestFirst ? query.to : query.from)) return undefined;
-    return journal.read(query, (standing?.origin?.seq ?? 0) + 1);
+    return journal.read(query, (standing?.forkPoint?.seq ?? 0) + 1);
   }
 
   #journal(branch: string): JournalFile | undefined {

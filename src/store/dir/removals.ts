@@ -61,7 +61,7 @@ export class Removals {
     if (standing === undefined || doc === undefined || standing.owner !== null) return nothing;
     this.#writable.sync();
     this.#writable.settle(doc.id);
-    const forks = index.catalogue.forksOf(branch).map(({ origin }) => origin?.seq ?? 0);
+    const forks = index.catalogue.forksOf(branch).map(({ forkPoint }) => forkPoint?.seq ?? 0);
     for (const { seq } of sessions.documents.pins(branch)) forks.push(seq);
     let journal = this.#writable.open(branch, standing.home);
     const newest = journal.newest(highest(Math.max(after, 0), forks), limit);

@@ -147,7 +147,7 @@ export class StoreScan {
 
   async *#sealsOf(branch: CatalogEntry): AsyncGenerator<Sealed> {
     const { reader, read } = this.#of;
-    let from = (branch.origin?.seq ?? 0) + 1;
+    let from = (branch.forkPoint?.seq ?? 0) + 1;
     const approach = new Approach();
     const isFar = () => {
       const journal = reader.journal(branch);

@@ -100,8 +100,8 @@ export class Writer {
     const appends = [...plan.appends.values()];
     const { docs } = plan;
     for (const { id } of docs) this.writable.settle(id);
-    for (const [branch, { home, origin }] of plan.begun)
-      this.#prepare(branch as BranchId, home, origin);
+    for (const [branch, { home, forkPoint }] of plan.begun)
+      this.#prepare(branch as BranchId, home, forkPoint);
     for (const { saves } of appends) blobs.keepAll(saves);
     // Each letter for itself, and the same when it is done again.
     for (const { doc, reworded, forgets } of plan.mail) {
@@ -125,10 +125,10 @@ export class Writer {
   }
 
   /** A new branch: nothing is left under its name, and what it begins at will last. */
-  #prepare(branch: BranchId, home: string, origin: Place | null): void {
+  #prepare(branch: BranchId, home: string, forkPoint: Place | null): void {
     const { journals, index } = this.#of;
     journals.toWrite({ id: branch, home }, 0).clear();
-    const from = origin && index.catalogue.branch(origin.branch);
+    const from = forkPoint && index.catalogue.branch(forkPoint.branch);
     if (from) this.writable.open(from.id, from.home);
   }
 
@@ -143,13 +143,13 @@ export class Writer {
     this.writable.checkInPlace(journal);
   }
 
-  #header({ branch: { id, no, origin }, home }: Append): string {
+  #header({ branch: { id, no, forkPoint }, home }: Append): string {
     return JSON.stringify({
       branch: id,
       session: home,
       number: this.#of.sessions.get(home)?.no ?? 0,
       no,
-      origin,
+      forkPoint,
     });
   }
 

@@ -31,21 +31,21 @@ export interface Change {
     readonly version?: number;
   };
   /**
-   * Begins a branch. Its origin, if it has one, must be a save that still has its checkpoint, or
-   * that is pinned.
+   * Begins a branch. Its fork point, if it has one, must be a save that still has its checkpoint,
+   * or that is pinned.
    */
   readonly branch?: NewBranch;
   /**
    * With `absent`: begins a branch that belongs to nobody yet, and makes no session, so that a
    * whole journal can be brought in before anybody sees it. One that is there already, and the
-   * same, stays as it is. Its origin must be a save, be it without its checkpoint.
+   * same, stays as it is. Its fork point must be a save, be it without its checkpoint.
    */
   readonly loose?: NewBranch;
   /** Branches that belong to nobody become this session's. */
   readonly claims?: readonly BranchId[];
   /**
    * Appended in order. Each must follow the last record of its branch; a branch with no save ends
-   * at its origin.
+   * at its fork point.
    */
   readonly saves?: readonly NewSave[];
   readonly head?: Head;
@@ -69,7 +69,7 @@ export interface Change {
 
 /**
  * `branch`: the branch to bring in is there and is another, or a branch to claim is not there or
- * has an owner. `origin`: what a branch begins at, or a document pins, is not there.
+ * has an owner. `fork point`: what a branch begins at, or a document pins, is not there.
  */
 export type Refusal =
   | "exists"
@@ -78,7 +78,7 @@ export type Refusal =
   | "until"
   | "version"
   | "tail"
-  | "origin"
+  | "forkPoint"
   | "branch";
 
 /** `change` counts on from the changes to the documents. */

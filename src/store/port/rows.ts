@@ -43,7 +43,7 @@ export interface SessionRow {
 
 export interface NewBranch {
   readonly id: BranchId;
-  readonly origin: Place | null;
+  readonly forkPoint: Place | null;
   readonly text: string;
 }
 

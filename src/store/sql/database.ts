@@ -61,7 +61,7 @@ export interface Job<T> {
 export interface Begun {
   readonly id: string;
   readonly no: number;
-  readonly originSeq: number;
+  readonly forkSeq: number;
   readonly sessionId: string;
   readonly session: number;
   readonly epoch: number | undefined;

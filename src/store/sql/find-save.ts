@@ -7,7 +7,7 @@ import type { Statements } from "./statements.js";
 
 export interface BranchKey {
   readonly no: number;
-  readonly originSeq: number;
+  readonly forkSeq: number;
 }
 
 export function* findBranch(
@@ -16,7 +16,7 @@ export function* findBranch(
   branch: string,
 ): Procedure<BranchKey | undefined> {
   const found = yield* row(sql.branchKey, tenant, branch);
-  return found && { no: found[0] as number, originSeq: found[1] as number };
+  return found && { no: found[0] as number, forkSeq: found[1] as number };
 }
 
 export function* isThere(sql: Statements, { no }: BranchKey, save: Save): Procedure<boolean> {

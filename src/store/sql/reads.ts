@@ -70,9 +70,9 @@ export abstract class SqlReads extends Access {
         case "session":
           return this.read(sql.branchesOfSession, tenant, query.session);
         case "forks":
-          return this.read(sql.branchesOfOrigin, tenant, query.of);
+          return this.read(sql.branchesOfForkPoint, tenant, query.of);
         case "later-forks":
-          return this.read(sql.oldestOfOrigin, tenant, query.of, query.after, query.limit);
+          return this.read(sql.oldestOfForkPoint, tenant, query.of, query.after, query.limit);
         case "beginning":
           return this.#from(sql.branchesFrom, query);
         case "all": {

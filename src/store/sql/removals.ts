@@ -113,7 +113,7 @@ export class Removals {
     const found = yield* row(this.#sql.branch, this.#tenant, branch);
     if (found === undefined || found[2] === 1) return { count: 0, bytes: 0 };
     const no = found[0] as number;
-    const forked = (yield* row(this.#sql.lastOrigin, this.#tenant, branch))?.[0] as number;
+    const forked = (yield* row(this.#sql.lastForkPoint, this.#tenant, branch))?.[0] as number;
     const pinned = (yield* row(this.#sql.lastPin, this.#tenant, branch))?.[0] as number;
     const last = yield* rowsOf(this.#sql.lastSaves, no, Math.max(after, forked, pinned, 0), limit);
     const asks = this.#dialect.notesCuts ? [change(this.#sql.noteCut, this.#tenant, branch)] : [];

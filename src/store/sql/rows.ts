@@ -199,18 +199,18 @@ function tagsOf(list: string): readonly string[] {
 }
 
 export function branchRow(row: Row): BranchRow {
-  const [no, id, owned, session, originBranch, originSeq, body] = row;
-  // A branch without an origin has the number 0, and nothing else.
-  const origin =
-    originBranch === null && originSeq === 0
+  const [no, id, owned, session, forkBranch, forkSeq, body] = row;
+  // A branch without a fork point has the number 0, and nothing else.
+  const forkPoint =
+    forkBranch === null && forkSeq === 0
       ? null
-      : { branch: text(originBranch) as BranchId, seq: whole(originSeq) };
+      : { branch: text(forkBranch) as BranchId, seq: whole(forkSeq) };
   return {
     no: whole(no),
     id: text(id) as BranchId,
     owned: owned === 1,
     session: textOrNull(session),
-    origin,
+    forkPoint,
     text: text(body),
   };
 }

@@ -59,7 +59,7 @@ function owned(
   return [
     `((${such("s")}) OR (d.owner > 0 AND l.no IS NOT NULL AND l.session IS NULL AND EXISTS (
       WITH RECURSIVE later (id, session) AS (SELECT l.id, l.session
-        UNION SELECT c.id, c.session FROM later p CROSS JOIN ${schema}branch c WHERE c.tenant = ? AND c.origin_branch = p.id)
+        UNION SELECT c.id, c.session FROM later p CROSS JOIN ${schema}branch c WHERE c.tenant = ? AND c.fork_branch = p.id)
       SELECT 1 FROM later CROSS JOIN ${schema}session h WHERE h.no = later.session AND ${such("h")})))`,
     [...params, tenant, ...params],
   ];

@@ -19,8 +19,7 @@ const MOST_NOTED = 100_000;
 
 const sessionColumns =
   "s.no, s.id, s.status, s.agent, s.branch, s.due, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
-const branchColumns =
-  "l.no, l.id, l.session IS NOT NULL, s.id, l.origin_branch, l.origin_seq, l.body";
+const branchColumns = "l.no, l.id, l.session IS NOT NULL, s.id, l.fork_branch, l.fork_seq, l.body";
 
 const docColumns = "no, kind, id, whose, version, text";
 
@@ -51,8 +50,8 @@ const hasten =
   "UPDATE session SET wake = ? WHERE tenant = ? AND id = ? AND (wake IS NULL OR wake > ?)";
 
 /**
- * The number a branch ends at: that of its last save, or its origin's where it has none.
- * Parameters: branch, origin's number.
+ * The number a branch ends at: that of its last save, or its fork point's where it has none.
+ * Parameters: branch, fork point's number.
  */
 export const tail =
   "coalesce((SELECT seq FROM save WHERE branch = ? ORDER BY seq DESC LIMIT 1), ?)";
@@ -148,32 +147,32 @@ export function statementsIn(dialect: Dialect) {
      */
     past: `WITH RECURSIVE past (id, place) AS (
         SELECT id, 1 FROM branch WHERE tenant = ? AND id = ?
-        UNION ALL SELECT o.origin_branch, p.place + 1 FROM past p CROSS JOIN branch o
-        WHERE o.tenant = ? AND o.id = p.id AND o.origin_branch IS NOT NULL AND p.place < ${most})
+        UNION ALL SELECT o.fork_branch, p.place + 1 FROM past p CROSS JOIN branch o
+        WHERE o.tenant = ? AND o.id = p.id AND o.fork_branch IS NOT NULL AND p.place < ${most})
       SELECT ${branchColumns} FROM past CROSS JOIN branch l LEFT JOIN session s ON s.no = l.session
       WHERE l.tenant = ? AND l.id = past.id ORDER BY past.place`,
     branchesFrom: `SELECT ${branchColumns} FROM ${branches} WHERE l.tenant = ? AND l.id >= ? AND l.id < ? ORDER BY l.id LIMIT ${most}`,
     branchesOfSession: `SELECT ${branchColumns} FROM session s JOIN branch l ON l.session = s.no WHERE s.tenant = ? AND s.id = ? ORDER BY l.no DESC`,
-    branchesOfOrigin: `SELECT ${branchColumns} FROM ${branches} WHERE l.tenant = ? AND l.origin_branch = ? ORDER BY l.no DESC`,
-    oldestOfOrigin: `SELECT ${branchColumns} FROM ${branches} WHERE l.tenant = ? AND l.origin_branch = ? AND l.no > ? ORDER BY l.no LIMIT ${most}`,
+    branchesOfForkPoint: `SELECT ${branchColumns} FROM ${branches} WHERE l.tenant = ? AND l.fork_branch = ? ORDER BY l.no DESC`,
+    oldestOfForkPoint: `SELECT ${branchColumns} FROM ${branches} WHERE l.tenant = ? AND l.fork_branch = ? AND l.no > ? ORDER BY l.no LIMIT ${most}`,
     allBranches: `SELECT ${branchColumns} FROM ${branches} WHERE l.tenant = ? AND l.no < ? ORDER BY l.no DESC LIMIT ${most}`,
-    branchKey: "SELECT no, origin_seq FROM branch WHERE tenant = ? AND id = ?",
-    insertBranch: `INSERT INTO branch (no, tenant, id, session, origin_branch, origin_seq, body) VALUES (${fresh("branch")}, ?, ?, ?, ?, ?, ?) RETURNING no`,
+    branchKey: "SELECT no, fork_seq FROM branch WHERE tenant = ? AND id = ?",
+    insertBranch: `INSERT INTO branch (no, tenant, id, session, fork_branch, fork_seq, body) VALUES (${fresh("branch")}, ?, ?, ?, ?, ?, ?) RETURNING no`,
     spendBranch: spend("branch"),
     claimBranch: "UPDATE branch SET session = ? WHERE tenant = ? AND id = ? AND session IS NULL",
     disownBranches: "UPDATE branch SET session = NULL WHERE session = ?",
     deleteBranch:
       "DELETE FROM branch WHERE no = ? AND session IS NULL AND NOT EXISTS (SELECT 1 FROM save WHERE branch = ?)",
     noteCut: "INSERT INTO cut_branch (tenant, id) VALUES (?, ?) ON CONFLICT DO NOTHING",
-    lastOrigin:
-      "SELECT coalesce(max(origin_seq), 0) FROM branch WHERE tenant = ? AND origin_branch = ?",
-    forkedSince: "SELECT 1 FROM branch WHERE tenant = ? AND origin_branch = ? AND no > ? LIMIT 1",
+    lastForkPoint:
+      "SELECT coalesce(max(fork_seq), 0) FROM branch WHERE tenant = ? AND fork_branch = ?",
+    forkedSince: "SELECT 1 FROM branch WHERE tenant = ? AND fork_branch = ? AND no > ? LIMIT 1",
 
     tailOf: `SELECT ${tail}`,
     insertSave: `INSERT INTO save (branch, seq, ${saveColumns}) VALUES (?, ?, ${savePlaceholders})`,
     headAt: "SELECT head FROM save WHERE branch = ? AND seq = ?",
     /** Whether a branch may begin there: at a checkpoint, or at a place that a document pins. */
-    originAt: `SELECT 1 FROM save v JOIN branch l ON l.no = v.branch WHERE l.tenant = ? AND l.id = ? AND v.seq = ?
+    forkPointAt: `SELECT 1 FROM save v JOIN branch l ON l.no = v.branch WHERE l.tenant = ? AND l.id = ? AND v.seq = ?
       AND (v.mark IS NOT NULL OR EXISTS (SELECT 1 FROM pin p WHERE p.tenant = l.tenant AND p.branch = l.id AND p.seq = v.seq))`,
     saveAt:
       "SELECT 1 FROM save v JOIN branch l ON l.no = v.branch WHERE l.tenant = ? AND l.id = ? AND v.seq = ?",

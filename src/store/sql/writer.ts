@@ -114,7 +114,7 @@ export class Writer {
     if (no !== undefined) yield* this.#update(one, no);
     if (branch && no !== undefined) {
       const made = yield* this.#begin(branch, no);
-      if (made === undefined) return "origin";
+      if (made === undefined) return "fork_point";
       begun.push({
         ...made,
         id: branch.id,
@@ -127,7 +127,7 @@ export class Writer {
       const known = yield* row(this.#sql.branch, this.#tenant, loose.id);
       if (known !== undefined && (known[2] === 1 || known[6] !== loose.text)) return "branch";
       if (known === undefined && (yield* this.#begin(loose, null, this.#sql.saveAt)) === undefined)
-        return "origin";
+        return "fork_point";
     }
     for (const id of claims)
       if (no === undefined || (yield* changed(this.#sql.claimBranch, no, this.#tenant, id)) === 0)
@@ -219,23 +219,23 @@ export class Writer {
 
   /** Undefined where there is nothing to begin at. */
   *#begin(
-    { id, origin, text }: NewBranch,
+    { id, forkPoint, text }: NewBranch,
     session: number | null,
-    at = this.#sql.originAt as string,
+    at = this.#sql.forkPointAt as string,
   ): Procedure<BranchKey | undefined> {
-    if (origin && (yield* row(at, this.#tenant, origin.branch, origin.seq)) === undefined)
+    if (forkPoint && (yield* row(at, this.#tenant, forkPoint.branch, forkPoint.seq)) === undefined)
       return undefined;
-    const originSeq = origin?.seq ?? 0;
+    const forkSeq = forkPoint?.seq ?? 0;
     const made = yield* row(
       this.#sql.insertBranch,
       this.#tenant,
       id,
       session,
-      origin?.branch ?? null,
-      originSeq,
+      forkPoint?.branch ?? null,
+      forkSeq,
       text,
     );
-    return { no: made?.[0] as number, originSeq };
+    return { no: made?.[0] as number, forkSeq };
   }
 
   *#remove(no: number): Procedure<void> {
@@ -251,7 +251,7 @@ export class Writer {
   *#append({ save, refs, blobs }: NewSave): Procedure<boolean> {
     const key = yield* findBranch(this.#sql, this.#tenant, save.branch);
     if (key === undefined) return false;
-    const tail = (yield* row(this.#sql.tailOf, key.no, key.originSeq))?.[0];
+    const tail = (yield* row(this.#sql.tailOf, key.no, key.forkSeq))?.[0];
     if (tail !== firstSeq(save) - 1) return yield* isThere(this.#sql, key, save);
     yield [
       change(this.#sql.insertSave, ...saveParams(key.no, save, this.#dialect.section)),
@@ -275,7 +275,7 @@ export class Writer {
 function locksOf({ session, when, branch, loose, claims = [], saves = [] }: Change): Lock[] {
   const locks: Lock[] = [{ session }];
   for (const begun of [branch, loose])
-    if (begun?.origin) locks.push({ branch: begun.origin.branch });
+    if (begun?.forkPoint) locks.push({ branch: begun.forkPoint.branch });
   // Branches that nobody owns may be cut at any time, and others may bring in the same.
   if (loose) locks.push({ branch: loose.id });
   if (when.absent) for (const { save } of saves) locks.push({ branch: save.branch });

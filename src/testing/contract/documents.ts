@@ -289,10 +289,10 @@ export const documents: readonly ContractCase[] = [
       const [, second] = f.saves as [Save, Save, Save, Save];
       const place = { branch: f.branch, seq: second.seq };
       // A branch begins at a checkpoint, or where something is pinned.
-      refused(await store.apply([begin("fork", { origin: place })]), "origin");
+      refused(await store.apply([begin("fork", { forkPoint: place })]), "forkPoint");
       refused(
         await pinned(store, "x", made("snap", "s", { pins: [{ ...place, seq: 99 }] })),
-        "origin",
+        "forkPoint",
       );
       ok(await pinned(store, "x", made("snap", "s", { pins: [place] })));
       const { no } = (await store.documents.get("snap", "s")) as { no: number };
@@ -304,7 +304,7 @@ export const documents: readonly ContractCase[] = [
       );
       assert.deepEqual(await store.saves(f.branch, all), f.saves);
       assert.equal(await store.reclaim.replace(f.branch, bare, { ...anything, doc: no }), true);
-      ok(await store.apply([begin("fork", { origin: place })]));
+      ok(await store.apply([begin("fork", { forkPoint: place })]));
       // A later version of it pins what the first did.
       ok(
         await store.apply(
@@ -438,7 +438,7 @@ export const documents: readonly ContractCase[] = [
           await theirs.apply([], [{ kind: "snap", id: "s", when: {}, remove: true }]),
           "absent",
         );
-        refused(await pinned(theirs, "x", change), "origin");
+        refused(await pinned(theirs, "x", change), "forkPoint");
         ok(
           await theirs.documents.capture({ agent: "x", limit: 10, hold: true }, (sessions) => {
             assert.deepEqual(sessions, []);

@@ -28,7 +28,7 @@ interface Begin {
   readonly epoch?: number;
   readonly until?: number;
   readonly version?: number;
-  readonly origin?: Place;
+  readonly forkPoint?: Place;
   readonly branch?: BranchId;
 }
 
@@ -43,14 +43,14 @@ type Beginning = Change & {
 export function begin(id: string, o: Begin = {}): Beginning {
   const branch = o.branch ?? freshBranch();
   const { agent = null, status = "in-progress", due = null, tags = [], archived = false } = o;
-  const { epoch = 1, until = 0, version = 1, origin = null } = o;
+  const { epoch = 1, until = 0, version = 1, forkPoint = null } = o;
   return {
     session: id,
     when: { absent: true },
     head: { status, agent, branch, due, text: `head of ${id}` },
     label: { version, archived, tags, text: `label of ${id}` },
     lease: { epoch, until, text: `lease of ${id}` },
-    branch: { id: branch, origin, text: `line of ${id}` },
+    branch: { id: branch, forkPoint, text: `line of ${id}` },
   };
 }
 
@@ -77,7 +77,7 @@ export class Fixture {
     this.id = id;
     this.branch = o.branch ?? freshBranch();
     this.#begin = { ...o, branch: this.branch };
-    this.#after = o.origin?.seq ?? 0;
+    this.#after = o.forkPoint?.seq ?? 0;
   }
 
   begin(o: Begin = {}): Beginning {
@@ -121,11 +121,11 @@ export class Fixture {
   }
 
   fork(id: string, seq: number): NewBranch {
-    return begin(id, { origin: { branch: this.branch, seq } }).branch;
+    return begin(id, { forkPoint: { branch: this.branch, seq } }).branch;
   }
 
   forked(id: string, seq: number): Fixture {
-    return new Fixture(id, { origin: { branch: this.branch, seq } });
+    return new Fixture(id, { forkPoint: { branch: this.branch, seq } });
   }
 
   gapOf(first: number, last: number): Save {

@@ -234,8 +234,8 @@ export const moving: readonly ContractCase[] = [
           refused(await other.apply([a.peek({ items: 1 }, 7)]), "absent");
           refused(await other.apply([{ session: "a", when: {}, remove: true }]), "absent");
           refused(
-            await other.apply([begin("fork", { origin: { branch: a.branch, seq: 3 } })]),
-            "origin",
+            await other.apply([begin("fork", { forkPoint: { branch: a.branch, seq: 3 } })]),
+            "forkPoint",
           );
           refused(await other.apply([{ ...begin("thief"), claims: [a.branch] }]), "branch");
         }

@@ -101,7 +101,7 @@ export const reclaim: readonly ContractCase[] = [
       ok(await store.apply([f.begin()]));
       for (let i = 0; i < 3; i++) ok(await store.apply([f.save({ items: 1, mark: true })]));
       const known = ((await store.branches(oneBranch(f.branch)))[0] as { no: number }).no;
-      ok(await store.apply([begin("b", { origin: { branch: f.branch, seq: 4 } })]));
+      ok(await store.apply([begin("b", { forkPoint: { branch: f.branch, seq: 4 } })]));
       const bare = { ...(f.saves[0] as Save), mark: null };
       assert.equal(
         await store.reclaim.replace(
@@ -128,7 +128,7 @@ export const reclaim: readonly ContractCase[] = [
       ok(await store.apply([f.save({ items: 1, mark: true })]));
       const together = [1, 2, 3].flatMap(() => f.save({ items: 1, mark: true }).saves ?? []);
       ok(await store.apply([{ session: "a", when: { epoch: 1 }, saves: together }]));
-      ok(await store.apply([begin("b", { origin: { branch: f.branch, seq: 4 } })]));
+      ok(await store.apply([begin("b", { forkPoint: { branch: f.branch, seq: 4 } })]));
       ok(await store.apply([{ session: "a", when: {}, remove: true }]));
       assert.equal((await store.reclaim.cut(f.branch, 4, 100, false)).count, 2);
       return f.saves.slice(0, 2);

@@ -104,13 +104,19 @@ export const saves: readonly ContractCase[] = [
         "version",
       );
       // No mark there: a fork cannot begin at it.
-      refused(await store.apply([begin("b", { origin: { branch: f.branch, seq: 1 } })]), "origin");
-      refused(await store.apply([begin("b", { origin: { branch: f.branch, seq: 2 } })]), "origin");
+      refused(
+        await store.apply([begin("b", { forkPoint: { branch: f.branch, seq: 1 } })]),
+        "forkPoint",
+      );
+      refused(
+        await store.apply([begin("b", { forkPoint: { branch: f.branch, seq: 2 } })]),
+        "forkPoint",
+      );
       refused(
         await store.apply([
-          begin("b", { origin: { branch: "0000000000000000" as never, seq: 1 } }),
+          begin("b", { forkPoint: { branch: "0000000000000000" as never, seq: 1 } }),
         ]),
-        "origin",
+        "forkPoint",
       );
       assert.deepEqual(await snapshot(store), before);
       return before;

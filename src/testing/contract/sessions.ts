@@ -265,7 +265,7 @@ export const sessions: readonly ContractCase[] = [
       ok(await store.apply([f.save({ items: 1, mark: true })]));
       ok(await store.apply([f.save({ items: 1, mark: true })]));
       const rewound = f.fork("a", 2);
-      const forked = begin("b", { origin: { branch: f.branch, seq: 4 } });
+      const forked = begin("b", { forkPoint: { branch: f.branch, seq: 4 } });
       ok(await store.apply([{ session: "a", when: { epoch: 1 }, branch: rewound }]));
       ok(await store.apply([forked]));
       return { first: f.branch, rewound: rewound.id, forked: forked.branch.id };
@@ -305,7 +305,7 @@ export const sessions: readonly ContractCase[] = [
         ),
         [rewound, first],
       );
-      assert.deepEqual((await store.branches(oneBranch(rewound)))[0]?.origin, {
+      assert.deepEqual((await store.branches(oneBranch(rewound)))[0]?.forkPoint, {
         branch: first,
         seq: 2,
       });

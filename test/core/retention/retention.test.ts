@@ -135,7 +135,7 @@ describe("reach", () => {
       drafts.map(({ owned, parent, seq }, i) => ({
         id: `line-${i}`,
         owned,
-        origin: parent === null || i === 0 ? null : { branch: `line-${parent % i}`, seq },
+        forkPoint: parent === null || i === 0 ? null : { branch: `line-${parent % i}`, seq },
       })),
     );
 
@@ -146,10 +146,10 @@ describe("reach", () => {
   function reachByHand(branches: readonly BranchNode[]): Map<string, number> {
     const found = new Map<string, number>();
     for (const branch of branches.filter(({ owned }) => owned)) {
-      for (let origin = branch.origin; origin !== null; ) {
-        const parent = branches.find(({ id }) => id === origin?.branch) as BranchNode;
-        if (!parent.owned) found.set(parent.id, Math.max(found.get(parent.id) ?? 0, origin.seq));
-        origin = parent.origin;
+      for (let forkPoint = branch.forkPoint; forkPoint !== null; ) {
+        const parent = branches.find(({ id }) => id === forkPoint?.branch) as BranchNode;
+        if (!parent.owned) found.set(parent.id, Math.max(found.get(parent.id) ?? 0, forkPoint.seq));
+        forkPoint = parent.forkPoint;
       }
     }
     return found;
@@ -176,9 +176,9 @@ describe("reach", () => {
 
   test("R3: a chain of orphans is needed as long as its far end is", () => {
     const chain = (owned: boolean): BranchNode[] => [
-      { id: "root", owned: false, origin: null },
-      { id: "middle", owned: false, origin: { branch: "root", seq: 5 } },
-      { id: "end", owned, origin: { branch: "middle", seq: 9 } },
+      { id: "root", owned: false, forkPoint: null },
+      { id: "middle", owned: false, forkPoint: { branch: "root", seq: 5 } },
+      { id: "end", owned, forkPoint: { branch: "middle", seq: 9 } },
     ];
     expect([...reach(chain(true))].toSorted(([a], [b]) => a.localeCompare(b))).toEqual([
       ["middle", 9],
@@ -188,6 +188,8 @@ describe("reach", () => {
   });
 
   test("a line whose origin is gone is left to verify: reach does not invent one", () => {
-    expect([...reach([{ id: "a", owned: true, origin: { branch: "lost", seq: 3 } }])]).toEqual([]);
+    expect([...reach([{ id: "a", owned: true, forkPoint: { branch: "lost", seq: 3 } }])]).toEqual(
+      [],
+    );
   });
 });

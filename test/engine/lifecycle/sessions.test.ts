@@ -248,7 +248,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
       agent: "x",
       title: "T",
       tags: ["t"],
-      origin: { sessionId: "a", checkpointId: at.id },
+      forkPoint: { sessionId: "a", checkpointId: at.id },
     });
     await session.close();
     expect(await hold.sessions.delete("a")).toMatchObject({
@@ -266,7 +266,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     ]);
     expect(await hold.verify()).toMatchObject({ ok: true });
     expect(await hold.sessions.fork(at.id, { id: "c" })).toMatchObject({
-      origin: { sessionId: "b", checkpointId: at.id },
+      forkPoint: { sessionId: "b", checkpointId: at.id },
     });
   });
 

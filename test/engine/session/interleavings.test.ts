@@ -282,7 +282,7 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
     const other = stopped({});
     await other.sessions.delete("a");
     await other.session("a", { agent: "theirs" });
-    const kept = { agent: "mine", origin: { sessionId: "keeps it", checkpointId: id } };
+    const kept = { agent: "mine", forkPoint: { sessionId: "keeps it", checkpointId: id } };
     await (await session.fork(id, { id: "by the holder" })).close();
     expect(await free.sessions.get("by the holder")).toMatchObject(kept);
     expect(await free.sessions.fork(id, { id: "by another" })).toMatchObject(kept);

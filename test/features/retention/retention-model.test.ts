@@ -148,9 +148,9 @@ class Run {
     id: string,
     policy: RetentionPolicy,
   ): Promise<{ readonly left: string[]; readonly gone: string[] }> {
-    const origins = new Set(
-      (await this.#store.branches({ kind: "all" })).flatMap(({ origin }) =>
-        origin ? `${origin.branch}-${origin.seq}` : [],
+    const forkPoints = new Set(
+      (await this.#store.branches({ kind: "all" })).flatMap(({ forkPoint }) =>
+        forkPoint ? `${forkPoint.branch}-${forkPoint.seq}` : [],
       ),
     );
     const all = await this.#checkpoints(id);
@@ -161,7 +161,7 @@ class Run {
       labelled: label !== undefined,
     }));
     const gone = own
-      .filter((one, i) => !stays(dated, i, policy, this.#now) && !origins.has(one.id))
+      .filter((one, i) => !stays(dated, i, policy, this.#now) && !forkPoints.has(one.id))
       .map((one) => one.id);
     return { left: all.map((one) => one.id).filter((one) => !gone.includes(one)), gone };
   }

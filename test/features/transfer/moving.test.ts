@@ -888,7 +888,7 @@ describe("what a forger seals anew", () => {
     "another session's head": head((doc) => ({ ...doc, id: "b" })),
     "an origin that is no place": head((doc) => ({
       ...doc,
-      origin: { sessionId: "a", checkpointId: "../../etc" },
+      forkPoint: { sessionId: "a", checkpointId: "../../etc" },
     })),
     "tags that are no names": label((doc) => ({ ...doc, tags: ["a", "a"] })),
     "tags that are no list": label((doc) => ({ ...doc, tags: "a" })),
@@ -901,13 +901,13 @@ describe("what a forger seals anew", () => {
     })),
     "a line in its own past": change("branch", 1, (row: BranchText) => ({
       ...row,
-      origin: { branch: row.branch, seq: 1 },
-      text: resealed({ ...docOf(row.text), origin: { branch: row.branch, seq: 1 } }),
+      forkPoint: { branch: row.branch, seq: 1 },
+      text: resealed({ ...docOf(row.text), forkPoint: { branch: row.branch, seq: 1 } }),
     })),
     "a line on one that has not come": change("branch", 1, (row: BranchText) => ({
       ...row,
-      origin: { branch: "0000000000000000", seq: 3 },
-      text: resealed({ ...docOf(row.text), origin: { branch: "0000000000000000", seq: 3 } }),
+      forkPoint: { branch: "0000000000000000", seq: 3 },
+      text: resealed({ ...docOf(row.text), forkPoint: { branch: "0000000000000000", seq: 3 } }),
     })),
     "a line that follows something else": change("branch", 1, (row: BranchText) => ({
       ...row,

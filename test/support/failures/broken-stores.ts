@@ -274,7 +274,7 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
         apply: (changes, docs) =>
           inner.apply(
             changes.map((change) =>
-              change.branch ? { ...change, branch: { ...change.branch, origin: null } } : change,
+              change.branch ? { ...change, branch: { ...change.branch, forkPoint: null } } : change,
             ),
             docs,
           ),

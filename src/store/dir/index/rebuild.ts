@@ -50,7 +50,7 @@ interface Header {
   readonly session: string;
   readonly number: number;
   readonly no: number;
-  readonly origin: Entry["branches"][number]["origin"];
+  readonly forkPoint: Entry["branches"][number]["forkPoint"];
 }
 
 /** What the first rows of its journals say of a session whose own file is damaged. */
@@ -67,10 +67,10 @@ function damagedEntry(root: string, directory: string): Entry | undefined {
     .sort((a, b) => a.no - b.no);
   const last = headers.at(-1);
   if (last === undefined) return undefined;
-  const branches = headers.map(({ branch, no, origin, session }) => ({
+  const branches = headers.map(({ branch, no, forkPoint, session }) => ({
     no,
     id: branch,
-    origin,
+    forkPoint,
     owner: session,
   }));
   return { ...damaged, id: last.session, no: last.number, branches, lastBranch: last.no };

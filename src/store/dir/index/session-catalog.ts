@@ -8,7 +8,7 @@ import type { SessionDoc } from "../sessions/session-file.js";
 export interface BranchEntry {
   readonly no: number;
   readonly id: BranchId;
-  readonly origin: Place | null;
+  readonly forkPoint: Place | null;
   readonly owner: string | null;
 }
 
@@ -158,17 +158,17 @@ export class SessionCatalog {
   }
 
   #addBranch(branch: BranchEntry, home: string): void {
-    const { no, id, origin, owner } = branch;
-    this.#branches.set(id, { no, id, origin, owner, home });
-    if (origin !== null) addTo(this.#forks, origin.branch, id);
+    const { no, id, forkPoint, owner } = branch;
+    this.#branches.set(id, { no, id, forkPoint, owner, home });
+    if (forkPoint !== null) addTo(this.#forks, forkPoint.branch, id);
     if (owner !== null && owner !== home) addTo(this.#away, owner, id);
   }
 
-  #dropBranch({ id, origin, owner }: BranchEntry, home: string): void {
+  #dropBranch({ id, forkPoint, owner }: BranchEntry, home: string): void {
     // Where two directories name one line, the other has it now.
     if (this.#branches.get(id)?.home !== home) return;
     this.#branches.delete(id);
-    if (origin !== null) this.#forks.get(origin.branch)?.delete(id);
+    if (forkPoint !== null) this.#forks.get(forkPoint.branch)?.delete(id);
     if (owner !== null) this.#away.get(owner)?.delete(id);
   }
 

@@ -9,7 +9,7 @@ import { sealedText, unsealed } from "../files/checksummed-json.js";
 export interface BranchDoc {
   readonly no: number;
   readonly id: BranchId;
-  readonly origin: Place | null;
+  readonly forkPoint: Place | null;
   /**
    * The session it belongs to, or null. Its journal stays in the directory it was begun in, whoever
    * owns it.
@@ -76,10 +76,10 @@ export function sessionRow({ no, id, head, label, lease }: SessionDoc): SessionR
     : { no, id, head, label, lease };
 }
 
-export const branchRow = ({ no, id, origin, owner, text }: BranchDoc): BranchRow => ({
+export const branchRow = ({ no, id, forkPoint, owner, text }: BranchDoc): BranchRow => ({
   no,
   id,
-  origin,
+  forkPoint,
   text,
   owned: owner !== null,
   session: owner,

@@ -78,14 +78,14 @@ export const schemaText = (schema: string): string => `
     ${tenant},
     id text COLLATE "C" NOT NULL,
     session bigint,
-    origin_branch text COLLATE "C",
-    origin_seq bigint NOT NULL,
+    fork_branch text COLLATE "C",
+    fork_seq bigint NOT NULL,
     body text COLLATE "C" NOT NULL,
     UNIQUE (tenant, id)
   );
   CREATE INDEX branch_of_tenant ON branch (tenant, no);
   CREATE INDEX branch_by_session ON branch (session, no);
-  CREATE INDEX branch_by_origin ON branch (tenant, origin_branch, no) WHERE origin_branch IS NOT NULL;
+  CREATE INDEX branch_by_fork_point ON branch (tenant, fork_branch, no) WHERE fork_branch IS NOT NULL;
 
   CREATE TABLE cut_branch (${tenant}, id text COLLATE "C" NOT NULL, PRIMARY KEY (tenant, id));
 
@@ -175,7 +175,7 @@ export const schemaText = (schema: string): string => `
     ignored := set_config('enable_seqscan', 'off', true) IS NULL OR set_config('enable_bitmapscan', 'off', true) IS NULL
       OR set_config('holdfast.tenant', of_tenant, true) IS NULL OR set_config('lock_timeout', lock_ms, true) IS NULL
       OR pg_advisory_xact_lock(session_lock) IS NULL;
-    SELECT s.epoch, l.no, coalesce((SELECT v.seq FROM ${schema}.save v WHERE v.branch = l.no ORDER BY v.seq DESC LIMIT 1), l.origin_seq)
+    SELECT s.epoch, l.no, coalesce((SELECT v.seq FROM ${schema}.save v WHERE v.branch = l.no ORDER BY v.seq DESC LIMIT 1), l.fork_seq)
       INTO found_epoch, branch_no, branch_end
       FROM ${schema}.session s LEFT JOIN ${schema}.branch l ON l.tenant = of_tenant AND l.id = on_branch
       WHERE s.tenant = of_tenant AND s.id = of_session;

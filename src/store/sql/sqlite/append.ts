@@ -102,7 +102,7 @@ export class Appender {
       session,
       when.epoch as number,
       key.no,
-      key.originSeq,
+      key.forkSeq,
       firstSeq(save) - 1,
     );
     return this.#statements.of(appendIf).run(...params) > 0;

@@ -7,7 +7,7 @@ import type { Prepared } from "./driver/prepared.js";
 
 export interface BranchKey {
   readonly no: number;
-  readonly originSeq: number;
+  readonly forkSeq: number;
   /**
    * Where the branch ended after this process's last save on it, by which session and epoch. As
    * long as that epoch stands nobody else can have added to it, so the next save need not look.
@@ -22,7 +22,7 @@ export interface BranchKey {
     | undefined;
 }
 
-const branchKey = "SELECT no, origin_seq FROM branch WHERE tenant = ? AND id = ?";
+const branchKey = "SELECT no, fork_seq FROM branch WHERE tenant = ? AND id = ?";
 const MAX_KEYS = 50_000;
 
 export class BranchKeys {
@@ -43,7 +43,7 @@ export class BranchKeys {
     if (known) return known;
     const row = this.#statements.of(branchKey).get(this.#tenant, id);
     if (row === undefined) return undefined;
-    const key: BranchKey = { no: row[0] as number, originSeq: row[1] as number, end: undefined };
+    const key: BranchKey = { no: row[0] as number, forkSeq: row[1] as number, end: undefined };
     // Inside a transaction the branch may yet be taken back.
     if (!this.#db.inTransaction) this.remember(id, key);
     return key;

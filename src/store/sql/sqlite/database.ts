@@ -77,11 +77,11 @@ export class SqliteDatabase implements Database {
   }
 
   applied(changes: readonly Change[], begun: readonly Begun[]): void {
-    for (const { id, no, originSeq, sessionId, session, epoch } of begun) {
+    for (const { id, no, forkSeq, sessionId, session, epoch } of begun) {
       this.#branches.remember(id, {
         no,
-        originSeq,
-        end: epoch === undefined ? undefined : { id: sessionId, session, epoch, seq: originSeq },
+        forkSeq,
+        end: epoch === undefined ? undefined : { id: sessionId, session, epoch, seq: forkSeq },
       });
     }
     for (const { saves = [] } of changes) {

@@ -52,7 +52,7 @@ const saveColumns =
   "v.branch, (SELECT l.id FROM branch l WHERE l.no = v.branch), v.tx, v.seq, v.head, convert_from(v.mark, 'UTF8'), v.note, convert_from(v.items, 'UTF8'), NULL";
 /** The number of the save before it, or of the place at which its branch begins. */
 const before = `coalesce((SELECT p.seq FROM save p WHERE p.tenant = v.tenant AND p.branch = v.branch AND p.seq < v.seq ORDER BY p.seq DESC LIMIT 1),
-  (SELECT l.origin_seq FROM branch l WHERE l.no = v.branch), 0)`;
+  (SELECT l.fork_seq FROM branch l WHERE l.no = v.branch), 0)`;
 /** Their branches one by one: a planner that knows no figures yet would begin with all branches. */
 const saves = (where: string, order: string): string =>
   `SELECT ${saveColumns}, ${before} FROM save v WHERE v.tenant = ? AND ${where} ORDER BY ${order} LIMIT CAST(? AS bigint)`;

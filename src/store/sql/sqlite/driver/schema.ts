@@ -72,8 +72,8 @@ export const SCHEMA = `
     tenant TEXT NOT NULL,
     id TEXT NOT NULL,
     session INTEGER,
-    origin_branch TEXT,
-    origin_seq INTEGER NOT NULL,
+    fork_branch TEXT,
+    fork_seq INTEGER NOT NULL,
     body TEXT NOT NULL,
     UNIQUE (tenant, id)
   );
@@ -81,7 +81,7 @@ export const SCHEMA = `
   -- gc reads the branches of a tenant by their numbers. Without this index one statement reads the branches of all tenants: 20 ms at 450,000.
   CREATE INDEX branch_of_tenant ON branch (tenant, no);
   -- Begins with the tenant, because SQLite has no statistics here and would look for forks of a branch among all branches of the tenant.
-  CREATE INDEX branch_by_origin ON branch (tenant, origin_branch, no) WHERE origin_branch IS NOT NULL;
+  CREATE INDEX branch_by_fork_point ON branch (tenant, fork_branch, no) WHERE fork_branch IS NOT NULL;
 
   CREATE TABLE cut_branch (tenant TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (tenant, id)) WITHOUT ROWID;
 

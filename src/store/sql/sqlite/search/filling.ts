@@ -35,7 +35,7 @@ const saveWith = "SELECT branch || ' ' || seq || ' ' || head FROM save WHERE no 
  * noticed by it.
  */
 const savesAfter = `SELECT v.no, v.branch,
-    coalesce((SELECT max(p.seq) FROM save p WHERE p.branch = v.branch AND p.seq < v.seq), l.origin_seq, 0),
+    coalesce((SELECT max(p.seq) FROM save p WHERE p.branch = v.branch AND p.seq < v.seq), l.fork_seq, 0),
     l.id, v.seq, v.head, v.mark, v.note, v.items, NULL FROM save v CROSS JOIN branch l ON l.no = v.branch
   WHERE v.no > ? AND v.no <= ? AND l.tenant = ? ORDER BY v.no LIMIT CAST(? AS bigint)`;
 const ownAfter =
