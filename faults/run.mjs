@@ -255,8 +255,7 @@ async function flips(name, make, bits) {
       jobs,
       onProgress: (done, { wrong }) => progress(`${done} of ${jobs.length}, ${wrong.length} wrong`),
     });
-    for (const branch of classes(result.wrong, cartographer(path)))
-      console.error(`  WRONG ${branch}`);
+    for (const line of classes(result.wrong, cartographer(path))) console.error(`  WRONG ${line}`);
     return {
       did: `${result.jobs} bits: ${result.found} found, ${result.harmless} harmless`,
       wrong: result.wrong.map(({ wrong }) => wrong[0]),

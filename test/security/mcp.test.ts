@@ -345,7 +345,7 @@ describe("B16: an Origin and a Host are this machine's, in just one spelling", (
   test.each(hosts)("control: %s", async (host) => {
     expect(await send(ANN, { host })).toMatchObject({ status: 200 });
     for (const scheme of ["http", "https"])
-      expect(await send(ANN, { forkPoint: `${scheme}://${host}` })).toMatchObject({ status: 200 });
+      expect(await send(ANN, { origin: `${scheme}://${host}` })).toMatchObject({ status: 200 });
   });
 
   test.each([
@@ -380,7 +380,7 @@ describe("B16: an Origin and a Host are this machine's, in just one spelling", (
     const refused = { status: 403, body: expect.not.stringContaining("agent_save") };
     expect(await send(ANN, { host })).toMatchObject(refused);
     for (const scheme of ["http", "https"])
-      expect(await send(ANN, { forkPoint: `${scheme}://${host}` })).toMatchObject(refused);
+      expect(await send(ANN, { origin: `${scheme}://${host}` })).toMatchObject(refused);
   });
 
   test.each([
@@ -394,7 +394,7 @@ describe("B16: an Origin and a Host are this machine's, in just one spelling", (
     "HTTP://localhost",
     " ",
   ])("the Origin %j is refused", async (origin) => {
-    expect(await send(ANN, { forkPoint: origin })).toMatchObject({ status: 403 });
+    expect(await send(ANN, { origin })).toMatchObject({ status: 403 });
   });
 });
 

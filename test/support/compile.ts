@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 /** What the compiler says of one place. */
 export interface Complaint {
   readonly file: string;
-  readonly branch: number;
+  readonly line: number;
   readonly column: number;
   /** All of it, with the lines that explain it. */
   readonly message: string;
@@ -41,7 +41,7 @@ export function compile(directory: string): readonly Complaint[] {
     const match = /^([^\s(]+)\((\d+),(\d+)\): error (TS\d+: [\s\S]*)$/.exec(said.trimEnd());
     if (match === null && said.trim() !== "") throw new Error(`The compiler said: ${said}`);
     const [, file = "", line = "", column = "", message = ""] = match ?? [];
-    if (match !== null) complaints.push({ file, branch: +line, column: +column, message });
+    if (match !== null) complaints.push({ file, line: +line, column: +column, message });
   }
   return complaints;
 }

@@ -126,13 +126,13 @@ export type Scripted =
  * A model that says what stands in its script at that place of the transcript; past its end,
  * "done".
  */
-export function script(...branches: readonly Scripted[]) {
+export function script(...lines: readonly Scripted[]) {
   const requests: ModelRequest[] = [];
   const model = async (request: ModelRequest): Promise<ModelReply> => {
     requests.push(request);
-    const branch =
-      branches[request.messages.filter(({ role }) => role === "assistant").length] ?? "done";
-    const said = typeof branch === "function" ? await branch(request) : branch;
+    const line =
+      lines[request.messages.filter(({ role }) => role === "assistant").length] ?? "done";
+    const said = typeof line === "function" ? await line(request) : line;
     return typeof said === "string" ? { content: said } : said;
   };
   return Object.assign(model, { requests });

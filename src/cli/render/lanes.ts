@@ -54,7 +54,7 @@ function placesOf({ session, at, items, forks }: Family): readonly Place[] {
   const standing = [{ session, at }, ...begun];
   const parents = new Set([
     ...all.map(parentOf),
-    ...unsaved.map(({ origin }) => origin?.checkpointId),
+    ...unsaved.map(({ forkPoint }) => forkPoint?.checkpointId),
   ]);
   // By time, and within one by number.
   const inOrder = all.toSorted(
@@ -76,7 +76,7 @@ function placesOf({ session, at, items, forks }: Family): readonly Place[] {
   for (const fork of unsaved)
     places.push({
       id: `fork ${fork.id}`,
-      parent: fork.origin?.checkpointId,
+      parent: fork.forkPoint?.checkpointId,
       order: ranks.size,
       fork,
       tips: [],

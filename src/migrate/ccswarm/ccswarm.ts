@@ -178,7 +178,7 @@ function sessionsOf(
       }),
       ...(fork && { metadata: fork.metadata, source: fork.source }),
       at: fork?.at ?? steps[0]?.at,
-      ...(fork && isFork && { origin: { session: from, step: fork.checkpoint } }),
+      ...(fork && isFork && { forkPoint: { session: from, step: fork.checkpoint } }),
       steps,
     });
   }

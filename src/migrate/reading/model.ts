@@ -74,7 +74,7 @@ export interface ForeignSession extends Words {
   /** When it was begun. */
   readonly at: number | undefined;
   /** The step of another session at which it begins. */
-  readonly origin?: { readonly session: string; readonly step: string };
+  readonly forkPoint?: { readonly session: string; readonly step: string };
   readonly steps: readonly Step[];
   /** The step at which it stands, where they say it. */
   readonly current?: Step;

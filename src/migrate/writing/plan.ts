@@ -107,7 +107,7 @@ export function planOf(
   kind: MigrationKind,
   session: ForeignSession,
   standing: Standing | undefined,
-  origin: string | undefined,
+  forkPoint: string | undefined,
 ): Plan {
   if (standing === undefined) return NOTHING;
   const { summary, checkpoints, latest } = standing;
@@ -122,8 +122,8 @@ export function planOf(
   // A fork has the words of its parent until it is given its own.
   const isOurs = source !== undefined && source["kind"] === kind;
   const isNewFork =
-    origin !== undefined &&
-    summary.origin?.checkpointId === origin &&
+    forkPoint !== undefined &&
+    summary.forkPoint?.checkpointId === forkPoint &&
     source?.["id"] !== session.foreign;
   if (!isOurs || (source["id"] !== session.foreign && !isNewFork))
     return conflict("There is another session of this id here.", true);
@@ -175,7 +175,7 @@ function isAtEnd(
   places: Places,
 ): boolean {
   const expected =
-    places.get(textAt(source, "at") ?? "") ?? summary.origin?.checkpointId ?? checkpoints[0]?.id;
+    places.get(textAt(source, "at") ?? "") ?? summary.forkPoint?.checkpointId ?? checkpoints[0]?.id;
   return latest === undefined || latest.id === expected;
 }
 
@@ -191,7 +191,7 @@ function isUnderWay(
     return true;
   if (current !== undefined && places.get(keyOf(current)) === latest.id) return true;
   const under = new Map<string, string>();
-  let before = standing.summary.origin?.checkpointId;
+  let before = standing.summary.forkPoint?.checkpointId;
   for (const step of steps) {
     const place = places.get(keyOf(step));
     const after =

@@ -24,7 +24,7 @@ export class SessionWork {
   readonly #session: ForeignSession;
   readonly #plan: Plan;
   /** The checkpoint that it begins at, in a fork. */
-  readonly #origin: string | undefined;
+  readonly #forkPoint: string | undefined;
   /** How many steps come before what is new. */
   readonly #known: number;
   /** Our checkpoints by the keys of steps, and by the steps' ids. */
@@ -61,16 +61,16 @@ export class SessionWork {
     writing: Writing,
     session: ForeignSession,
     plan: Plan,
-    { origin, isThere }: { readonly origin: string | undefined; readonly isThere: boolean },
+    { forkPoint, isThere }: { readonly forkPoint: string | undefined; readonly isThere: boolean },
   ) {
     const isHere = writing.into === writing.seen;
     this.#writing = writing;
     this.#session = session;
     this.#plan = plan;
-    this.#origin = origin;
+    this.#forkPoint = forkPoint;
     this.#known = isHere ? plan.known : 0;
     this.#places = new Map(isHere ? plan.places : []);
-    this.#head = isThere ? plan.head : origin;
+    this.#head = isThere ? plan.head : forkPoint;
     this.#before = this.#head;
     this.#conflict = plan.conflict;
     this.#isThere = isThere;
@@ -237,8 +237,8 @@ export class SessionWork {
   }
 
   async #fork(): Promise<void> {
-    if (this.#isThere || this.#origin === undefined) return;
-    await this.#writing.into.sessions.fork(this.#origin, { id: this.#session.id });
+    if (this.#isThere || this.#forkPoint === undefined) return;
+    await this.#writing.into.sessions.fork(this.#forkPoint, { id: this.#session.id });
     this.#isThere = true;
     this.#isChecked = true;
   }
@@ -247,7 +247,7 @@ export class SessionWork {
   async #refuseChanged({ id, metadata, head }: Session): Promise<void> {
     const { into } = this.#writing;
     const source = sourceIn(metadata);
-    const isOurs = this.#origin !== undefined || source?.["id"] === this.#session.foreign;
+    const isOurs = this.#forkPoint !== undefined || source?.["id"] === this.#session.foreign;
     const isSame = this.#isChecked || (await checkpointsOf(into, id)).length === this.#plan.count;
     if (!isOurs || head?.id !== this.#head || !isSame)
       throw new HoldfastError(
@@ -303,7 +303,7 @@ export class SessionWork {
     await this.#fork();
     const before = this.#isThere ? await into.sessions.get(id) : undefined;
     if (before === undefined) return;
-    if (this.#places.size === 0 && this.#origin === undefined) {
+    if (this.#places.size === 0 && this.#forkPoint === undefined) {
       // All its steps were refused: an empty session would say that there was nothing.
       await this.release();
       await into.sessions.delete(id);

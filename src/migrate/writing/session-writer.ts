@@ -23,17 +23,17 @@ export class SessionWriter {
   async begin(given: ForeignSession): Promise<void> {
     const { into, seen, report } = this.#writing;
     const session = this.#named(given);
-    const parent = session.origin && this.#works.get(session.origin.session);
-    const origin = session.origin && parent?.placeOf(session.origin.step);
-    const plan = await this.#plan(session, origin);
+    const parent = session.forkPoint && this.#works.get(session.forkPoint.session);
+    const forkPoint = session.forkPoint && parent?.placeOf(session.forkPoint.step);
+    const plan = await this.#plan(session, forkPoint);
     const isThere =
       into === seen &&
       plan.conflict === undefined &&
       (await into.sessions.get(session.id)) !== undefined;
-    const work = new SessionWork(this.#writing, session, plan, { origin, isThere });
+    const work = new SessionWork(this.#writing, session, plan, { forkPoint, isThere });
     this.#works.set(session.foreign, work);
     if (session.agent !== undefined) this.#of(session.agent).push(work);
-    if (session.origin !== undefined && origin === undefined) {
+    if (session.forkPoint !== undefined && forkPoint === undefined) {
       if (parent?.conflict !== undefined && !parent.conflict.isOther)
         work.leave(
           `The session that it was forked from, ${quote(parent.id)}, could not be imported: ${parent.conflict.message}`,
@@ -57,12 +57,12 @@ export class SessionWriter {
     return works;
   }
 
-  async #plan(session: ForeignSession, origin: string | undefined): Promise<Plan> {
+  async #plan(session: ForeignSession, forkPoint: string | undefined): Promise<Plan> {
     const { kind, into, seen } = this.#writing;
     try {
       // In a dry run the checkpoint of the fork is one of another store.
       const known =
-        into === seen ? origin : (await seen?.sessions.get(session.id))?.origin?.checkpointId;
+        into === seen ? forkPoint : (await seen?.sessions.get(session.id))?.forkPoint?.checkpointId;
       return planOf(kind, session, seen && (await standingOf(seen, session.id)), known);
     } catch (error) {
       if (!isOfSession(error)) throw error;

@@ -38,7 +38,7 @@ export class Docs {
       pins.length === 0
         ? []
         : yield pins.map(({ branch, seq }) => look(this.#sql.saveAt, this.#tenant, branch, seq));
-    if (places.some((found) => found.length === 0)) return "fork_point";
+    if (places.some((found) => found.length === 0)) return "forkPoint";
     const made = yield* row(this.#sql.insertDoc, this.#tenant, kind, id, of, version, text, body);
     if (made === undefined) return "exists";
     if (pins.length > 0)

@@ -114,7 +114,7 @@ export class Writer {
     if (no !== undefined) yield* this.#update(one, no);
     if (branch && no !== undefined) {
       const made = yield* this.#begin(branch, no);
-      if (made === undefined) return "fork_point";
+      if (made === undefined) return "forkPoint";
       begun.push({
         ...made,
         id: branch.id,
@@ -127,7 +127,7 @@ export class Writer {
       const known = yield* row(this.#sql.branch, this.#tenant, loose.id);
       if (known !== undefined && (known[2] === 1 || known[6] !== loose.text)) return "branch";
       if (known === undefined && (yield* this.#begin(loose, null, this.#sql.saveAt)) === undefined)
-        return "fork_point";
+        return "forkPoint";
     }
     for (const id of claims)
       if (no === undefined || (yield* changed(this.#sql.claimBranch, no, this.#tenant, id)) === 0)

@@ -213,7 +213,7 @@ test("a base that names a line which its own does not go back to is found by ver
   );
   const [branch] = (await strange.checkpoint()).id.split("-") as [string];
   await strange.close();
-  const branchesOf = vi.spyOn(Past.prototype, "linesOf").mockReturnValue([[branch, 1, 40]]);
+  const branchesOf = vi.spyOn(Past.prototype, "branchesOf").mockReturnValue([[branch, 1, 40]]);
   await chain(hold, 8);
   expect(branchesOf).toHaveBeenCalled();
   branchesOf.mockRestore();

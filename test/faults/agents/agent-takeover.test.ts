@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { openStore } from "../../../src/open.js";
-import { type Branch, type Child, start } from "../../support/children/child.mjs";
+import { type Line, type Child, start } from "../../support/children/child.mjs";
 import { fresh } from "../../support/places.js";
 import { Ledger } from "./agent-ledger.mjs";
 import { settle } from "./agent-settle.mjs";
@@ -86,7 +86,7 @@ function scene(tool: string) {
 }
 
 /** What a child answers when it can do no more. */
-async function idle(child: Child, from = 0): Promise<Branch> {
+async function idle(child: Child, from = 0): Promise<Line> {
   return (
     await child.heard((branch) => branch.idle !== undefined || branch.fault !== undefined, { from })
   ).idle?.[0];
@@ -105,7 +105,7 @@ test("a killed holder's session is taken over at once, and its call is finished 
   await holder.heard((branch) => branch.at !== undefined);
   const next = await child();
   await sleep(400);
-  expect(next.branches.some((branch) => branch.idle !== undefined)).toBe(false);
+  expect(next.lines.some((branch) => branch.idle !== undefined)).toBe(false);
   const began = performance.now();
   await holder.end();
   expect(await idle(next)).toMatchObject({ status: "completed", pending: [] });
@@ -154,7 +154,7 @@ test("what a stopped holder answers late settles a call that is still open", asy
   expect(await idle(next)).toMatchObject({ status: "in-doubt", pending: [{ is: "in-doubt" }] });
   holder.signal("SIGCONT");
   expect(await idle(holder)).toMatchObject({ status: "stopped", reason: "superseded" });
-  const from = next.branches.length;
+  const from = next.lines.length;
   next.tell({ go: true });
   expect(await idle(next, from)).toMatchObject({ status: "completed" });
   expect(did()).toEqual(["acted by 0"]);
@@ -168,7 +168,7 @@ test("a holder that is stopped before its call begins does not make it once its 
   const { status, pending } = await idle(next);
   expect(status).toBe("in-doubt");
   await visit((store) => settle(store, "s0", pending[0].effectId, 1, { retry: true }));
-  const from = next.branches.length;
+  const from = next.lines.length;
   next.tell({ go: true });
   expect(await idle(next, from)).toMatchObject({ status: "completed" });
   holder.signal("SIGCONT");

@@ -29,7 +29,7 @@ async function puppet(path: string | undefined, command: readonly string[] = [])
   return child;
 }
 
-const saved = ({ branches }: Child): string[] => branches.flatMap(({ saved: id }) => id ?? []);
+const saved = ({ lines }: Child): string[] => lines.flatMap(({ saved: id }) => id ?? []);
 
 test("B1 two processes write all the while: what was acknowledged before is in it, they go on, and so does this one", async () => {
   const directory = fresh();

@@ -16,7 +16,7 @@ import {
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { open } from "../../../src/index.js";
-import { type Branch, type Child, startPuppet } from "../../support/children/child.mjs";
+import { type Line, type Child, startPuppet } from "../../support/children/child.mjs";
 import { fresh } from "../../support/places.js";
 
 const children: Child[] = [];
@@ -38,8 +38,8 @@ async function fill(
   child: Child,
   session: string,
   options: { readonly count?: number; readonly times?: number } = {},
-): Promise<{ acknowledged: string[]; error: Branch }> {
-  const from = child.branches.length;
+): Promise<{ acknowledged: string[]; error: Line }> {
+  const from = child.lines.length;
   const { error } = await child.ask({
     do: "save",
     session,
@@ -47,7 +47,7 @@ async function fill(
     times: options.times ?? 2_000,
     count: options.count ?? 1,
   });
-  return { acknowledged: child.branches.slice(from).flatMap(({ saved }) => saved ?? []), error };
+  return { acknowledged: child.lines.slice(from).flatMap(({ saved }) => saved ?? []), error };
 }
 
 /** Everything acknowledged is there, and the whole is sound. */

@@ -264,7 +264,7 @@ test("processes that write in turns and are killed at random moments lose nothin
     await sleep(rng.whole(0, 60));
     child.signal("SIGKILL");
     await child.closed;
-    acknowledged.push(...child.branches.flatMap((branch) => branch.appended ?? []));
+    acknowledged.push(...child.lines.flatMap((line) => line.appended ?? []));
   }
   // Acknowledged and sent: the next who opens the session takes it in.
   await (await hold.session("s", { waitMs: 5_000 })).close();

@@ -110,7 +110,7 @@ const cookie = request.headers.get("cookie");
 app.use(cookieParser());
 git clone git@github.com:acme/app.git
 git@gitlab.com:group/project.git
-git remote add fork_point git@bitbucket.org:team/repo.git
+git remote add origin git@bitbucket.org:team/repo.git
 url = ssh://git@github.com/acme/app.git
 scp build.tgz deploy@web1.example.com:/srv/app/
 rsync -az ./dist/ ci@files.example.com:~/www/

@@ -47,7 +47,7 @@ export function start(script, { command = [], args = [] } = {}) {
   });
   const self = {
     pid: child.pid,
-    branches: lines,
+    lines,
     closed,
     get ended() {
       return ended;

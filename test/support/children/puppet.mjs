@@ -142,7 +142,7 @@ const orders = {
   },
 };
 
-createInterface({ input: process.stdin }).on("branch", async (line) => {
+createInterface({ input: process.stdin }).on("line", async (line) => {
   const order = JSON.parse(line);
   try {
     say({ answer: order.do, ...(await orders[order.do](order)) });

@@ -98,7 +98,7 @@ async function sessionToDelete(
     const isOfSession =
       error instanceof HoldfastError &&
       error.code === "CORRUPT" &&
-      (error.details.sessionId ?? error.details.line) !== undefined;
+      (error.details.sessionId ?? error.details.branch) !== undefined;
     if (isOfSession && (await store.sessions.has(word))) return { id: word };
     throw error;
   }

@@ -138,7 +138,7 @@ function* head(
   terminal: Terminal,
 ): Generator<string> {
   const { paint } = terminal;
-  const { id, agent, title, tags, createdAt, updatedAt, origin, reason, archived } = session;
+  const { id, agent, title, tags, createdAt, updatedAt, forkPoint, reason, archived } = session;
   const bytes = messages.reduce((sum, { content }) => sum + bytesOf(content), 0);
   yield `${paint.bold(inline(id))}  ${painted(at?.status ?? status, paint)}${agent === undefined ? "" : `  ${inline(agent)}`}${archived ? paint.dim("  archived") : ""}`;
   if (title !== undefined) yield paint.cyan(clip(oneLine(title), terminal.columns));
@@ -149,8 +149,8 @@ function* head(
     `begun ${terminal.time(createdAt)}, last saved ${terminal.time(updatedAt)}, ${counted(messages.length, "message")}, ${size(bytes)}`,
   );
   if (tags.length > 0) yield paint.dim(`tags ${tags.map(inline).join(", ")}`);
-  if (origin !== undefined)
-    yield paint.dim(`forked from ${inline(origin.sessionId)} at ${short(origin.checkpointId)}`);
+  if (forkPoint !== undefined)
+    yield paint.dim(`forked from ${inline(forkPoint.sessionId)} at ${short(forkPoint.checkpointId)}`);
   if (at !== undefined)
     yield paint.dim(
       `at checkpoint ${at.id}, step ${at.step}, ${at.kind}, ${terminal.time(at.createdAt)}${at.label === undefined ? "" : `: ${oneLine(at.label)}`}`,
