@@ -130,7 +130,7 @@ function endOfRow(text: string, at: number): number {
 }
 
 /**
- * What rows of one line come to: a process that was slower to write may have known less, and one
+ * What rows of one branch come to: a process that was slower to write may have known less, and one
  * may have said that it is forgotten.
  */
 export function furthest(rows: Iterable<string>): TailAnchor | undefined {

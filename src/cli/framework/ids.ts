@@ -15,7 +15,7 @@ export type Named =
 const CHECKPOINT = /^[0-9a-z]{16}-\d+$/;
 const ABBREVIATED = /^[0-9a-z]{1,16}-[1-9]\d*$/;
 const FEW = 6;
-/** How much of a line's id is shown. */
+/** How much of a branch's id is shown. */
 const SHOWN = 8;
 
 /** As it is shown, and taken back. */
@@ -96,7 +96,7 @@ export async function requireCheckpointOf(
 }
 
 /**
- * The checkpoint before one: its parent, or, where that was pruned, the newest of its line that is
+ * The checkpoint before one: its parent, or, where that was pruned, the newest of its branch that is
  * left.
  */
 export async function before(

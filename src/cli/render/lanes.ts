@@ -35,7 +35,7 @@ interface Place extends Node {
   readonly fork?: SessionSummary;
 }
 
-/** The session as a tree: every line of it, and every fork. */
+/** The session as a tree: every branch of it, and every fork. */
 function placesOf({ session, at, items, forks }: Family): readonly Place[] {
   const known = new Map(
     [...items, ...forks.flatMap(({ checkpoints }) => checkpoints)].map((checkpoint) => [
@@ -86,7 +86,7 @@ function placesOf({ session, at, items, forks }: Family): readonly Place[] {
 }
 
 /**
- * For each, the newest of its line that is left before it: what stands in for a parent that was
+ * For each, the newest of its branch that is left before it: what stands in for a parent that was
  * pruned.
  */
 function beforeEach(newestFirst: readonly Checkpoint[]): ReadonlyMap<string, string> {

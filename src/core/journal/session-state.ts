@@ -526,7 +526,7 @@ export class StateFold {
     return ranges;
   }
 
-  /** `linesOf` says on which other branches messages stand. */
+  /** `branchesOf` says on which other branches messages stand. */
   toBase(branchesOf: (ranges: Base["ranges"]) => Base["branches"] = () => undefined): Base {
     const inFlight = this.inFlight.toBase();
     const ranges = this.ranges();

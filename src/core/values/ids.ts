@@ -24,7 +24,7 @@ export interface Place {
 }
 
 export const MAX_ID_BYTES = 200;
-/** The most records on one line. */
+/** The most records on one branch. */
 export const MAX_SEQ = 2 ** 32 - 1;
 
 const CONTROL = /\p{Cc}/u;

@@ -92,6 +92,6 @@ export async function remember(
 const damaged = (branch: string): HoldfastError =>
   new HoldfastError(
     "CORRUPT",
-    `The list of what was redacted on line ${branch} is damaged. Nothing of that line can be redacted, exported or imported; restore a backup of the store.`,
+    `The list of what was redacted on branch ${branch} is damaged. Nothing of that branch can be redacted, exported or imported; restore a backup of the store.`,
     { branch },
   );

@@ -24,7 +24,7 @@ import type { Store } from "../../store/port.js";
 import type { SharedReads } from "../util/shared-reads.js";
 import { yieldToEventLoop } from "../util/yield-to-event-loop.js";
 
-/** Records of one line. With `to` at MAX_SEQ the stretch goes to the end of the branch. */
+/** Records of one branch. With `to` at MAX_SEQ the stretch goes to the end of the branch. */
 export interface Stretch {
   readonly branch: BranchId;
   readonly from: number;
@@ -344,7 +344,7 @@ export function checkAnchor(anchors: TailAnchors, branch: BranchId, last: Save |
 export function hole(branch: BranchId, seq: number): HoldfastError {
   return new HoldfastError(
     "CORRUPT",
-    `Record ${seq} of line ${branch} is missing. Run verify to see what else is; other sessions are not touched.`,
+    `Record ${seq} of branch ${branch} is missing. Run verify to see what else is; other sessions are not touched.`,
     { branch, seq },
   );
 }

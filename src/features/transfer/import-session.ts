@@ -210,7 +210,7 @@ export class SessionImport {
       throw new Again();
     throw new Refused(
       "CONFLICT",
-      `It begins at ${placeId(forkPoint.branch, forkPoint.seq)}, and that is not there, or another. Delete the session that owns line ${forkPoint.branch} here, or import into another tenant or store.`,
+      `It begins at ${placeId(forkPoint.branch, forkPoint.seq)}, and that is not there, or another. Delete the session that owns branch ${forkPoint.branch} here, or import into another tenant or store.`,
     );
   }
 
@@ -259,7 +259,7 @@ export class SessionImport {
       if (current.differs && of === null)
         throw new Refused(
           "CONFLICT",
-          `It shares line ${branch.id} with session ${quote(owner ?? "?")}, which has gone another way here. Delete that one, or import into another tenant or store.`,
+          `It shares branch ${branch.id} with session ${quote(owner ?? "?")}, which has gone another way here. Delete that one, or import into another tenant or store.`,
         );
     } else if (tail !== undefined && tail.seq > end) {
       // More than came is right only where it is not to be given to this session.

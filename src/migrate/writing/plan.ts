@@ -3,7 +3,7 @@
  *
  * P1  a step is known again by its id and the digest of what was written: it is imported once,
  *     however often the import is run or killed.
- * P2  a step is written after the one that it follows, on a line of its own where others have
+ * P2  a step is written after the one that it follows, on a branch of its own where others have
  *     followed that already. What would have to stand before all that is here is named, and left
  *     out; so is what was here and has been pruned.
  * P3  a session that is not an import of this source, or that has gone on here by itself, is left
@@ -21,7 +21,7 @@ import { digestOf } from "../reading/names.js";
 /** How a session stands in the store. */
 export interface Standing {
   readonly summary: SessionSummary;
-  /** On all its lines, also what it shares with the session it was forked from. */
+  /** On all its branches, also what it shares with the session it was forked from. */
   readonly checkpoints: readonly Pick<Checkpoint, "id" | "metadata">[];
   readonly latest: Pick<Checkpoint, "id" | "createdAt"> | undefined;
 }

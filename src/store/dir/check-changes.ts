@@ -77,7 +77,7 @@ export class ChangeCheck {
   }
 
   /**
-   * Saves of one line and nothing else: they need no other commit point than the last one's seal.
+   * Saves of one branch and nothing else: they need no other commit point than the last one's seal.
    */
   get lone(): Append | undefined {
     if (this.#docs.size > 0 || this.documents.length > 0 || this.appends.size !== 1)

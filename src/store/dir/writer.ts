@@ -2,7 +2,7 @@
  * What changes the store. All of it runs to its end at once, in the order of the committer; only
  * syncs of several journals are waited for.
  *
- * C1  saves of one line and nothing else: one write to its journal, made when the last one's seal
+ * C1  saves of one branch and nothing else: one write to its journal, made when the last one's seal
  *     is there.
  * C2  anything more: first the journals, synced, with seals that say which version of the session's
  *     file they belong to; then the index; then that file (S1), or commit.json where there are

@@ -6,7 +6,7 @@ export interface TailAnchor {
   readonly check: string;
 }
 
-/** Anchors as they were at one moment: of one line, or of each. */
+/** Anchors as they were at one moment: of one branch, or of each. */
 export interface TailAnchors extends Iterable<TailAnchor> {
   of(branch: string): TailAnchor | undefined;
 }

@@ -37,7 +37,7 @@ export type BranchQuery =
   /** All: with `limit`, so many with lower numbers than `before`. */
   | { readonly kind: "all"; readonly before?: number; readonly limit?: number };
 
-/** Asks for one line. */
+/** Asks for one branch. */
 export const oneBranch = (id: string): BranchQuery => ({ kind: "past", id, limit: 1 });
 
 export interface SaveQuery {

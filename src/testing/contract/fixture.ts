@@ -50,7 +50,7 @@ export function begin(id: string, o: Begin = {}): Beginning {
     head: { status, agent, branch, due, text: `head of ${id}` },
     label: { version, archived, tags, text: `label of ${id}` },
     lease: { epoch, until, text: `lease of ${id}` },
-    branch: { id: branch, forkPoint, text: `line of ${id}` },
+    branch: { id: branch, forkPoint, text: `branch of ${id}` },
   };
 }
 

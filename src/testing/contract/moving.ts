@@ -7,123 +7,129 @@ import { all, anything, type ContractCase, define, ok, refused } from "./case.js
 import { begin, branchOf, digestOf, Fixture, freed } from "./fixture.js";
 
 export const moving: readonly ContractCase[] = [
-  define("a journal is brought in line by line, and belongs to nobody until its session is made", {
-    async act(store) {
-      const f = new Fixture("a");
-      const made = f.begin();
-      const absent = { session: "a", when: { absent: true } } as const;
-      ok(await store.apply([{ ...absent, loose: made.branch }]));
-      ok(await store.apply([{ ...absent, loose: made.branch }]), "again");
-      refused(
-        await store.apply([{ ...absent, loose: { ...made.branch, text: "another" } }]),
-        "branch",
-      );
-      const first = f.save({ items: 2, mark: true, blob: "kept" });
-      ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]));
-      ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]), "P3 again");
-      refused(
-        await store.apply([{ ...absent, saves: f.later(f.peek({ items: 1 }), 1).saves ?? [] }]),
-        "tail",
-      );
-      assert.deepEqual(
-        [
-          (await store.branches(oneBranch(f.branch)))[0]?.owned,
-          (await store.branches(oneBranch(f.branch)))[0]?.session,
-        ],
-        [false, null],
-      );
-      assert.equal((await store.session("a")).row, undefined);
-      assert.deepEqual(await store.sessions({ limit: 10 }), []);
-      // A second branch, that begins on the first.
-      const other = f.forked("a", 3);
-      ok(
-        await store.apply([
-          {
-            ...absent,
-            loose: other.begin().branch,
-            saves: other.save({ items: 1, mark: true }).saves ?? [],
-          },
-        ]),
-      );
-      const { branch: _branch, ...session } = other.begin();
-      refused(
-        await store.apply([{ ...session, claims: [f.branch, "0000000000000000" as never] }]),
-        "branch",
-      );
-      assert.equal((await store.session("a")).row, undefined);
-      ok(await store.apply([{ ...session, claims: [f.branch, other.branch] }]));
-      refused(await store.apply([{ ...absent, loose: made.branch }]), "exists");
-      refused(await store.apply([{ ...begin("b"), claims: [f.branch] }]), "branch");
-      refused(
-        await store.apply([{ session: "b", when: { absent: true }, loose: made.branch }]),
-        "branch",
-      );
-      return { first: f.saves, second: other.saves };
+  define(
+    "a journal is brought in branch by branch, and belongs to nobody until its session is made",
+    {
+      async act(store) {
+        const f = new Fixture("a");
+        const made = f.begin();
+        const absent = { session: "a", when: { absent: true } } as const;
+        ok(await store.apply([{ ...absent, loose: made.branch }]));
+        ok(await store.apply([{ ...absent, loose: made.branch }]), "again");
+        refused(
+          await store.apply([{ ...absent, loose: { ...made.branch, text: "another" } }]),
+          "branch",
+        );
+        const first = f.save({ items: 2, mark: true, blob: "kept" });
+        ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]));
+        ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]), "P3 again");
+        refused(
+          await store.apply([{ ...absent, saves: f.later(f.peek({ items: 1 }), 1).saves ?? [] }]),
+          "tail",
+        );
+        assert.deepEqual(
+          [
+            (await store.branches(oneBranch(f.branch)))[0]?.owned,
+            (await store.branches(oneBranch(f.branch)))[0]?.session,
+          ],
+          [false, null],
+        );
+        assert.equal((await store.session("a")).row, undefined);
+        assert.deepEqual(await store.sessions({ limit: 10 }), []);
+        // A second branch, that begins on the first.
+        const other = f.forked("a", 3);
+        ok(
+          await store.apply([
+            {
+              ...absent,
+              loose: other.begin().branch,
+              saves: other.save({ items: 1, mark: true }).saves ?? [],
+            },
+          ]),
+        );
+        const { branch: _branch, ...session } = other.begin();
+        refused(
+          await store.apply([{ ...session, claims: [f.branch, "0000000000000000" as never] }]),
+          "branch",
+        );
+        assert.equal((await store.session("a")).row, undefined);
+        ok(await store.apply([{ ...session, claims: [f.branch, other.branch] }]));
+        refused(await store.apply([{ ...absent, loose: made.branch }]), "exists");
+        refused(await store.apply([{ ...begin("b"), claims: [f.branch] }]), "branch");
+        refused(
+          await store.apply([{ session: "b", when: { absent: true }, loose: made.branch }]),
+          "branch",
+        );
+        return { first: f.saves, second: other.saves };
+      },
+      async check(store, { first, second }) {
+        assert.deepEqual(await store.saves(branchOf(first), all), first);
+        assert.deepEqual(await store.saves(branchOf(second), all), second);
+        assert.deepEqual(
+          (await store.branches({ kind: "session", session: "a" })).map(({ id, owned }) => [
+            id,
+            owned,
+          ]),
+          [
+            [branchOf(second), true],
+            [branchOf(first), true],
+          ],
+        );
+        assert.deepEqual((await store.session("a", "end")).end, {
+          ...(second[0] as Save),
+          items: null,
+          state: null,
+        });
+        assert.equal((await store.session("b")).row, undefined);
+      },
     },
-    async check(store, { first, second }) {
-      assert.deepEqual(await store.saves(branchOf(first), all), first);
-      assert.deepEqual(await store.saves(branchOf(second), all), second);
-      assert.deepEqual(
-        (await store.branches({ kind: "session", session: "a" })).map(({ id, owned }) => [
-          id,
-          owned,
-        ]),
-        [
-          [branchOf(second), true],
-          [branchOf(first), true],
-        ],
-      );
-      assert.deepEqual((await store.session("a", "end")).end, {
-        ...(second[0] as Save),
-        items: null,
-        state: null,
-      });
-      assert.equal((await store.session("b")).row, undefined);
-    },
-  }),
+  ),
 
-  define("lines, their saves and the session that claims them come in one apply, or not at all", {
-    async act(store) {
-      const f = new Fixture("a");
-      const absent = { session: "nobody", when: { absent: true } } as const;
-      const { branch, ...session } = f.begin();
-      const first = {
-        ...absent,
-        loose: branch,
-        saves: f.save({ items: 1, mark: true }).saves ?? [],
-      };
-      const other = f.forked("a", 2);
-      const second = {
-        ...absent,
-        loose: other.begin().branch,
-        saves: other.save({ items: 1, mark: true }).saves ?? [],
-      };
-      const claims = [f.branch, other.branch];
-      // The end of a branch is repeated as a condition: it must be there, or come next.
-      const missing = f.later(f.peek({ items: 1 }), 1).saves ?? [];
-      refused(
-        await store.apply([first, second, { ...session, claims, saves: missing }]),
-        "tail",
-        2,
-      );
-      assert.deepEqual(
-        [(await store.branches(oneBranch(f.branch)))[0], (await store.session("a")).row],
-        [undefined, undefined],
-      );
-      ok(await store.apply([first, second, { ...session, claims, saves: first.saves }]));
-      return claims;
+  define(
+    "branches, their saves and the session that claims them come in one apply, or not at all",
+    {
+      async act(store) {
+        const f = new Fixture("a");
+        const absent = { session: "nobody", when: { absent: true } } as const;
+        const { branch, ...session } = f.begin();
+        const first = {
+          ...absent,
+          loose: branch,
+          saves: f.save({ items: 1, mark: true }).saves ?? [],
+        };
+        const other = f.forked("a", 2);
+        const second = {
+          ...absent,
+          loose: other.begin().branch,
+          saves: other.save({ items: 1, mark: true }).saves ?? [],
+        };
+        const claims = [f.branch, other.branch];
+        // The end of a branch is repeated as a condition: it must be there, or come next.
+        const missing = f.later(f.peek({ items: 1 }), 1).saves ?? [];
+        refused(
+          await store.apply([first, second, { ...session, claims, saves: missing }]),
+          "tail",
+          2,
+        );
+        assert.deepEqual(
+          [(await store.branches(oneBranch(f.branch)))[0], (await store.session("a")).row],
+          [undefined, undefined],
+        );
+        ok(await store.apply([first, second, { ...session, claims, saves: first.saves }]));
+        return claims;
+      },
+      async check(store, claims) {
+        assert.deepEqual(
+          (await store.branches({ kind: "session", session: "a" })).map(({ id }) => id),
+          claims.toReversed(),
+        );
+        for (const branch of claims) assert.equal((await store.saves(branch, all)).length, 1);
+        assert.equal((await store.session("nobody")).row, undefined);
+      },
     },
-    async check(store, claims) {
-      assert.deepEqual(
-        (await store.branches({ kind: "session", session: "a" })).map(({ id }) => id),
-        claims.toReversed(),
-      );
-      for (const branch of claims) assert.equal((await store.saves(branch, all)).length, 1);
-      assert.equal((await store.session("nobody")).row, undefined);
-    },
-  }),
+  ),
 
-  define("the past of a line is the line and those it goes back to, newest first", {
+  define("the past of a branch is the branch and those it goes back to, newest first", {
     async act(store) {
       const a = new Fixture("a");
       ok(await store.apply([a.begin()]));

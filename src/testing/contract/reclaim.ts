@@ -140,7 +140,7 @@ export const reclaim: readonly ContractCase[] = [
     },
   }),
 
-  define("cut frees ownerless lines, and never what a fork needs", {
+  define("cut frees ownerless branches, and never what a fork needs", {
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
@@ -151,7 +151,7 @@ export const reclaim: readonly ContractCase[] = [
       assert.deepEqual(
         await store.reclaim.cut(f.branch, -1, 100, false),
         { count: 0, bytes: 0 },
-        "an owned line is not cut",
+        "an owned branch is not cut",
       );
       ok(await store.apply([{ session: "a", when: {}, remove: true }]));
       const would = await store.reclaim.cut(f.branch, 4, 100, true);
@@ -177,7 +177,7 @@ export const reclaim: readonly ContractCase[] = [
     },
   }),
 
-  define("P8 the number of a line that was cut away is not given again", {
+  define("P8 the number of a branch that was cut away is not given again", {
     async act(store) {
       const made = begin("a");
       ok(await store.apply([made]));

@@ -126,7 +126,7 @@ export const saves: readonly ContractCase[] = [
     },
   }),
 
-  define("P1 a save must follow the end of its line", {
+  define("P1 a save must follow the end of its branch", {
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
@@ -185,7 +185,7 @@ export const saves: readonly ContractCase[] = [
       const first = f.save({ items: 1, mark: true });
       ok(await store.apply([first]));
       const astray = f.peek({ items: 3, text: "follows what was the end" });
-      ok(await store.apply([first]), "at the end of the line");
+      ok(await store.apply([first]), "at the end of the branch");
       ok(await store.apply([f.save({ items: 1, blob: "body" })]));
       ok(await store.apply([first]), "further back");
       const other = f.rewritten(first);

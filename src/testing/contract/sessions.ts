@@ -38,7 +38,7 @@ export const sessions: readonly ContractCase[] = [
     },
   }),
 
-  define("a session, the line it is on and that line's last save are had in one look", {
+  define("a session, the branch it is on and that branch's last save are had in one look", {
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
@@ -49,7 +49,7 @@ export const sessions: readonly ContractCase[] = [
         ok(await store.apply([f.save({ items: 2, state: 1, mark: true })]));
       // It goes to a branch that begins at the first save, and back to the one it was on.
       const other = f.fork("a", (f.saves[0] as Save).seq);
-      const head = { status: "in-progress", agent: null, due: null, text: "on another line" };
+      const head = { status: "in-progress", agent: null, due: null, text: "on another branch" };
       ok(
         await store.apply([
           { session: "a", when: { epoch: 1 }, branch: other, head: { ...head, branch: other.id } },
@@ -183,7 +183,7 @@ export const sessions: readonly ContractCase[] = [
   }),
 
   define(
-    "P7 ids that begin alike are found byte by byte, those of sessions and of lines that have an owner",
+    "P7 ids that begin alike are found byte by byte, those of sessions and of branches that have an owner",
     {
       async act(store) {
         const branches: string[] = [];
@@ -258,7 +258,7 @@ export const sessions: readonly ContractCase[] = [
     },
   }),
 
-  define("P8 lines are listed newest first, by session and by origin", {
+  define("P8 branches are listed newest first, by session and by fork point", {
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
@@ -317,7 +317,7 @@ export const sessions: readonly ContractCase[] = [
     },
   }),
 
-  define("P1 a fork's line goes on from the number it began at", {
+  define("P1 a fork's branch goes on from the number it began at", {
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));

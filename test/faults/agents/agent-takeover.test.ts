@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { openStore } from "../../../src/open.js";
-import { type Line, type Child, start } from "../../support/children/child.mjs";
+import { type Child, type Line, start } from "../../support/children/child.mjs";
 import { fresh } from "../../support/places.js";
 import { Ledger } from "./agent-ledger.mjs";
 import { settle } from "./agent-settle.mjs";

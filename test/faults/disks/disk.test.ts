@@ -16,7 +16,7 @@ import {
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { open } from "../../../src/index.js";
-import { type Line, type Child, startPuppet } from "../../support/children/child.mjs";
+import { type Child, type Line, startPuppet } from "../../support/children/child.mjs";
 import { fresh } from "../../support/places.js";
 
 const children: Child[] = [];

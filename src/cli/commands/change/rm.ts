@@ -94,7 +94,7 @@ async function sessionToDelete(
   try {
     return await requireSessionToChange(store, word, isSeen);
   } catch (error) {
-    // Of damage to the whole store no error names a session or a line.
+    // Of damage to the whole store no error names a session or a branch.
     const isOfSession =
       error instanceof HoldfastError &&
       error.code === "CORRUPT" &&

@@ -150,7 +150,9 @@ function* head(
   );
   if (tags.length > 0) yield paint.dim(`tags ${tags.map(inline).join(", ")}`);
   if (forkPoint !== undefined)
-    yield paint.dim(`forked from ${inline(forkPoint.sessionId)} at ${short(forkPoint.checkpointId)}`);
+    yield paint.dim(
+      `forked from ${inline(forkPoint.sessionId)} at ${short(forkPoint.checkpointId)}`,
+    );
   if (at !== undefined)
     yield paint.dim(
       `at checkpoint ${at.id}, step ${at.step}, ${at.kind}, ${terminal.time(at.createdAt)}${at.label === undefined ? "" : `: ${oneLine(at.label)}`}`,

@@ -1,5 +1,5 @@
 /**
- * Which places documents pin, by line: an agent's snapshots pin a place of each of its sessions,
+ * Which places documents pin, by branch: an agent's snapshots pin a place of each of its sessions,
  * and those are asked for one by one.
  */
 import { parsePlace } from "../../../core/values/ids.js";

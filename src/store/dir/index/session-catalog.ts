@@ -165,7 +165,7 @@ export class SessionCatalog {
   }
 
   #dropBranch({ id, forkPoint, owner }: BranchEntry, home: string): void {
-    // Where two directories name one line, the other has it now.
+    // Where two directories name one branch, the other has it now.
     if (this.#branches.get(id)?.home !== home) return;
     this.#branches.delete(id);
     if (forkPoint !== null) this.#forks.get(forkPoint.branch)?.delete(id);

@@ -1,5 +1,5 @@
 /**
- * The file of one line as it is written (journal-view.ts reads it).
+ * The file of one branch as it is written (journal-view.ts reads it).
  *
  * K3       a file changes in place only at its end. To change what stands before, it is written
  *          anew and exchanged.

@@ -1,5 +1,5 @@
 /**
- * The file of one line as it is read: its saves one after another, each closed by its seal
+ * The file of one branch as it is read: its saves one after another, each closed by its seal
  * (save-rows.ts).
  *
  * K1 (D2) what stands behind the last whole seal is no save. Readers stop before it; the writer
@@ -150,7 +150,7 @@ export abstract class JournalView {
   #isHeaderOnly(): boolean {
     if (this.fd === undefined || this.size === 0 || this.size > 100_000) return this.size === 0;
     const text = readRange(this.fd, 0, this.size).toString();
-    return text.startsWith('{"line":') && text.indexOf("\n") === text.length - 1;
+    return text.startsWith('{"branch":') && text.indexOf("\n") === text.length - 1;
   }
 
   /** The last save, without items and state. */

@@ -29,7 +29,7 @@ export const postgresDialect: Dialect = {
   lastSaveNo: "0",
   messages: (head) => `CAST(split_part(${head}, ' ', 1) AS bigint)`,
   notesCuts: false,
-  // It does not see that there is one line, and would read all of its saves to sort them.
+  // It does not see that there is one branch, and would read all of its saves to sort them.
   lastSave: { join: LAST_SAVE, order: "" },
   lastOfEach: LAST_SAVE,
   tagsOfTenant: " AND t.tenant = s.tenant",

@@ -305,7 +305,7 @@ export class PostgresIndex implements SearchIndex {
   *#read(places: readonly Numbered[]): Procedure<readonly (Hit | undefined)[]> {
     const { sessionByNo } = this.#sql;
     const hits = new Map<Numbered, Hit | undefined>();
-    // Those of one line may be in one large save: a few first, which may be all that has to be
+    // Those of one branch may be in one large save: a few first, which may be all that has to be
     // read.
     for (let ofEach = 1; hits.size < places.length; ofEach *= 4) {
       const left = places.filter((one) => !hits.has(one));

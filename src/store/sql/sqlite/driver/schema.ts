@@ -2,8 +2,8 @@
  * The tables of format 1. ARCHITECTURE.md, "Format versions", says how a format changes once it is
  * released.
  *
- * Saves are rows in the order of their coming, found by line and number through one small index.
- * Sorting the table itself by line was measured to be five in a hundred faster for a single
+ * Saves are rows in the order of their coming, found by branch and number through one small index.
+ * Sorting the table itself by branch was measured to be five in a hundred faster for a single
  * session, and eight times slower for many that save at once: every session then has a page of its
  * own to write.
  *
