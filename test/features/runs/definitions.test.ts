@@ -127,7 +127,7 @@ describe("the compiler names what is wrong", () => {
     (_, { program, names }, i) => {
       const found = complaints.filter(({ file }) => file === `mistake-${i}.ts`);
       expect(found).toHaveLength(1);
-      const [{ branch: line, message }] = found as [Complaint];
+      const [{ line, message }] = found as [Complaint];
       expect(line).toBe(preamble.split("\n").length);
       for (const name of names) expect(message).toContain(name);
       expect(found[0]?.column, program).toBe(columnOf(program));
