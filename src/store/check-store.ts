@@ -31,7 +31,8 @@ const CALLS: { readonly [C in Capability]: readonly (keyof NonNullable<Capabilit
 const TRAITS = ["durable", "oneMachine", "shared"] as const;
 
 /** Answer the store, or throw INVALID_OPTION, which names what is missing or of a wrong type. */
-export function checkStore(given: object): Store {
+export function checkStore(given: unknown): Store {
+  requireObject(given, "store");
   const store = given as Partial<Store>;
   for (const name of METHODS) requireCall(store, name, "store");
   requireObject(store.traits, "store.traits");

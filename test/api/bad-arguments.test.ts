@@ -3,6 +3,7 @@
  * type. The answer is a HoldfastError, and never a TypeError, and a wrong type for options is never
  * accepted.
  */
+
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import * as formats from "../../src/formats/index.js";
@@ -10,6 +11,7 @@ import * as main from "../../src/index.js";
 import { HoldfastError } from "../../src/index.js";
 import * as migrate from "../../src/migrate/index.js";
 import * as otel from "../../src/otel/index.js";
+import { MemoryStore } from "../../src/store/memory.js";
 import * as testing from "../../src/testing/index.js";
 import { call, type Opened, Options, openWorld, plain, surfaces } from "../support/public-calls.js";
 import { scratch } from "../support/stores.js";
@@ -258,6 +260,7 @@ const functions: Readonly<
   "holdfast/testing": [
     testing,
     {
+      contractFor: [() => ({ traits: {}, open: async () => new MemoryStore() })],
       everyCrash: [o({ make: async () => {}, ledger: () => [], lifeMs: 1_000 })],
       manualClock: [5],
       scriptedModel: [["x"]],

@@ -7,7 +7,9 @@
  * then closed, opened again, and checked once more. Where it says it is not, it must be empty
  * instead. Names begin with the invariants of the port they test (P1 …).
  */
+import { callback, invalid } from "../../core/values/given.js";
 import { CAPABILITIES } from "../../store/capabilities.js";
+import { checkStore } from "../../store/check-store.js";
 import type { ContractCase, StoreHarness } from "./case.js";
 import { claims } from "./claims.js";
 import { copies } from "./copies.js";
@@ -41,7 +43,10 @@ export const storeContract: readonly ContractCase[] = [
 export async function contractFor(
   make: () => StoreHarness | Promise<StoreHarness>,
 ): Promise<readonly ContractCase[]> {
-  const store = await (await make()).open();
+  const harness: Partial<StoreHarness> | undefined = await callback(make, "contractFor.make")?.();
+  if (typeof harness?.open !== "function")
+    throw invalid("contractFor.make", "give a function that answers a harness of your store");
+  const store = checkStore(await harness.open());
   const has = CAPABILITIES.filter((name) => store[name] !== undefined);
   await store.close();
   return [
