@@ -7,7 +7,7 @@
  * then closed, opened again, and checked once more. Where it says it is not, it must be empty
  * instead. Names begin with the invariants of the port they test (P1 …).
  */
-import { callback, invalid } from "../../core/values/given.js";
+import { callback, invalid } from "../../core/values/check-options.js";
 import { CAPABILITIES } from "../../store/capabilities.js";
 import { checkStore } from "../../store/check-store.js";
 import type { ContractCase, StoreHarness } from "./case.js";
