@@ -133,7 +133,7 @@ export class Holdfast implements AsyncDisposable {
    *
    * @example
    * const clerk = agent({ name: "clerk", model });
-   * const done = await hold.bind(clerk).run("letter-1", "Answer this letter.");
+   * const done = await hold.bind(clerk).run("inbox message-1", "Answer this inbox message.");
    */
   bind<C, S, O>(agent: Agent<C, S, O>): BoundAgent<C, S, O> {
     this.#ctx.usable();

@@ -42,8 +42,8 @@ export interface CheckpointState extends StateThere {
 }
 
 /**
- * As many branches may begin alike; a beginning of three letters stands for fewer in all but very
- * large stores.
+ * As many branches may begin alike; a beginning of three inbox messages stands for fewer in all but
+ * very large stores.
  */
 const MOST_ALIKE = 1_000;
 

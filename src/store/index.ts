@@ -37,10 +37,10 @@ export {
 } from "./port/documents.js";
 export {
   drainedText,
+  type InboxMessage,
   type InboxQuery,
   isDrained,
   isForNow,
-  type Mail,
   type Posted,
   type StoreInbox,
 } from "./port/inbox.js";

@@ -4,7 +4,7 @@ import type { Digest } from "../core/values/digest.js";
 import type { Place } from "../core/values/ids.js";
 import type { Change, NewSave, Refusal } from "./port/changes.js";
 import type { Doc, DocChange, Pin } from "./port/documents.js";
-import { drainedText, type Mail } from "./port/inbox.js";
+import { drainedText, type InboxMessage } from "./port/inbox.js";
 import type { BranchRow, SessionRow } from "./port/rows.js";
 
 export interface Kept {
@@ -27,7 +27,7 @@ export class Contents {
   readonly sessions = new Map<string, SessionRow>();
   readonly buried = new Map<string, number>();
   readonly branches = new Map<string, Branch>();
-  readonly inboxes = new Map<string, Map<string, Mail & { readonly drained: boolean }>>();
+  readonly inboxes = new Map<string, Map<string, InboxMessage & { readonly drained: boolean }>>();
   readonly blobs = new Map<Digest, Uint8Array>();
   readonly docs = new Map<string, KeptDoc>();
   generation = "";
@@ -120,7 +120,7 @@ export function applyOne(into: Contents, change: Change): Refusal | undefined {
     into.put(into.branches, id, { ...claimed, row: { ...claimed.row, owned: true, session } });
   }
   for (const fresh of saves) if (!append(into, fresh)) return "tail";
-  changeMail(into, change);
+  changeInbox(into, change);
   if (remove) bury(into, session);
   return undefined;
 }
@@ -155,23 +155,24 @@ export const pinsOf = ({ docs }: Contents, branch: string): readonly Pin[] =>
     pins.flatMap((pin) => (pin.branch === branch ? { seq: pin.seq, doc: no } : [])),
   );
 
-function changeMail(
+function changeInbox(
   into: Contents,
   { session, drained = [], reworded = [], forgets }: Change,
 ): void {
   const inbox = into.inboxes.get(session);
   if (inbox === undefined) return;
   for (const { id, text } of reworded) {
-    const mail = inbox.get(id);
-    if (mail?.drained === false) into.put(inbox, id, { ...mail, text });
+    const message = inbox.get(id);
+    if (message?.drained === false) into.put(inbox, id, { ...message, text });
   }
   for (const id of drained) {
-    const mail = inbox.get(id);
-    if (mail?.drained === false)
-      into.put(inbox, id, { ...mail, drained: true, text: drainedText(mail.text) });
+    const message = inbox.get(id);
+    if (message?.drained === false)
+      into.put(inbox, id, { ...message, drained: true, text: drainedText(message.text) });
   }
   if (forgets)
-    for (const [id, mail] of inbox) if (mail.drained) into.put(inbox, id, { ...mail, text: "" });
+    for (const [id, message] of inbox)
+      if (message.drained) into.put(inbox, id, { ...message, text: "" });
 }
 
 function append(into: Contents, { save, refs, blobs }: NewSave): boolean {

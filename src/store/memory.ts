@@ -31,7 +31,7 @@ import {
   SNAPSHOT,
   type StoreDocuments,
 } from "./port/documents.js";
-import { isDrained, isForNow, type Mail, type StoreInbox } from "./port/inbox.js";
+import { type InboxMessage, isDrained, isForNow, type StoreInbox } from "./port/inbox.js";
 import type { About, Counts, Info, Traits } from "./port/info.js";
 import type { BranchQuery, SaveQuery, SessionQuery } from "./port/queries.js";
 import type { Replacement, StoreReclaim } from "./port/reclaim.js";
@@ -288,16 +288,17 @@ export class MemoryStore implements Store {
   }
 
   readonly inbox: StoreInbox = {
-    post: async (session, mail) => {
+    post: async (session, message) => {
       const { sessions, inboxes } = this.#open();
       if (!sessions.has(session)) return "absent";
-      const inbox = inboxes.get(session) ?? new Map<string, Mail & { readonly drained: boolean }>();
-      const known = inbox.get(mail.id);
+      const inbox =
+        inboxes.get(session) ?? new Map<string, InboxMessage & { readonly drained: boolean }>();
+      const known = inbox.get(message.id);
       if (known !== undefined)
-        return (known.drained ? isDrained(known.text, mail.text) : known.text === mail.text)
+        return (known.drained ? isDrained(known.text, message.text) : known.text === message.text)
           ? "known"
           : "conflict";
-      inboxes.set(session, inbox.set(mail.id, { ...mail, drained: false }));
+      inboxes.set(session, inbox.set(message.id, { ...message, drained: false }));
       return "posted";
     },
     list: async (session, query) => {
@@ -311,7 +312,7 @@ export class MemoryStore implements Store {
     },
   };
 
-  #waiting(session: string): readonly Mail[] {
+  #waiting(session: string): readonly InboxMessage[] {
     return [...(this.#contents.inboxes.get(session)?.values() ?? [])].filter(
       ({ drained }) => !drained,
     );
@@ -325,10 +326,12 @@ export class MemoryStore implements Store {
       const candidates = [...sessions.values()]
         .filter(({ head }) => head.agent === agent)
         .map((row) => {
-          const mail = this.#waiting(row.id).filter((one) => isForNow(row.head, one));
+          const message = this.#waiting(row.id).filter((one) => isForNow(row.head, one));
           return {
             row,
-            due: Math.min(...[row.head, ...mail].map(({ due }) => due ?? Number.POSITIVE_INFINITY)),
+            due: Math.min(
+              ...[row.head, ...message].map(({ due }) => due ?? Number.POSITIVE_INFINITY),
+            ),
           };
         })
         .filter(({ due }) => due <= dueBy)

@@ -6,11 +6,7 @@ import fc from "fast-check";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Save } from "../../src/core/journal/save.js";
 import { baseTuning } from "../../src/core/journal/session-state.js";
-import type {
-  LetterText,
-  SessionText,
-  TransferRow,
-} from "../../src/core/transfer/export-format.js";
+import type { InboxText, SessionText, TransferRow } from "../../src/core/transfer/export-format.js";
 import { digest } from "../../src/core/values/digest.js";
 import { Holdfast as Runtime } from "../../src/holdfast.js";
 import { type Holdfast, HoldfastError, open } from "../../src/index.js";
@@ -319,31 +315,33 @@ const settle = (as: string, more = "") => ({
   id: `decide:${CALL}:1`,
   text: sealedText(`{"kind":"settle","effectId":"${CALL}","asked":1${more},"as":${as}}`),
 });
-const letters = (...sent: readonly LetterText[]): Forge =>
-  session(() => ({ goneOn: true, letters: sent }));
+const inboxMessages = (...sent: readonly InboxText[]): Forge =>
+  session(() => ({ goneOn: true, inboxMessages: sent }));
 
 const odd: Record<string, Forge> = {
-  "a letter that says it happened in a number": letters(late('{"error":"x","happened":5}')),
-  "a letter of two outcomes": letters(late('{"output":1,"error":"x"}')),
-  "a letter of no outcome": letters(late("{}")),
-  "a letter that asks for the call again": letters(settle('{"retry":true}')),
-  "a letter that is no outcome": letters({
+  "a letter that says it happened in a number": inboxMessages(late('{"error":"x","happened":5}')),
+  "a letter of two outcomes": inboxMessages(late('{"output":1,"error":"x"}')),
+  "a letter of no outcome": inboxMessages(late("{}")),
+  "a letter that asks for the call again": inboxMessages(settle('{"retry":true}')),
+  "a letter that is no outcome": inboxMessages({
     id: "wake",
     text: sealed({ kind: "wake", child: "b" }),
   }),
-  "a letter by an object": letters(settle('{"output":1}', ',"by":{"a":1}')),
-  "a letter by a name of 100 kB": letters(settle('{"output":1}', `,"by":"${"b".repeat(100_000)}"`)),
-  "a letter about a call of 100 kB": letters(late('{"output":1}', "", "z".repeat(100_000))),
-  "a letter about a call that is none": letters(late('{"output":1}', "", "a secret")),
-  "a letter with half a character": letters(late('{"output":"\\ud800"}')),
-  "a letter of one level too many": letters(late(`{"output":${deep(513)}}`)),
-  "a letter of 200,000 levels": letters(late(`{"output":${deep(LEVELS)}}`)),
-  "a letter with a field that none has": letters(late('{"output":1}', ',"hidden":"text"')),
-  "an outcome with a field that none has": letters(late('{"error":"x","hidden":"text"}')),
-  "a letter with an error of 5 MB": letters(late(`{"error":"${"e".repeat(5_000_000)}"}`)),
-  "two letters about one call": letters(late('{"output":1}'), late('{"output":2}')),
-  "a letter under another id": letters({ ...late('{"output":1}'), id: "l1" }),
-  "20,000 letters": letters(
+  "a letter by an object": inboxMessages(settle('{"output":1}', ',"by":{"a":1}')),
+  "a letter by a name of 100 kB": inboxMessages(
+    settle('{"output":1}', `,"by":"${"b".repeat(100_000)}"`),
+  ),
+  "a letter about a call of 100 kB": inboxMessages(late('{"output":1}', "", "z".repeat(100_000))),
+  "a letter about a call that is none": inboxMessages(late('{"output":1}', "", "a secret")),
+  "a letter with half a character": inboxMessages(late('{"output":"\\ud800"}')),
+  "a letter of one level too many": inboxMessages(late(`{"output":${deep(513)}}`)),
+  "a letter of 200,000 levels": inboxMessages(late(`{"output":${deep(LEVELS)}}`)),
+  "a letter with a field that none has": inboxMessages(late('{"output":1}', ',"hidden":"text"')),
+  "an outcome with a field that none has": inboxMessages(late('{"error":"x","hidden":"text"}')),
+  "a letter with an error of 5 MB": inboxMessages(late(`{"error":"${"e".repeat(5_000_000)}"}`)),
+  "two letters about one call": inboxMessages(late('{"output":1}'), late('{"output":2}')),
+  "a letter under another id": inboxMessages({ ...late('{"output":1}'), id: "l1" }),
+  "20,000 letters": inboxMessages(
     ...Array.from({ length: 20_000 }, (_, i) =>
       late('{"output":1}', "", `0123456789abcdef-4.${i + 1}`),
     ),
@@ -363,7 +361,7 @@ describe.each(stores)("B9 in $name", ({ address }) => {
       expect(codeOf(await errorOf(() => hold.import(rows))), what).toMatch(/^(CORRUPT|TOO_LARGE)$/);
     }
     expect(await hold.sessions.list()).toMatchObject({ items: [] });
-    const rows = resealed(letters(late('{"error":"x","happened":true}'))(honest));
+    const rows = resealed(inboxMessages(late('{"error":"x","happened":true}'))(honest));
     expect(await hold.import(rows)).toMatchObject({
       sessions: [{ id: "a" }, { id: "b" }],
       conflicts: [],
@@ -625,16 +623,16 @@ function mutatedRows({ save: which, record: index, at, value, how }: Mutation): 
  * themselves.
  */
 function mutatedFrame({ save: which, record: index, at, value, how }: Mutation): string[] {
-  const sent = letters(late('{"error":"x","happened":true}'))(honest);
+  const sent = inboxMessages(late('{"error":"x","happened":true}'))(honest);
   const no = 1 + (which % (sent.length - 2));
   const row = sent[no] as TransferRow & Record<string, unknown>;
   const texts = (["head", "label", "text"] as const).filter(
     (name) => typeof row[name] === "string" && !("part" in row) && !("agent" in row),
   );
-  const [letter] = "session" in row ? ((row as SessionText).letters ?? []) : [];
+  const [letter] = "session" in row ? ((row as SessionText).inboxMessages ?? []) : [];
   if (letter !== undefined && index % 2 === 0) {
     const text = sealedText(mutated(letter.text.slice(16), at, value, how));
-    return resealed(letters({ ...letter, text })(sent));
+    return resealed(inboxMessages({ ...letter, text })(sent));
   }
   const into = texts[index % (texts.length + 1)];
   const changed =

@@ -96,8 +96,8 @@ export async function requireCheckpointOf(
 }
 
 /**
- * The checkpoint before one: its parent, or, where that was pruned, the newest of its branch that is
- * left.
+ * The checkpoint before one: its parent, or, where that was pruned, the newest of its branch that
+ * is left.
  */
 export async function before(
   hold: Holdfast,

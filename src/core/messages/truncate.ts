@@ -28,7 +28,7 @@ function clusters(line: string, most: number): string {
     if (kept.length + segment.length > most) break;
     kept += segment;
   }
-  // One character can be longer than a title: a letter with a hundred marks.
+  // One character can be longer than a title: an inbox message with a hundred marks.
   return kept.trimEnd() || clip(line, most);
 }
 

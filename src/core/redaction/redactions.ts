@@ -1,6 +1,6 @@
 /**
  * A ready set of redactions: keys and tokens of well-known shapes, secrets under their names, card
- * numbers, e-mail addresses.
+ * numbers, e-inbox messages addresses.
  *
  * Q1  time is linear in the length of a text, with any content: every rule begins at something that
  *     it finds once, and looks no further than a stated length, or to the end of one word, before

@@ -104,15 +104,15 @@ export interface SessionText {
   /** It came as it was at a checkpoint, and has gone on since where it comes from. */
   readonly goneOn?: true;
   /** With it: the outcomes of calls that were open there. */
-  readonly letters?: readonly LetterText[];
+  readonly inboxMessages?: readonly InboxText[];
 }
 
-/** The most letters that a session has with it, and the most text that one has. */
-export const MAX_LETTERS = 1_000;
-export const MAX_LETTER_CHARS = 1024 * 1024;
+/** The most inbox messages that a session has with it, and the most text that one has. */
+export const MAX_INBOX_MESSAGES = 1_000;
+export const MAX_INBOX_CHARS = 1024 * 1024;
 
-/** A letter for a session's inbox. */
-export interface LetterText {
+/** An inbox message for a session's inbox. */
+export interface InboxText {
   readonly id: string;
   readonly text: string;
 }
@@ -360,7 +360,7 @@ const SHAPES: Readonly<Record<string, (row: Fields) => boolean>> = {
   blob: ({ blob, base64: text }) =>
     isDigest(blob) && typeof text === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(text),
   save: ({ save }) => isSave(save),
-  session: ({ session, on, branches, head, label, goneOn, letters = [] }) =>
+  session: ({ session, on, branches, head, label, goneOn, inboxMessages = [] }) =>
     isSession(session) &&
     isBranchId(on) &&
     Array.isArray(branches) &&
@@ -368,9 +368,10 @@ const SHAPES: Readonly<Record<string, (row: Fields) => boolean>> = {
     isText(head) &&
     isText(label) &&
     (goneOn === undefined || goneOn === true) &&
-    Array.isArray(letters) &&
-    letters.every(
-      (letter) => isObject(letter) && isSession(letter["id"]) && isText(letter["text"]),
+    Array.isArray(inboxMessages) &&
+    inboxMessages.every(
+      (inboxMessage) =>
+        isObject(inboxMessage) && isSession(inboxMessage["id"]) && isText(inboxMessage["text"]),
     ),
   agent: ({ agent, text }) => isSession(agent) && isText(text),
   again: ({ again }) => isSession(again),

@@ -20,8 +20,8 @@ export function closest(word: string, known: Iterable<string>): string | undefin
 }
 
 /**
- * How many letters must be changed, added, removed or exchanged with the next; more than `most` is
- * not counted to its end.
+ * How many inbox messages must be changed, added, removed or exchanged with the next; more than
+ * `most` is not counted to its end.
  */
 function distance(a: string, b: string, most: number): number {
   if (Math.abs(a.length - b.length) > most) return most + 1;

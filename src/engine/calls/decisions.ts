@@ -1,9 +1,9 @@
 /**
  * Which decision about a call stands.
  *
- * A call may wait, or be in doubt, several times, and each time is one decision. All letters that
- * decide it have one id, so the store says who was first, also among processes. The event that a
- * letter becomes says which time it decided (`asked`), so that everyone finds it again.
+ * A call may wait, or be in doubt, several times, and each time is one decision. All inbox messages
+ * that decide it have one id, so the store says who was first, also among processes. The event that
+ * a inbox message becomes says which time it decided (`asked`), so that everyone finds it again.
  */
 
 import { branchOfEffect, type Effect, type EffectEvent } from "../../core/effects/effect.js";
@@ -13,28 +13,28 @@ import { type ErrorDetails, quote } from "../../core/values/errors.js";
 import { type BranchId, MAX_SEQ } from "../../core/values/ids.js";
 import { type Json, sortedText } from "../../core/values/json.js";
 import type { StoreContext } from "../journal/store-context.js";
-import type { MailDoc, Settlement } from "../records/rows.js";
+import type { InboxDoc, Settlement } from "../records/rows.js";
 import { valueOf } from "./bodies.js";
 
-/** The letters that decide about a call. */
-export type DecisionLetter = Extract<MailDoc, { kind: "approve" | "deny" | "settle" }>;
+/** The inbox messages that decide about a call. */
+export type DecisionMessage = Extract<InboxDoc, { kind: "approve" | "deny" | "settle" }>;
 
 export interface Decision {
   readonly is: NonNullable<ErrorDetails["decision"]>;
   readonly by?: string | undefined;
   /** Another input, the reason, the output or the error. */
   readonly body?: Json | undefined;
-  /** False: no letter said it, but the call itself, or its `check`. */
+  /** False: no inbox message said it, but the call itself, or its `check`. */
   readonly isSaid: boolean;
 }
 
 export const decisionId = (effect: string, asked: number, again: number): string =>
   `decide:${effect}:${asked}${again === 0 ? "" : `:${again}`}`;
 
-/** The id of the letter in which an attempt says, too late, what became of it. */
+/** The id of the inbox message in which an attempt says, too late, what became of it. */
 export const lateId = (effect: string, attempt: number): string => `late:${effect}:${attempt}`;
 
-export function decisionIn(doc: DecisionLetter): Decision {
+export function decisionIn(doc: DecisionMessage): Decision {
   const { by } = doc;
   if (doc.kind === "approve") return { is: "approved", by, body: doc.input, isSaid: true };
   if (doc.kind === "deny") return { is: "denied", by, body: doc.reason, isSaid: true };

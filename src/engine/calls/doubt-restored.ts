@@ -16,9 +16,9 @@ import { randomUUID } from "node:crypto";
 import { acts, type Effect, isUnknownInCopy, valueDigest } from "../../core/effects/effect.js";
 import { isUnderWay } from "../../core/sessions/status.js";
 import { encode, type JsonObject } from "../../core/values/json.js";
-import { TURN_MAIL } from "../../store/port/inbox.js";
+import { TURN_MESSAGES } from "../../store/port/inbox.js";
 import type { StoreContext } from "../journal/store-context.js";
-import { keyOf } from "../records/letters.js";
+import { keyOf } from "../records/append-messages.js";
 import type { HeldSession } from "../session/held-session.js";
 import { restate } from "../session/settle-calls.js";
 import type { WorkingCopy } from "../session/working-copy.js";
@@ -122,16 +122,16 @@ function stop(work: WorkingCopy, name: string, input: JsonObject): void {
 }
 
 /**
- * The id that the letter of a turn is posted under: it says in which generation of the store that
- * was.
+ * The id that the inbox message of a turn is posted under: it says in which generation of the store
+ * that was.
  */
-export async function turnMailId(ctx: StoreContext, turn: string): Promise<string> {
-  return `${mailOf(await ctx.learnGeneration())}${keyOf(turn)}`;
+export async function turnMessageId(ctx: StoreContext, turn: string): Promise<string> {
+  return `${inboxDocOf(await ctx.learnGeneration())}${keyOf(turn)}`;
 }
 
-/** Whether the letter of a turn was there when the store was copied. */
-export const isMailOfBefore = ({ generation }: StoreContext, id: string): boolean =>
-  !id.startsWith(mailOf(generation));
+/** Whether the inbox message of a turn was there when the store was copied. */
+export const isMessageOfBefore = ({ generation }: StoreContext, id: string): boolean =>
+  !id.startsWith(inboxDocOf(generation));
 
-const mailOf = (generation: string): string =>
-  generation === "" ? TURN_MAIL : `${TURN_MAIL}${generation}:`;
+const inboxDocOf = (generation: string): string =>
+  generation === "" ? TURN_MESSAGES : `${TURN_MESSAGES}${generation}:`;

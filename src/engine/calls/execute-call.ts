@@ -211,7 +211,7 @@ export class CallExecutor {
       }
       const begun = fresh && tries === 0 ? effect : await this.#begin(effect, call);
       if (begun === undefined) return { is: "stopped" };
-      // E2: a letter may have said what became of it while that was being saved.
+      // E2: an inbox message may have said what became of it while that was being saved.
       if (begun.phase === "done") continue;
       mustRun = false;
       asked = false;

@@ -408,7 +408,7 @@ export class SessionEffects {
       if (made.is !== "pause") return this.#settle(id, made);
       const ms = Math.max(1, made.until - this.#held.ctx.nowAbout());
       await sleep(Math.min(ms, LOOK_MS), undefined, { signal: this.#held.signal }).catch(() => {});
-      await this.#held.inbox.takeMail({ ends: true }).catch(() => {});
+      await this.#held.inbox.takeInbox({ ends: true }).catch(() => {});
     }
   }
 

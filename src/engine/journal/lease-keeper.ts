@@ -9,7 +9,7 @@ import { type Lease, renewLease } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
 import type { Store } from "../../store/port.js";
-import { leaseOf, leaseRow, type MailDoc } from "../records/rows.js";
+import { type InboxDoc, leaseOf, leaseRow } from "../records/rows.js";
 
 export interface Holder {
   readonly id: SessionId;
@@ -17,7 +17,7 @@ export interface Holder {
   readonly leaseMs: number;
   superseded(error: HoldfastError): void;
   /** Looks whether others have posted anything. `posted`: what somebody here just did. */
-  takeMailSoon(posted?: MailDoc["kind"]): void;
+  takeInboxSoon(posted?: InboxDoc["kind"]): void;
   close(o: { readonly discard: boolean; readonly aborts?: boolean }): Promise<void>;
 }
 
@@ -92,7 +92,7 @@ export class LeaseKeeper {
       if (applied.ok) {
         // What was noted on the lease meanwhile goes with the next one.
         holder.lease = { ...holder.lease, until: lease.until };
-        holder.takeMailSoon();
+        holder.takeInboxSoon();
       } else if (applied.why === "until") await this.#learn(holder);
       else holder.superseded(superseded(holder.id));
     } catch {

@@ -1,20 +1,20 @@
-/** Reading a session's inbox: which letters may be taken in by now. */
+/** Reading a session's inbox: which inbox messages may be taken in by now. */
 import type { SessionId } from "../../core/values/ids.js";
 import { inboxOf } from "../../store/capabilities.js";
-import type { Mail } from "../../store/port/inbox.js";
+import type { InboxMessage } from "../../store/port/inbox.js";
 import type { Store } from "../../store/port.js";
-import { type Appended, BESIDE, openLetters } from "../records/letters.js";
-import { type MailDoc, mailOf } from "../records/rows.js";
+import { type Appended, BESIDE, openAppends } from "../records/append-messages.js";
+import { type InboxDoc, inboxDocOf } from "../records/rows.js";
 
 /**
  * More than turns can wait, as long as few processes submit them. Where there are more, all are
- * read: a letter behind them must be seen.
+ * read: an inbox message behind them must be seen.
  */
 const AT_ONCE = 2_000;
 
-export interface Letter {
+export interface OpenedMessage {
   readonly id: string;
-  readonly doc: MailDoc;
+  readonly doc: InboxDoc;
   /** The messages that it brings, where they can be taken in now. */
   readonly appended?: Appended;
 }
@@ -24,50 +24,62 @@ interface Reader {
   wallMs(): number;
 }
 
-/** Letters that may be taken in by now, or by another time. */
-export async function readMail(
+/** Inbox messages that may be taken in by now, or by another time. */
+export async function readInbox(
   reader: Reader,
   session: SessionId,
   dueBy = Math.max(0, reader.wallMs()),
-): Promise<readonly Letter[]> {
-  const mail = await allMail(reader.store, session, Math.max(dueBy, BESIDE));
-  return mail.flatMap(({ id, text, due }) =>
-    due <= dueBy || due === BESIDE ? [{ id, doc: mailOf(text, session) }] : [],
+): Promise<readonly OpenedMessage[]> {
+  const inboxMessages = await allMessages(reader.store, session, Math.max(dueBy, BESIDE));
+  return inboxMessages.flatMap(({ id, text, due }) =>
+    due <= dueBy || due === BESIDE ? [{ id, doc: inboxDocOf(text, session) }] : [],
   );
 }
 
-async function allMail(store: Store, session: SessionId, dueBy: number): Promise<readonly Mail[]> {
+async function allMessages(
+  store: Store,
+  session: SessionId,
+  dueBy: number,
+): Promise<readonly InboxMessage[]> {
   for (let limit = AT_ONCE; ; limit *= 2) {
-    const mail = await inboxOf(store).list(session, { dueBy, limit });
-    if (mail.length < limit) return mail;
+    const inboxMessages = await inboxOf(store).list(session, { dueBy, limit });
+    if (inboxMessages.length < limit) return inboxMessages;
   }
 }
 
 /**
- * Whether a letter changes what is under way. Turns are for who runs the agent, and messages from
- * outside set nothing going.
+ * Whether an inbox message changes what is under way. Turns are for who runs the agent, and
+ * messages from outside set nothing going.
  */
-export const changesInFlight = ({ doc: { kind } }: Letter): boolean =>
+export const changesInFlight = ({ doc: { kind } }: OpenedMessage): boolean =>
   kind !== "turn" && !kind.startsWith("append");
 
 /**
- * Letters that may be taken in by now, and with a cancel the turn that it takes back, though the
- * time of that has not come. What letters of messages hold is read where they can be `appended`.
+ * Inbox messages that may be taken in by now, and with a cancel the turn that it takes back, though
+ * the time of that has not come. What inbox messages of messages hold is read where they can be
+ * `appended`.
  */
-export async function mailFor(
+export async function inboxFor(
   reader: Reader,
   session: SessionId,
   appended: () => boolean,
-): Promise<readonly Letter[]> {
-  const mail = await withMessages(reader, session, await readMail(reader, session), appended);
-  const dropped = turnsTakenBack(mail);
-  if (dropped.size === 0) return mail;
-  const later = await readMail(reader, session, BESIDE);
+): Promise<readonly OpenedMessage[]> {
+  const inboxMessages = await withMessages(
+    reader,
+    session,
+    await readInbox(reader, session),
+    appended,
+  );
+  const dropped = turnsTakenBack(inboxMessages);
+  if (dropped.size === 0) return inboxMessages;
+  const later = await readInbox(reader, session, BESIDE);
   return [
-    ...mail,
+    ...inboxMessages,
     ...later.filter(
       ({ id, doc }) =>
-        doc.kind === "turn" && dropped.has(doc.turn) && !mail.some((known) => known.id === id),
+        doc.kind === "turn" &&
+        dropped.has(doc.turn) &&
+        !inboxMessages.some((known) => known.id === id),
     ),
   ];
 }
@@ -75,19 +87,21 @@ export async function mailFor(
 async function withMessages(
   reader: Reader,
   session: SessionId,
-  mail: readonly Letter[],
+  inboxMessages: readonly OpenedMessage[],
   appended: () => boolean,
-): Promise<readonly Letter[]> {
-  const letters = mail.filter(({ doc }) => doc.kind === "append");
-  if (letters.length === 0 || !appended()) return mail;
-  const opened = await openLetters(reader.store, session, letters);
-  return mail.map((letter) => {
-    const found = opened.get(letter.id);
-    return found === undefined ? letter : { ...letter, appended: found };
+): Promise<readonly OpenedMessage[]> {
+  const inboxMessages = inboxMessages.filter(({ doc }) => doc.kind === "append");
+  if (inboxMessages.length === 0 || !appended()) return inboxMessages;
+  const opened = await openAppends(reader.store, session, inboxMessages);
+  return inboxMessages.map((inboxMessage) => {
+    const found = opened.get(inboxMessage.id);
+    return found === undefined ? inboxMessage : { ...inboxMessage, appended: found };
   });
 }
 
-export const turnsTakenBack = (mail: readonly Letter[]): ReadonlySet<string> =>
+export const turnsTakenBack = (inboxMessages: readonly OpenedMessage[]): ReadonlySet<string> =>
   new Set(
-    mail.flatMap(({ doc }) => (doc.kind === "cancel" && doc.turn !== undefined ? [doc.turn] : [])),
+    inboxMessages.flatMap(({ doc }) =>
+      doc.kind === "cancel" && doc.turn !== undefined ? [doc.turn] : [],
+    ),
   );

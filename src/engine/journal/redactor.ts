@@ -1,8 +1,8 @@
 /**
  * The redaction hook: run over every text before it is staged or posted, so that a live run and a
  * resumed one see the same, and nothing is written that it did not see. What is staged may have
- * been run through it before (a letter that is taken in, a result that was handed out): it must
- * leave its own words as they are.
+ * been run through it before (an inbox message that is taken in, a result that was handed out): it
+ * must leave its own words as they are.
  */
 import type { InFlightRecord } from "../../core/effects/in-flight.js";
 import type { CheckpointOptions } from "../../core/journal/checkpoint.js";
@@ -24,8 +24,8 @@ import {
 import { HoldfastError } from "../../core/values/errors.js";
 import { typeName } from "../../core/values/ids.js";
 import { type Encoded, encode, type Json, type JsonObject } from "../../core/values/json.js";
-import { editMail } from "../records/edit-mail.js";
-import type { MailDoc } from "../records/rows.js";
+import { editInboxDoc } from "../records/edit-inbox.js";
+import type { InboxDoc } from "../records/rows.js";
 
 export class Redactor {
   readonly #edit: TextEdit;
@@ -110,9 +110,9 @@ export class Redactor {
     };
   }
 
-  /** A letter, but for the input of a call: whoever posts that knows the tool it is for. */
-  mail(doc: MailDoc): MailDoc {
-    return editMail(doc, this.#edit, true);
+  /** An inbox message, but for the input of a call: whoever posts that knows the tool it is for. */
+  inboxMessages(doc: InboxDoc): InboxDoc {
+    return editInboxDoc(doc, this.#edit, true);
   }
 }
 

@@ -3,14 +3,14 @@ import type { Owner } from "../../core/sessions/lease.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type BranchId, branchId, drawnSessionId, type SessionId } from "../../core/values/ids.js";
 import type { Store } from "../../store/port.js";
-import type { MailDoc } from "../records/rows.js";
+import type { InboxDoc } from "../records/rows.js";
 import { onAbort } from "../util/abort-signals.js";
 import { Salts } from "../util/salts.js";
 import { SharedReads } from "../util/shared-reads.js";
 import { Journal } from "./journal.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import { Loader } from "./loader.js";
-import { otherLetter, type PostOptions, tryPost } from "./post-inbox.js";
+import { otherMessage, type PostOptions, tryPost } from "./post-inbox.js";
 import type { Redactor } from "./redactor.js";
 import type { Telemetry } from "./telemetry.js";
 import { Watchers } from "./watchers.js";
@@ -59,8 +59,8 @@ export class StoreContext {
    */
   readonly running = new Map<string, number>();
   /**
-   * Called when a session was let go of here, with the letters that were left there: another may
-   * have come to it at the last moment.
+   * Called when a session was let go of here, with the inbox messages that were left there: another
+   * may have come to it at the last moment.
    */
   released: (session: SessionId, left?: ReadonlySet<string>) => Promise<void> = async () => {};
   /**
@@ -117,21 +117,21 @@ export class StoreContext {
   }
 
   /** Posts to a session, and tells who holds it, if that is somebody here. */
-  async post(session: SessionId, doc: MailDoc, o?: PostOptions): Promise<"posted" | "known"> {
+  async post(session: SessionId, doc: InboxDoc, o?: PostOptions): Promise<"posted" | "known"> {
     const posted = await this.tryPost(session, doc, o);
-    if (posted === "conflict") throw otherLetter(session, o?.id);
+    if (posted === "conflict") throw otherMessage(session, o?.id);
     return posted;
   }
 
   /** The same, and answers where something else was posted under its id before. */
   async tryPost(
     session: SessionId,
-    doc: MailDoc,
+    doc: InboxDoc,
     o?: PostOptions,
   ): Promise<"posted" | "known" | "conflict"> {
-    const posted = await tryPost(this.store, session, this.redactor?.mail(doc) ?? doc, o);
+    const posted = await tryPost(this.store, session, this.redactor?.inboxMessages(doc) ?? doc, o);
     for (const holder of this.keeper.holders)
-      if (holder.id === session) holder.takeMailSoon(doc.kind);
+      if (holder.id === session) holder.takeInboxSoon(doc.kind);
     this.watchers.changed(session);
     return posted;
   }
@@ -140,7 +140,7 @@ export class StoreContext {
    * Posts what nobody waits for. A store that is closing waits for it; where it is away, what was
    * to be said stays unknown.
    */
-  postLate(session: SessionId, doc: MailDoc, o: PostOptions): Promise<void> {
+  postLate(session: SessionId, doc: InboxDoc, o: PostOptions): Promise<void> {
     const posting = this.post(session, doc, o).then(
       // Whoever was to hear of it may have let go before.
       () => this.released(session),

@@ -7,7 +7,7 @@ import { encode, type Json } from "../../core/values/json.js";
 import { inboxOf, requireCapability } from "../../store/capabilities.js";
 import {
   type Decision,
-  type DecisionLetter,
+  type DecisionMessage,
   decisionId,
   decisionIn,
   inWords,
@@ -18,7 +18,7 @@ import {
   standing,
 } from "../calls/decisions.js";
 import type { StoreContext } from "../journal/store-context.js";
-import { mailOf, type Settlement } from "../records/rows.js";
+import { inboxDocOf, type Settlement } from "../records/rows.js";
 import { invalid, options } from "../util/validate.js";
 import { cancelSession, takeIn } from "./deliver-inbox.js";
 import { type DecidableCall, findCall, requireCall } from "./find-call.js";
@@ -117,32 +117,32 @@ async function leaveChild(ctx: StoreContext, { id, waits }: Effect, reason: stri
 }
 
 /**
- * Post a decision, and find out whether it stands. The first letter about this time that the call
- * waits, or is in doubt, stands; another one that says the same resolves too, and one that says
- * something else is a CONFLICT. If another process holds the session, its next look takes the
- * letter in.
+ * Post a decision, and find out whether it stands. The first inbox message about this time that the
+ * call waits, or is in doubt, stands; another one that says the same resolves too, and one that
+ * says something else is a CONFLICT. If another process holds the session, its next look takes the
+ * inbox message in.
  */
 async function decide(
   ctx: StoreContext,
   { session, effect, stands: before }: DecidableCall,
-  doc: DecisionLetter,
+  doc: DecisionMessage,
 ): Promise<void> {
-  const said = decisionIn((ctx.redactor?.mail(doc) as DecisionLetter | undefined) ?? doc);
+  const said = decisionIn((ctx.redactor?.inboxMessages(doc) as DecisionMessage | undefined) ?? doc);
   if (before !== undefined && isSame(before, said, effect)) return;
   if (before !== undefined) throw alreadyDecided(effect, session, before);
   for (let again = 0; ; again++) {
     const id = decisionId(effect.id, doc.asked, again);
     const isOurs = (await ctx.tryPost(session, doc, { id })) !== "conflict";
     await takeIn(ctx, session);
-    const inMail = await decisionInMail(ctx, session, effect, id);
-    const found = inMail === undefined ? await standing(ctx, effect.id, doc.asked) : undefined;
+    const inInbox = await decisionInInbox(ctx, session, effect, id);
+    const found = inInbox === undefined ? await standing(ctx, effect.id, doc.asked) : undefined;
     if (found?.isThisTime && isOurs) return;
-    const stands = inMail ?? found?.decision;
+    const stands = inInbox ?? found?.decision;
     if (stands !== undefined && isSame(stands, said, effect)) return;
-    // The letter was taken in while the session was on another branch, and decided nothing: it is
-    // posted anew.
+    // The inbox message was taken in while the session was on another branch, and decided nothing:
+    // it is posted anew.
     const isOpen =
-      !inMail &&
+      !inInbox &&
       !found?.isThisTime &&
       isStillAsked((await findCall(ctx, effect.id))?.effect, doc.asked);
     if (!isOpen) throw alreadyDecided(effect, session, stands);
@@ -150,26 +150,26 @@ async function decide(
 }
 
 /**
- * The decision that will stand once the letter of this id is taken in; undefined if it does not
- * wait any more.
+ * The decision that will stand once the inbox message of this id is taken in; undefined if it does
+ * not wait any more.
  */
-async function decisionInMail(
+async function decisionInInbox(
   { store }: StoreContext,
   session: SessionId,
   { id: effect, attempt }: Effect,
   id: string,
 ): Promise<Decision | undefined> {
   const ids = [id, lateId(effect, attempt?.no ?? 1)];
-  const letters = (await inboxOf(store).list(session, { ids })).map((letter) => ({
-    ...letter,
-    doc: mailOf(letter.text, session),
+  const inboxMessages = (await inboxOf(store).list(session, { ids })).map((inboxMessage) => ({
+    ...inboxMessage,
+    doc: inboxDocOf(inboxMessage.text, session),
   }));
-  if (!letters.some((letter) => letter.id === id)) return undefined;
+  if (!inboxMessages.some((inboxMessage) => inboxMessage.id === id)) return undefined;
   // What the call itself has answered counts if it came first.
-  const [first] = letters.filter(({ doc }) => doc.kind !== "late" || "output" in doc.as);
+  const [first] = inboxMessages.filter(({ doc }) => doc.kind !== "late" || "output" in doc.as);
   return first?.doc.kind === "late"
     ? lateDecision(first.doc.as)
-    : decisionIn(first?.doc as DecisionLetter);
+    : decisionIn(first?.doc as DecisionMessage);
 }
 
 /** Which call it is about, and which time that waits or is in doubt. */

@@ -4,7 +4,7 @@ import { HoldfastError } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { requireCapability } from "../../store/capabilities.js";
 import type { SessionRow } from "../../store/port/rows.js";
-import { changesInFlight, readMail } from "../journal/read-inbox.js";
+import { changesInFlight, readInbox } from "../journal/read-inbox.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { headOf } from "../records/rows.js";
 import { openHeld } from "./open-session.js";
@@ -22,8 +22,8 @@ export async function cancelSession(
 }
 
 /**
- * For how long a letter's sender waits until it is taken in. It is there, whoever takes it in, and
- * when.
+ * For how long an inbox message's sender waits until it is taken in. It is there, whoever takes it
+ * in, and when.
  */
 const PATIENCE_MS = 500;
 
@@ -47,14 +47,16 @@ export async function takeInWhatIsLeft(
   left?: ReadonlySet<string>,
 ): Promise<void> {
   try {
-    const mail = await readMail(ctx, id);
-    const isNews = mail.some(
-      (letter) =>
-        changesInFlight(letter) || (letter.doc.kind === "append" && left?.has(letter.id) !== true),
+    const inboxMessages = await readInbox(ctx, id);
+    const isNews = inboxMessages.some(
+      (inboxMessage) =>
+        changesInFlight(inboxMessage) ||
+        (inboxMessage.doc.kind === "append" && left?.has(inboxMessage.id) !== true),
     );
     if (isNews) await takeIn(ctx, id);
   } catch {
-    // The session may be gone, or the store away: the letter, if there is one, is still there.
+    // The session may be gone, or the store away: the inbox message, if there is one, is still
+    // there.
   }
 }
 
@@ -64,7 +66,7 @@ async function open(ctx: StoreContext, id: SessionId): Promise<void> {
     await held.close({ discard: true });
   } catch (error) {
     // Held by another, or in a store that is busy or away: whoever holds it, or opens it next,
-    // takes the letter in.
+    // takes the inbox message in.
     if (!(error instanceof HoldfastError) || !error.retryable) throw error;
   }
 }

@@ -85,7 +85,7 @@ export async function enter(
       latest: await ctx.journal.latest(tail, branch, id, past),
     };
     held = new HeldSession(ctx, opening);
-    await held.inbox.takeMail({ ends: false });
+    await held.inbox.takeInbox({ ends: false });
     await leaveToSomebody(held);
     return held;
   } catch (error) {

@@ -41,7 +41,7 @@ import type {
   NewBranch,
   SessionRow,
 } from "../../store/port/rows.js";
-import { isMail } from "./mail-shape.js";
+import { isInboxDoc } from "./inbox-shape.js";
 
 export interface HeadDoc {
   readonly id: SessionId;
@@ -220,7 +220,7 @@ const isBranch = fields<BranchDoc>({
 export const rootDigest = (branch: BranchId): Digest => digest(`line ${branch}`);
 
 /** What is posted to a session's inbox. */
-export type MailDoc =
+export type InboxDoc =
   | { readonly kind: "cancel"; readonly reason?: string; readonly turn?: string }
   /**
    * `asked`: which time the call waits, or is in doubt, this decides about. So in `deny` and
@@ -266,10 +266,10 @@ export type Settlement =
   | { readonly error: string; readonly happened?: true }
   | { readonly retry: true };
 
-export const mailText = (doc: MailDoc): string => sealed(doc);
-export function mailOf(text: string, sessionId: string): MailDoc {
-  const doc = unsealed<MailDoc>(text, "inbox", sessionId);
-  if (!isMail(doc)) throw damaged("inbox", sessionId);
+export const inboxText = (doc: InboxDoc): string => sealed(doc);
+export function inboxDocOf(text: string, sessionId: string): InboxDoc {
+  const doc = unsealed<InboxDoc>(text, "inbox", sessionId);
+  if (!isInboxDoc(doc)) throw damaged("inbox", sessionId);
   return doc;
 }
 

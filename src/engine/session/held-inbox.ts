@@ -7,15 +7,15 @@ import type { Lease } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { superseded } from "../journal/lease-keeper.js";
-import { changesInFlight, type Letter, mailFor } from "../journal/read-inbox.js";
+import { changesInFlight, inboxFor, type OpenedMessage } from "../journal/read-inbox.js";
 import type { StoreContext } from "../journal/store-context.js";
-import type { MailDoc } from "../records/rows.js";
+import type { InboxDoc } from "../records/rows.js";
 import { lately } from "../util/yield-to-event-loop.js";
 import { isOpen } from "./settle-calls.js";
-import { mayAppend, takeIn } from "./take-in-letters.js";
+import { mayAppend, takeIn } from "./take-in-inbox.js";
 import type { WorkingCopy } from "./working-copy.js";
 
-const MAIL_EVERY_MS = 200;
+const INBOX_EVERY_MS = 200;
 
 /** The held session, as far as its inbox is concerned. */
 interface Taker {
@@ -26,7 +26,7 @@ interface Taker {
   readonly ended: HoldfastError | undefined;
   /** It is going to another branch. */
   readonly isMoving: boolean;
-  isStaged(letter: Letter): boolean;
+  isStaged(inboxMessage: OpenedMessage): boolean;
   commit(mark: CheckpointOptions | undefined, drained: readonly string[]): Promise<unknown>;
   sendTaken(): Promise<void>;
   endsWith(saved: Promise<unknown>, error: HoldfastError): Promise<void>;
@@ -39,7 +39,7 @@ export class HeldInbox {
   /** It was just opened, and whoever opened it has looked. */
   #lookedAt = performance.now();
   #taking = Promise.resolve();
-  /** Letters that were there at the last look and could not be taken in. */
+  /** Inbox messages that were there at the last look and could not be taken in. */
   #left: ReadonlySet<string> | undefined;
   #appendsWait = false;
   /**
@@ -56,21 +56,21 @@ export class HeldInbox {
     return this.#left;
   }
 
-  /** Resolves when no letter is being taken in. */
+  /** Resolves when no inbox message is being taken in. */
   idle(): Promise<void> {
     return this.#taking.catch(() => {});
   }
 
   /** Between steps, but not at every one of many quick saves: heartbeats look as well. */
-  takeMailNowAndThen(): void {
-    if (lately() - this.#lookedAt > MAIL_EVERY_MS) this.takeMailSoon();
+  takeInboxNowAndThen(): void {
+    if (lately() - this.#lookedAt > INBOX_EVERY_MS) this.takeInboxSoon();
   }
 
-  takeMailSoon(posted?: MailDoc["kind"]): void {
+  takeInboxSoon(posted?: InboxDoc["kind"]): void {
     // A run that comes to its next step before the look is done looks itself.
     if (posted === "append") this.#appendsWait = true;
     this.#lookedAt = performance.now();
-    void this.takeMail({ ends: true }).catch(() => {
+    void this.takeInbox({ ends: true }).catch(() => {
       // Left in the inbox: the next save or beat tries again.
     });
   }
@@ -79,9 +79,9 @@ export class HeldInbox {
    * Takes in what others have posted. A holder that is at work is ended by a cancel, so that it
    * stops; one that has just opened the session, or is about to let go of it, is not.
    */
-  takeMail(o: { readonly ends: boolean }): Promise<void> {
+  takeInbox(o: { readonly ends: boolean }): Promise<void> {
     // One after the other: what one look has staged must not be staged by the next.
-    this.#taking = this.#taking.catch(() => {}).then(() => this.#takeMail(o));
+    this.#taking = this.#taking.catch(() => {}).then(() => this.#takeInbox(o));
     return this.#taking;
   }
 
@@ -90,29 +90,29 @@ export class HeldInbox {
    */
   async takeWaiting(): Promise<void> {
     if (!this.#appendsWait) return;
-    await this.takeMail({ ends: true }).catch(() => {
+    await this.takeInbox({ ends: true }).catch(() => {
       // Left in the inbox, or on its way: the next look or save tries again. The run does not fail
       // by what others say to it.
     });
   }
 
   /**
-   * Takes in a letter that was not posted. It is written while no other is taken in. Answers
-   * whether there is one, and it could be.
+   * Takes in an inbox message that was not posted. It is written while no other is taken in.
+   * Answers whether there is one, and it could be.
    */
-  async takeLetter(write: () => Promise<Letter | undefined>): Promise<boolean> {
+  async takeMessage(write: () => Promise<OpenedMessage | undefined>): Promise<boolean> {
     const held = this.#held;
     const taking = this.#taking
       .catch(() => {})
       .then(async () => {
         await held.sendTaken();
-        const letter = await write();
-        if (letter === undefined) return false;
-        await this.#rewordKeys([letter]);
+        const inboxMessage = await write();
+        if (inboxMessage === undefined) return false;
+        await this.#rewordKeys([inboxMessage]);
         return (
           held.work.isSaved &&
           mayAppend(held.work) &&
-          (await this.#save([letter], { ends: false })).length > 0
+          (await this.#save([inboxMessage], { ends: false })).length > 0
         );
       });
     this.#taking = taking.then(
@@ -122,31 +122,36 @@ export class HeldInbox {
     return taking;
   }
 
-  async #takeMail({ ends }: { readonly ends: boolean }): Promise<void> {
+  async #takeInbox({ ends }: { readonly ends: boolean }): Promise<void> {
     const held = this.#held;
     for (;;) {
       await held.sendTaken();
-      const all = await mailFor(held.ctx, held.id, () => !this.isAsking && mayAppend(held.work));
+      const all = await inboxFor(held.ctx, held.id, () => !this.isAsking && mayAppend(held.work));
       await this.#rewordKeys(all);
       // What is staged already, and could not be sealed, is not to be staged again.
-      const mail = all.filter((letter) => !held.isStaged(letter));
+      const inboxMessages = all.filter((inboxMessage) => !held.isStaged(inboxMessage));
       // Before it is taken in: whoever is killed behind that tells nobody any more, and a parent
       // would sleep on.
       const isTaken =
         held.work.isSaved &&
-        mail.some((letter) => changesInFlight(letter) && (letter.doc.kind !== "wake" || !ends));
+        inboxMessages.some(
+          (inboxMessage) =>
+            changesInFlight(inboxMessage) && (inboxMessage.doc.kind !== "wake" || !ends),
+        );
       if (isTaken) await held.wakeParent();
       this.#left = undefined;
-      this.#appendsWait = mail.some(({ doc }) => doc.kind === "append");
+      this.#appendsWait = inboxMessages.some(({ doc }) => doc.kind === "append");
       if (held.ended || held.isMoving) return;
-      const cancel = cancelIn(mail, held.work);
-      // What a caller by hand has staged is not to be saved by somebody else's letter; a cancel
-      // cannot wait for it.
+      const cancel = cancelIn(inboxMessages, held.work);
+      // What a caller by hand has staged is not to be saved by somebody else's inbox message; a
+      // cancel cannot wait for it.
       if (cancel === undefined && !held.work.isSaved) return;
-      const taken = await this.#save(mail, { ends, cancel });
-      this.#left = new Set(mail.filter((letter) => !taken.includes(letter)).map(({ id }) => id));
-      this.#appendsWait = mail.some(
-        (letter) => letter.doc.kind === "append" && !taken.includes(letter),
+      const taken = await this.#save(inboxMessages, { ends, cancel });
+      this.#left = new Set(
+        inboxMessages.filter((inboxMessage) => !taken.includes(inboxMessage)).map(({ id }) => id),
+      );
+      this.#appendsWait = inboxMessages.some(
+        (inboxMessage) => inboxMessage.doc.kind === "append" && !taken.includes(inboxMessage),
       );
       if (taken.length === 0 || (cancel !== undefined && ends)) return;
     }
@@ -156,21 +161,21 @@ export class HeldInbox {
    * Whoever posted a key first may have failed, and others have sent something else under it: what
    * is kept of it is what is appended.
    */
-  async #rewordKeys(mail: readonly Letter[]): Promise<void> {
-    const reworded = mail.flatMap(({ appended }) => appended?.reworded ?? []);
+  async #rewordKeys(inboxMessages: readonly OpenedMessage[]): Promise<void> {
+    const reworded = inboxMessages.flatMap(({ appended }) => appended?.reworded ?? []);
     if (reworded.length === 0) return;
     const { id: session, ctx, lease } = this.#held;
     const applied = await ctx.store.apply([{ session, when: { epoch: lease.epoch }, reworded }]);
     if (!applied.ok) throw this.#held.endIfStale(superseded(session));
   }
 
-  /** Stages what letters change, and saves it. Answers those that are taken in. */
+  /** Stages what inbox messages change, and saves it. Answers those that are taken in. */
   async #save(
-    mail: readonly Letter[],
-    { ends, cancel }: { readonly ends: boolean; readonly cancel?: Letter | undefined },
-  ): Promise<readonly Letter[]> {
+    inboxMessages: readonly OpenedMessage[],
+    { ends, cancel }: { readonly ends: boolean; readonly cancel?: OpenedMessage | undefined },
+  ): Promise<readonly OpenedMessage[]> {
     const held = this.#held;
-    const taken = takeIn(held.work, mail, { isAtWork: ends, appends: !this.isAsking });
+    const taken = takeIn(held.work, inboxMessages, { isAtWork: ends, appends: !this.isAsking });
     if (taken.length === 0) return taken;
     const drained = taken.flatMap(({ id, appended }) => appended?.drained ?? [id]);
     const saved = held.commit(markFor(held.work, taken, cancel), drained);
@@ -182,10 +187,13 @@ export class HeldInbox {
   }
 }
 
-/** The letter that cancels what is under way. */
-function cancelIn(mail: readonly Letter[], work: WorkingCopy): Letter | undefined {
+/** The inbox message that cancels what is under way. */
+function cancelIn(
+  inboxMessages: readonly OpenedMessage[],
+  work: WorkingCopy,
+): OpenedMessage | undefined {
   const { turn } = work.fold.inFlight;
-  return mail.find(
+  return inboxMessages.find(
     ({ doc }) =>
       doc.kind === "cancel" && (doc.turn === undefined || (doc.turn === turn?.id && isOpen(work))),
   );
@@ -194,15 +202,15 @@ function cancelIn(mail: readonly Letter[], work: WorkingCopy): Letter | undefine
 /** What was appended to a session that no agent is at can be forked from, and gone back to. */
 function markFor(
   work: WorkingCopy,
-  taken: readonly Letter[],
-  cancel: Letter | undefined,
+  taken: readonly OpenedMessage[],
+  cancel: OpenedMessage | undefined,
 ): CheckpointOptions | undefined {
   if (cancel !== undefined) return { kind: "automatic" };
   const isAppended = !work.isSaved && taken.some(({ doc }) => doc.kind === "append");
   return isAppended && !isOpen(work) ? { kind: "automatic", step: work.fold.step } : undefined;
 }
 
-function cancelled(id: SessionId, { doc }: Letter): HoldfastError {
+function cancelled(id: SessionId, { doc }: OpenedMessage): HoldfastError {
   const reason = (doc.kind === "cancel" ? doc.reason : undefined) ?? "cancelled";
   return new HoldfastError(
     "BAD_STATUS",

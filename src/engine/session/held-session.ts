@@ -11,10 +11,10 @@ import type { BranchId, SessionId } from "../../core/values/ids.js";
 import type { Change } from "../../store/port/changes.js";
 import type { DocChange } from "../../store/port/documents.js";
 import { type Holder, outdone, superseded } from "../journal/lease-keeper.js";
-import type { Letter } from "../journal/read-inbox.js";
+import type { OpenedMessage } from "../journal/read-inbox.js";
 import type { StoreContext } from "../journal/store-context.js";
 import { tellEvent } from "../journal/telemetry.js";
-import { type HeadDoc, headRow, type LabelDoc, leaseRow, type MailDoc } from "../records/rows.js";
+import { type HeadDoc, headRow, type InboxDoc, type LabelDoc, leaseRow } from "../records/rows.js";
 import { abortController } from "../util/abort-signals.js";
 import { HeldInbox } from "./held-inbox.js";
 import { bringFiles, tryMessages } from "./named-files.js";
@@ -48,7 +48,7 @@ export class HeldSession implements Holder {
   #work: WorkingCopy;
   readonly #queue: SaveQueue;
   readonly #abort = abortController();
-  /** Letters whose changes are staged, to be drained with the save that has these. */
+  /** Inbox messages whose changes are staged, to be drained with the save that has these. */
   readonly #drained = new Set<string>();
   #moving = false;
   #ended: HoldfastError | undefined;
@@ -160,7 +160,7 @@ export class HeldSession implements Holder {
       if (docs !== undefined && error instanceof HoldfastError) this.superseded(error);
       throw this.endIfStale(error);
     }
-    this.inbox.takeMailNowAndThen();
+    this.inbox.takeInboxNowAndThen();
     return sealed.checkpoint;
   }
 
@@ -206,7 +206,7 @@ export class HeldSession implements Holder {
     });
   }
 
-  /** Without a record: when the session is due again, and letters that change nothing. */
+  /** Without a record: when the session is due again, and inbox messages that change nothing. */
   async #applyHead(): Promise<void> {
     const head = this.#work.takeHead();
     const drained = this.#takeDrained();
@@ -351,21 +351,21 @@ export class HeldSession implements Holder {
 
   // ---- the inbox
 
-  takeMailSoon(posted?: MailDoc["kind"]): void {
-    this.inbox.takeMailSoon(posted);
+  takeInboxSoon(posted?: InboxDoc["kind"]): void {
+    this.inbox.takeInboxSoon(posted);
   }
 
-  /** Whether a letter waits for the save that has what it changes. */
-  isStaged(letter: Letter): boolean {
-    return this.#drained.has(letter.id);
+  /** Whether an inbox message waits for the save that has what it changes. */
+  isStaged(inboxMessage: OpenedMessage): boolean {
+    return this.#drained.has(inboxMessage.id);
   }
 
   /**
-   * Sends mail that was taken in, and could not be saved for a passing reason: it would be taken in
-   * again.
+   * Sends an inbox message that was taken in, and could not be saved for a passing reason: it would
+   * be taken in again.
    */
   async sendTaken(): Promise<void> {
-    if (this.#queue.takesMail && this.#ended === undefined) await this.flush();
+    if (this.#queue.takesInbox && this.#ended === undefined) await this.flush();
   }
 
   /** A session that runs another waits for it, and goes on when something has changed there. */
@@ -412,7 +412,7 @@ export class HeldSession implements Holder {
       await this.flush();
     }
     // What was posted to this holder is not left to the next: it may never come.
-    if (!this.#ended) await this.inbox.takeMail({ ends: false }).catch(() => {});
+    if (!this.#ended) await this.inbox.takeInbox({ ends: false }).catch(() => {});
     // Ended by a cancel that is still on its way to the store.
     else if (!stale) await this.inbox.idle();
     this.ctx.keeper.remove(this);

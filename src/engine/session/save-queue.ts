@@ -54,10 +54,10 @@ export class SaveQueue {
   }
 
   /**
-   * Whether mail goes with what is still on its way: until then it is in the inbox, as if nobody
-   * had looked at it.
+   * Whether an inbox message goes with what is still on its way: until then it is in the inbox, as
+   * if nobody had looked at it.
    */
-  get takesMail(): boolean {
+  get takesInbox(): boolean {
     return this.#pending.some(({ drained }) => drained.length > 0);
   }
 

@@ -17,7 +17,7 @@ import { checkName, type SessionId, sessionId } from "../../core/values/ids.js";
 import { type Json, type JsonObject, textBytes } from "../../core/values/json.js";
 import type { Standpoint } from "../../engine/journal/journal.js";
 import { tryPost } from "../../engine/journal/post-inbox.js";
-import { type Letter, readMail } from "../../engine/journal/read-inbox.js";
+import { type OpenedMessage, readInbox } from "../../engine/journal/read-inbox.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { refuseOtherAgent } from "../../engine/lifecycle/acquire-lease.js";
 import { ensureSession } from "../../engine/lifecycle/create-session.js";
@@ -25,17 +25,17 @@ import { takeIn } from "../../engine/lifecycle/deliver-inbox.js";
 import { openHeld } from "../../engine/lifecycle/open-session.js";
 import { checkLabel } from "../../engine/lifecycle/session-options.js";
 import {
+  appendId,
+  appendKeyId,
+  appendTextId,
   BESIDE,
-  bellLetter,
   HIDDEN,
-  keyLetter,
   keyOf,
   keyText,
   newTag,
-  textLetter,
   waitsUnder,
-} from "../../engine/records/letters.js";
-import { mailText } from "../../engine/records/rows.js";
+} from "../../engine/records/append-messages.js";
+import { inboxText } from "../../engine/records/rows.js";
 import {
   type GivenMessages,
   MAX_BYTES,
@@ -85,7 +85,7 @@ const ONCE_TAKEN = " Append again once whoever holds it has taken them in.";
 interface Sending {
   readonly session: SessionId;
   readonly name: string;
-  /** The name, as ids of letters hold it. */
+  /** The name, as ids of inbox messages hold it. */
   readonly key: string;
   /** Whether the name is one that others may know. */
   readonly isKeyed: boolean;
@@ -153,7 +153,7 @@ export async function appendTo(
 }
 
 const postKey = (ctx: StoreContext, { session, key, check }: Sending) =>
-  tryPost(ctx.store, session, { kind: "append-key", check }, { id: keyLetter(key), due: HIDDEN });
+  tryPost(ctx.store, session, { kind: "append-key", check }, { id: appendKeyId(key), due: HIDDEN });
 
 /** E1: what became of a call with this key. Throws where it was another one. */
 async function standing(ctx: StoreContext, sending: Sending): Promise<Standing> {
@@ -161,8 +161,8 @@ async function standing(ctx: StoreContext, sending: Sending): Promise<Standing> 
   if ((await postKey(ctx, sending)) === "posted") return "open";
   const waits = await waitsUnder(ctx.store, session, key);
   if (waits !== undefined) {
-    if (waits.bell !== undefined && waits.bell.check !== check) throw conflict(sending);
-    return waits.bell === undefined ? "open" : "sent";
+    if (waits.append !== undefined && waits.append.check !== check) throw conflict(sending);
+    return waits.append === undefined ? "open" : "sent";
   }
   // It is taken in by now: what is kept of it tells whether it was the same.
   if ((await postKey(ctx, sending)) === "conflict") throw conflict(sending);
@@ -186,22 +186,22 @@ async function appendHere(ctx: StoreContext, sending: Sending): Promise<Standing
     const held = await openHeld(ctx, session, undefined, { make: false });
     try {
       let stands: Standing = "open";
-      const isTaken = await held.inbox.takeLetter(async (): Promise<Letter | undefined> => {
-        // By whoever held it before, perhaps, or out of a letter just now. From here on nobody else
-        // can.
+      const isTaken = await held.inbox.takeMessage(async (): Promise<OpenedMessage | undefined> => {
+        // By whoever held it before, perhaps, or out of an inbox message just now. From here on
+        // nobody else can.
         if (sending.isKeyed) stands = await standing(ctx, sending);
         if (stands !== "open") return undefined;
         await tryMessages(ctx.store, held.work, encoded);
         const isOther = (await postKey(ctx, sending)) === "conflict";
         return {
-          id: bellLetter(key),
+          id: appendId(key),
           doc: { kind: "append", check, tag: "", bytes: 0 },
           // Not the bell: one that comes in this moment is another's, who is to hear that it was
           // not taken in.
           appended: {
             messages,
-            drained: [keyLetter(key)],
-            ...(isOther && { reworded: { id: keyLetter(key), text: keyText(check) } }),
+            drained: [appendKeyId(key)],
+            ...(isOther && { reworded: { id: appendKeyId(key), text: keyText(check) } }),
           },
         };
       });
@@ -226,25 +226,25 @@ async function postAll(ctx: StoreContext, sending: Sending): Promise<void> {
   if (present === undefined) throw noSession(session);
   await tryThere(ctx, present, encoded);
   const plain = await Promise.all(messages.map((message) => selfContained(ctx, message)));
-  const text = mailText({ kind: "append-text", messages: plain as unknown as Json });
+  const text = inboxText({ kind: "append-text", messages: plain as unknown as Json });
   const bytes = textBytes(text);
   if (bytes > 2 * MAX_BYTES) throw tooLarge(bytes);
   await refuseTooMuchWaiting(ctx, session, bytes);
   const tag = newTag(ctx.wallMs());
-  const id = textLetter(key, tag);
+  const id = appendTextId(key, tag);
   await postKey(ctx, sending);
-  let isRung = false;
+  let isPosted = false;
   try {
     const posted = await inboxOf(ctx.store).post(session, { id, text, due: HIDDEN });
     if (posted === "absent") throw noSession(session);
-    isRung = true;
-    const bell = { kind: "append", check, tag, bytes } as const;
-    await ctx.post(session, bell, { id: bellLetter(key), due: BESIDE });
+    isPosted = true;
+    const append = { kind: "append", check, tag, bytes } as const;
+    await ctx.post(session, append, { id: appendId(key), due: BESIDE });
   } catch (error) {
     const code = error instanceof HoldfastError ? error.code : undefined;
     // A text that no bell speaks of is of no use to anybody. Where it is not known whether one
     // does, redaction removes it when it is old.
-    if (!isRung || code === "CONFLICT" || code === "BUSY")
+    if (!isPosted || code === "CONFLICT" || code === "BUSY")
       await ctx.store.apply([{ session, when: {}, drained: [id] }]).catch(() => {});
     // Another was first, with the same or with something else.
     if (code !== "CONFLICT") throw error;
@@ -276,7 +276,7 @@ async function refuseTooMuchWaiting(
   session: SessionId,
   bytes: number,
 ): Promise<void> {
-  const waiting = (await readMail(ctx, session)).flatMap(({ doc }) =>
+  const waiting = (await readInbox(ctx, session)).flatMap(({ doc }) =>
     doc.kind === "append" ? [doc] : [],
   );
   const { calls: most, bytes: mostBytes } = waitingLimits;

@@ -11,12 +11,12 @@
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { InboxLimit } from "../../engine/journal/inbox-limit.js";
-import { otherLetter } from "../../engine/journal/post-inbox.js";
-import { readMail } from "../../engine/journal/read-inbox.js";
+import { otherMessage } from "../../engine/journal/post-inbox.js";
+import { readInbox } from "../../engine/journal/read-inbox.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { takeIn } from "../../engine/lifecycle/deliver-inbox.js";
-import { keyOf } from "../../engine/records/letters.js";
-import type { MailDoc } from "../../engine/records/rows.js";
+import { keyOf } from "../../engine/records/append-messages.js";
+import type { InboxDoc } from "../../engine/records/rows.js";
 import { requireCapability } from "../../store/capabilities.js";
 import { WAITS } from "../../store/port/inbox.js";
 
@@ -41,7 +41,7 @@ interface Burst {
   readonly timer: NodeJS.Timeout;
 }
 
-type Signal = Extract<MailDoc, { readonly kind: "signal" }>;
+type Signal = Extract<InboxDoc, { readonly kind: "signal" }>;
 
 export class Signals {
   readonly #ctx: StoreContext;
@@ -71,7 +71,7 @@ export class Signals {
   async #post(session: SessionId, signal: Signal, key: string | undefined): Promise<void> {
     const id = key === undefined ? {} : { id: `signal:${keyOf(`${signal.name}\n${key}`)}` };
     if ((await this.#ctx.tryPost(session, signal, id)) === "conflict")
-      throw otherLetter(session, key);
+      throw otherMessage(session, key);
   }
 
   /**
@@ -115,7 +115,10 @@ export class Signals {
     if (this.#bursts.get(session) === burst) this.#bursts.delete(session);
   }
 
-  /** Where it fails, the letters are still there: the next that opens the session takes them in. */
+  /**
+   * Where it fails, the inbox messages are still there: the next that opens the session takes them
+   * in.
+   */
   async #takeIn(session: SessionId, burst: Burst): Promise<void> {
     if (!burst.isPosted) return;
     burst.isPosted = false;
@@ -128,7 +131,7 @@ export class Signals {
     const present = await this.#ctx.journal.present(session);
     if (present === undefined) return 1;
     const { signals } = await this.#ctx.loader.inFlightAt(present);
-    const posted = (await readMail(this.#ctx, session)).filter(({ doc }) => doc.kind === "signal");
+    const posted = (await readInbox(this.#ctx, session)).filter(({ doc }) => doc.kind === "signal");
     const room = MAX_SIGNALS - signals.length - posted.length;
     if (room > 0) return room;
     throw new HoldfastError(

@@ -16,7 +16,7 @@ import {
 } from "../../core/values/ids.js";
 import { ACTED, actedOf } from "../../engine/calls/deleted-calls.js";
 import type { Past } from "../../engine/journal/past.js";
-import { readMail } from "../../engine/journal/read-inbox.js";
+import { readInbox } from "../../engine/journal/read-inbox.js";
 import { verifyReceipt } from "../../engine/journal/receipts.js";
 import { redactionsIn } from "../../engine/journal/redaction-memory.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
@@ -218,7 +218,7 @@ class Verification {
       const { row, head } = present;
       labelOf(row);
       leaseOf(row);
-      await readMail(this.#ctx, id, Number.MAX_SAFE_INTEGER);
+      await readInbox(this.#ctx, id, Number.MAX_SAFE_INTEGER);
       const { fold } = await this.#ctx.loader.tail(present, { sized: false });
       if (fold.status !== head.status) {
         this.#find({

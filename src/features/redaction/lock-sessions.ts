@@ -26,8 +26,8 @@ class Taken implements Holder {
     this.lost ??= error;
   }
 
-  /** Letters wait until it is let go of. */
-  takeMailSoon(): void {}
+  /** Inbox messages wait until it is let go of. */
+  takeInboxSoon(): void {}
 
   async close(): Promise<void> {}
 }

@@ -41,7 +41,7 @@ import { editSnapshots } from "./redact-snapshots.js";
 import { besideJournal, type InAgent, inReport, type RedactReport } from "./report.js";
 import { type Name, SaveRewriter, type Seen } from "./rewrite-saves.js";
 import { editEntry, editHead, editLabel } from "./row-edits.js";
-import { WaitingMail, waitingMail } from "./waiting-mail.js";
+import { WaitingInbox, waitingInbox } from "./waiting-inbox.js";
 
 export interface RedactOptions {
   /**
@@ -115,7 +115,7 @@ class Redacting {
   #looked = 0;
   #outsideChanged = false;
   /** Whether messages wait to be appended, and hold it. */
-  #isMailLeft = false;
+  #isInboxLeft = false;
   /** The agent, and where what is kept of it holds the text. */
   #inAgentOf: InAgent | undefined;
   /** Snapshots that could not be gone over. */
@@ -193,21 +193,21 @@ class Redacting {
   async #isOutside(shared: Shared, seen: Seen): Promise<boolean> {
     let isFound = await this.#snapshots(shared, seen, true);
     for (const id of [this.#session, ...shared.sharers]) {
-      const mail = this.#mailOf(id);
-      isFound = (await mail.isHolding(seen)) || isFound;
-      this.#isMailLeft ||= mail.isLeft;
+      const inboxMessages = this.#inboxDocOf(id);
+      isFound = (await inboxMessages.isHolding(seen)) || isFound;
+      this.#isInboxLeft ||= inboxMessages.isLeft;
       isFound ||= (await this.#outside(id, seen)) !== undefined;
     }
     return isFound;
   }
 
-  #mailOf(id: SessionId): WaitingMail {
-    return new WaitingMail(this.#ctx, id, this.#what, (seen, name, as) =>
+  #inboxDocOf(id: SessionId): WaitingInbox {
+    return new WaitingInbox(this.#ctx, id, this.#what, (seen, name, as) =>
       this.#name(seen, name, as),
     );
   }
 
-  /** Whether a fork's row, or a letter that waits for it, holds the text. */
+  /** Whether a fork's row, or an inbox message that waits for it, holds the text. */
   async #isBeside(session: SessionId, seen: Seen): Promise<boolean> {
     const row = (await this.#ctx.store.session(session)).row;
     if (row === undefined) return false;
@@ -217,7 +217,7 @@ class Redacting {
       editLabel(labelOf(row), this.#what) !== undefined
     )
       return true;
-    const { sound } = await waitingMail(this.#ctx, session);
+    const { sound } = await waitingInbox(this.#ctx, session);
     return [...sound.values()].some((doc) => this.#holdsIn(doc as unknown as Json));
   }
 
@@ -330,7 +330,7 @@ class Redacting {
   ): RedactReport {
     const { records, saves, blobs, exempt, names } = seen;
     const others = this.#others;
-    const beside = besideJournal(this.#inAgentOf, this.#damaged, this.#isMailLeft);
+    const beside = besideJournal(this.#inAgentOf, this.#damaged, this.#isInboxLeft);
     const left = [...inReport(seen, others, rest.keptBlobs), ...beside, ...rest.left];
     return Object.freeze({
       records,
@@ -346,13 +346,13 @@ class Redacting {
   }
 
   async #changeAll(shared: Shared, seen: Seen): Promise<boolean> {
-    this.#isMailLeft = false;
+    this.#isInboxLeft = false;
     for (const id of [this.#session, ...shared.sharers]) {
-      const mail = this.#mailOf(id);
+      const inboxMessages = this.#inboxDocOf(id);
       // First: of what it takes in nothing is to be kept either.
       const epoch = (this.#leases as SessionLocks).epoch(id);
-      this.#outsideChanged = (await mail.change(seen, epoch)) || this.#outsideChanged;
-      this.#isMailLeft ||= mail.isLeft;
+      this.#outsideChanged = (await inboxMessages.change(seen, epoch)) || this.#outsideChanged;
+      this.#isInboxLeft ||= inboxMessages.isLeft;
       this.#outsideChanged = (await this.#change(id, seen)) || this.#outsideChanged;
     }
     this.#outsideChanged = (await this.#snapshots(shared, seen, false)) || this.#outsideChanged;
@@ -400,8 +400,8 @@ class Redacting {
   async #change(id: SessionId, seen: Seen): Promise<boolean> {
     for (;;) {
       const change = await this.#outside(id, seen);
-      // What mail said that was taken in is forgotten with anything else: a digest does not tell
-      // what it stands for.
+      // What inbox messages said that was taken in is forgotten with anything else: a digest does
+      // not tell what it stands for.
       if (change === undefined && seen.records === 0 && !this.#outsideChanged) return false;
       const epoch = (this.#leases as SessionLocks).epoch(id);
       const when = { epoch, ...change?.when };

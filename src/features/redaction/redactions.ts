@@ -18,7 +18,7 @@ export interface RedactionOptions extends RedactionChoices {
 }
 
 /**
- * Make a set of redactions for keys, tokens, card numbers and e-mail addresses.
+ * Make a set of redactions for keys, tokens, card numbers and e-inbox messages addresses.
  * You can turn each off, or give other words to stand in its place. It is for `open(…, { redact })`
  * and for `sessions.redact`.
  *

@@ -11,8 +11,8 @@ export interface RedactReport {
   /** Bodies and files that others were put in the place of. */
   readonly blobs: number;
   /**
-   * Whether something beside the journal was changed: title, tags, metadata, reason, or letters
-   * that wait.
+   * Whether something beside the journal was changed: title, tags, metadata, reason, or inbox
+   * messages that wait.
    */
   readonly outside: boolean;
   /** Other sessions that share what was changed. They were gone over whole. */
@@ -85,10 +85,10 @@ export interface InAgent {
 export function besideJournal(
   inAgent: InAgent | undefined,
   damagedSnapshots: readonly string[],
-  isMailLeft: boolean,
+  isInboxLeft: boolean,
 ): readonly string[] {
   const left: string[] = [];
-  if (isMailLeft)
+  if (isInboxLeft)
     left.push(
       "messages that wait to be appended, or are being sent: redact again once they are taken in.",
     );

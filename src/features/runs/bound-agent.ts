@@ -1,7 +1,7 @@
 /** An agent bound to a store. */
 import { randomUUID } from "node:crypto";
 import type { AgentEvent } from "../../core/messages/agent-event.js";
-import { turnMailId } from "../../engine/calls/doubt-restored.js";
+import { turnMessageId } from "../../engine/calls/doubt-restored.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { ensureSession } from "../../engine/lifecycle/create-session.js";
 import { drawId, idAndInput } from "../../engine/lifecycle/session-ids.js";
@@ -14,7 +14,7 @@ import { ensureAgent } from "./ensure-record.js";
 import { EventQueue } from "./events.js";
 import type { Runs } from "./runs.js";
 import { endOfTurn } from "./turn-end.js";
-import { requestOf, turnInputOf, turnLetter } from "./turn-input.js";
+import { requestOf, turnInputOf, turnMessage } from "./turn-input.js";
 
 /** How long to wait for the end of a turn. */
 interface ResultOptions {
@@ -133,7 +133,7 @@ class Binding implements Omit<BoundAgent, Types> {
     const { message, key } = turnInputOf(asked.input, o.key, this.#ctx.redactor);
     const due = o.atMs === undefined ? 0 : wholeNumber(o.atMs, "atMs", 0, 8.64e15);
     const turn = key ?? randomUUID();
-    const doc = turnLetter(turn, key, message);
+    const doc = turnMessage(turn, key, message);
     await ensureAgent(this.#ctx, this.#definition);
     const session = await ensureSession(this.#ctx, asked.id, {
       agent: this.name,
@@ -141,7 +141,7 @@ class Binding implements Omit<BoundAgent, Types> {
       ...(o.tags !== undefined && { tags: o.tags }),
       ...(o.metadata !== undefined && { metadata: o.metadata }),
     });
-    await this.#runs.waiting.post(session, doc, { id: await turnMailId(this.#ctx, turn), due });
+    await this.#runs.waiting.post(session, doc, { id: await turnMessageId(this.#ctx, turn), due });
     return this.turn(session, turn);
   }
 

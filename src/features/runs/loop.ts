@@ -88,8 +88,8 @@ export class Loop {
       if (round !== undefined) return endTurn(this.#running, "halt", { reason: round });
     }
     const staged = this.#calls.intend(reply, await this.#planner.plan(calls, reply));
-    // A letter may have changed what a call waits for; and what is intended now must be there
-    // before it runs.
+    // An inbox message may have changed what a call waits for; and what is intended now must be
+    // there before it runs.
     if (!this.#work.isSaved) await this.#running.held.commitStep();
     return this.#make(reply, staged);
   }
@@ -125,7 +125,7 @@ export class Loop {
     if (settled.pauseUntil !== undefined) return { is: "pause", until: settled.pauseUntil };
     // Something may have come in the meantime by which a call can go on: a child that it waits for
     // has told so, say.
-    await held.inbox.takeMail({ ends: true });
+    await held.inbox.takeInbox({ ends: true });
     events.status();
     return this.#fold.inFlight.open.some(({ phase }) => phase === "ready")
       ? undefined

@@ -3,8 +3,8 @@
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isMailOfBefore, standstillOf } from "../../engine/calls/doubt-restored.js";
-import { readMail } from "../../engine/journal/read-inbox.js";
+import { isMessageOfBefore, standstillOf } from "../../engine/calls/doubt-restored.js";
+import { readInbox } from "../../engine/journal/read-inbox.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
 import { cancel, isOpen, restate } from "../../engine/session/settle-calls.js";
 import type { Input, RunOptions } from "./define/agent-types.js";
@@ -148,7 +148,7 @@ export class TurnRunner {
   /** Begins the oldest turn that waits in the inbox, if there is one. */
   async #beginNext(started: Started): Promise<Prefix | undefined> {
     const held = this.#held;
-    for (const { id, doc } of await readMail(held.ctx, held.id)) {
+    for (const { id, doc } of await readInbox(held.ctx, held.id)) {
       if (doc.kind !== "turn") continue;
       const { message, inputDigest } = turnInputOf(
         doc.input as unknown as Input,
@@ -160,7 +160,7 @@ export class TurnRunner {
         await held.commit(undefined, [id]);
       else {
         if (!(await this.#leave(started))) return undefined;
-        const isOfBefore = isMailOfBefore(held.ctx, id);
+        const isOfBefore = isMessageOfBefore(held.ctx, id);
         return beginTurn(started.running, {
           id: doc.turn,
           key: doc.key,
@@ -207,7 +207,7 @@ export class TurnRunner {
     const { stop } = this.#given;
     const ms = Math.max(10, until - this.#held.ctx.nowAbout());
     await sleep(Math.min(ms, 1_000), undefined, { signal: stop }).catch(() => {});
-    if (!stop.aborted) await this.#held.inbox.takeMail({ ends: true });
+    if (!stop.aborted) await this.#held.inbox.takeInbox({ ends: true });
   }
 
   /** Makes the agent's context, and with it all parts of a run. */

@@ -8,7 +8,7 @@ import { checkText, MAX_REASON } from "../../core/journal/checkpoint.js";
 import { isUnderWay } from "../../core/sessions/status.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type SessionId, sessionId } from "../../core/values/ids.js";
-import { turnMailId } from "../../engine/calls/doubt-restored.js";
+import { turnMessageId } from "../../engine/calls/doubt-restored.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
 import { observed } from "../../engine/journal/telemetry.js";
 import { refuseOtherAgent } from "../../engine/lifecycle/acquire-lease.js";
@@ -31,7 +31,7 @@ import {
   type RunRequest,
   requestOf,
   type TurnInput,
-  turnLetter,
+  turnMessage,
   turnOpen,
 } from "./turn-input.js";
 import { WaitingTurns } from "./waiting-turns.js";
@@ -141,8 +141,8 @@ export class Runs {
     requireCapability(this.#ctx.store, "inbox", 'agent.run with ifBusy: "queue"');
     const turn = key ?? randomUUID();
     await this.#made(id);
-    await this.waiting.post(id, turnLetter(turn, key, message), {
-      id: await turnMailId(this.#ctx, turn),
+    await this.waiting.post(id, turnMessage(turn, key, message), {
+      id: await turnMessageId(this.#ctx, turn),
     });
     for (;;) {
       if (o.signal?.aborted) return aborted(id, turn);

@@ -3,9 +3,9 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type SessionId, sessionId } from "../../core/values/ids.js";
 import { pendingOf } from "../../engine/calls/pending.js";
 import type { Standpoint } from "../../engine/journal/journal.js";
-import { changesInFlight, readMail } from "../../engine/journal/read-inbox.js";
+import { changesInFlight, readInbox } from "../../engine/journal/read-inbox.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { BESIDE } from "../../engine/records/letters.js";
+import { BESIDE } from "../../engine/records/append-messages.js";
 import { headOf, leaseOf } from "../../engine/records/rows.js";
 import { noSession } from "../../engine/util/not-found.js";
 import type { SessionRow } from "../../store/port/rows.js";
@@ -86,10 +86,10 @@ export async function lookAtTurn(
     const pending = await Promise.all(open.map((effect) => pendingOf(ctx, session, past, effect)));
     return { ...about, status, pending };
   }
-  // While its letter is there it has not begun. This comes first: whoever waits looks often, and
-  // the past may be long.
-  const mail = await readMail(ctx, session, BESIDE);
-  if (mail.some(({ doc }) => doc.kind === "turn" && doc.turn === turnId)) return undefined;
+  // While its inbox message is there it has not begun. This comes first: whoever waits looks often,
+  // and the past may be long.
+  const inboxMessages = await readInbox(ctx, session, BESIDE);
+  if (inboxMessages.some(({ doc }) => doc.kind === "turn" && doc.turn === turnId)) return undefined;
   const past = await pastTurn(ctx, present.head.branch, turnId);
   if (past?.isOver && past.end !== undefined)
     return endedAs(definition, about, past.end.status ?? "", past.end.reason, past.end.output);
@@ -107,7 +107,7 @@ async function isStirring(ctx: StoreContext, row: SessionRow): Promise<boolean> 
     owner !== null &&
     (await ctx.now()) < until &&
     !ctx.machine.isDead(owner, ctx.store.traits.oneMachine);
-  return isHeld || (await readMail(ctx, row.id as SessionId)).some(changesInFlight);
+  return isHeld || (await readInbox(ctx, row.id as SessionId)).some(changesInFlight);
 }
 
 async function hasMoved(

@@ -156,8 +156,8 @@ export function isMeant(
   return turn.inputDigest === inputDigest;
 }
 
-/** A turn on its way to a session. Bytes do not fit into a letter. */
-export function turnLetter(turn: string, key: string | undefined, message: MessageInput) {
+/** A turn on its way to a session. Bytes do not fit into an inbox message. */
+export function turnMessage(turn: string, key: string | undefined, message: MessageInput) {
   const { text, blobs } = encodeMessage(message, "input");
   if (blobs.length > 0)
     throw new HoldfastError(

@@ -10,7 +10,7 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { encode, type Json } from "../../core/values/json.js";
 import { doubtTurn } from "../../engine/calls/doubt-restored.js";
-import { readMail } from "../../engine/journal/read-inbox.js";
+import { readInbox } from "../../engine/journal/read-inbox.js";
 import { tellEvent } from "../../engine/journal/telemetry.js";
 import { cancelSession } from "../../engine/lifecycle/deliver-inbox.js";
 import type { HeldSession } from "../../engine/session/held-session.js";
@@ -34,7 +34,7 @@ export interface NewTurn {
   readonly key: string | undefined;
   readonly inputDigest: string;
   readonly message: MessageInput;
-  /** Letters that are taken in by it. */
+  /** Inbox messages that are taken in by it. */
   readonly drained: readonly string[];
   /** It waited when the store was copied, and may have been run since. */
   readonly isOfBefore?: boolean;
@@ -187,7 +187,7 @@ export async function failTurn(held: HeldSession, reason: string): Promise<void>
     isUnderWay((await ctx.journal.present(held.id))?.head.status);
   const next = wasOpen
     ? undefined
-    : (await readMail(ctx, held.id)).find(({ doc }) => doc.kind === "turn");
+    : (await readInbox(ctx, held.id)).find(({ doc }) => doc.kind === "turn");
   if (next?.doc.kind === "turn") {
     const { turn: id, key, input } = next.doc;
     // That it cannot be appended may be why it could not be begun. The turn is over without it.

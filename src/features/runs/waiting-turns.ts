@@ -3,10 +3,10 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { InboxLimit } from "../../engine/journal/inbox-limit.js";
 import type { PostOptions } from "../../engine/journal/post-inbox.js";
-import { readMail } from "../../engine/journal/read-inbox.js";
+import { readInbox } from "../../engine/journal/read-inbox.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { BESIDE } from "../../engine/records/letters.js";
-import type { MailDoc } from "../../engine/records/rows.js";
+import { BESIDE } from "../../engine/records/append-messages.js";
+import type { InboxDoc } from "../../engine/records/rows.js";
 
 const MAX_WAITING = 1_000;
 /** Sessions whose count is remembered. */
@@ -21,7 +21,7 @@ export class WaitingTurns {
   }
 
   /** Posts a turn. Throws TOO_LARGE where too many wait. */
-  async post(id: SessionId, turn: MailDoc, o: PostOptions): Promise<void> {
+  async post(id: SessionId, turn: InboxDoc, o: PostOptions): Promise<void> {
     const room = this.#rooms.get(id) ?? new InboxLimit(() => this.#left(id));
     // Those that were used last are remembered.
     this.#rooms.delete(id);
@@ -32,7 +32,7 @@ export class WaitingTurns {
   }
 
   async #left(id: SessionId): Promise<number> {
-    const waiting = (await readMail(this.#ctx, id, BESIDE)).filter(
+    const waiting = (await readInbox(this.#ctx, id, BESIDE)).filter(
       ({ doc }) => doc.kind === "turn",
     ).length;
     if (waiting < MAX_WAITING) return MAX_WAITING - waiting;

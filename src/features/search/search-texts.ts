@@ -104,8 +104,8 @@ const blobText = async (journal: Journal, name: Digest): Promise<string> =>
   Buffer.from(await journal.blob(name)).toString("utf8");
 
 /**
- * No query asks for this symbol: words are letters, numbers and marks (W5). An index takes it for a
- * word.
+ * No query asks for this symbol: words are inbox messages, numbers and marks (W5). An index takes
+ * it for a word.
  */
 const DAMAGED = "\u2400";
 export const ofDamage: Query = { all: [{ words: [DAMAGED], prefix: false }], none: [] };

@@ -32,7 +32,7 @@ import { type BranchId, type Place, placeId, type SessionId } from "../../core/v
 import { IMPORTED } from "../../engine/calls/doubt-restored.js";
 import type { NewBranch } from "../../store/port/rows.js";
 import type { Brought, Target } from "./import-session.js";
-import { branchFrom, headFrom, labelFrom, lettersFrom } from "./import-validate.js";
+import { branchFrom, headFrom, inboxFrom, labelFrom } from "./import-validate.js";
 
 /** Rows that come with a session. */
 export type RowOfSession = PartRow | BlobRow | BranchText | { readonly save: Save } | SessionText;
@@ -255,7 +255,7 @@ export class RowCheck {
       );
     if (current.outline?.isWhole === false)
       throw this.bad(`ends session ${quote(session)} where it cannot be loaded`);
-    lettersFrom(session, row.letters ?? []);
+    inboxFrom(session, row.inboxMessages ?? []);
     return { session, head, label: labelFrom(session, row.label) };
   }
 }

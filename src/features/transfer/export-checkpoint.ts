@@ -1,15 +1,15 @@
 /**
  * A session as it was at one of its checkpoints, for an export. What came after is left out, but
  * for one thing: the outcomes of calls that were open there and have ended since. They go along as
- * letters, so that the imported session does not make those calls again.
+ * inbox messages, so that the imported session does not make those calls again.
  */
 import { acts, type Effect } from "../../core/effects/effect.js";
 import type { Message } from "../../core/messages/message.js";
 import { titleOf } from "../../core/messages/truncate.js";
 import {
-  type LetterText,
-  MAX_LETTER_CHARS,
-  MAX_LETTERS,
+  type InboxText,
+  MAX_INBOX_CHARS,
+  MAX_INBOX_MESSAGES,
   type SessionText,
 } from "../../core/transfer/export-format.js";
 import { type Place, placeId } from "../../core/values/ids.js";
@@ -23,9 +23,9 @@ import type { StoreContext } from "../../engine/journal/store-context.js";
 import {
   type HeadDoc,
   headRow,
+  type InboxDoc,
+  inboxText,
   labelOf,
-  type MailDoc,
-  mailText,
   type Settlement,
 } from "../../engine/records/rows.js";
 import { notFound } from "../../engine/util/not-found.js";
@@ -68,7 +68,7 @@ export async function momentAt(ctx: StoreContext, place: Place): Promise<Moment>
     ...(forkPoint !== undefined && row.session === rest.id && { forkPoint }),
   };
   const goneOn = hasGoneOn(present, place);
-  const letters = goneOn
+  const inboxMessages = goneOn
     ? await endedSince(ctx, row, place.seq, (await loader.inFlight(found)).open)
     : [];
   const session = {
@@ -77,7 +77,7 @@ export async function momentAt(ctx: StoreContext, place: Place): Promise<Moment>
     head: headRow(head).text,
     label: present.row.label.text,
     ...(goneOn && { goneOn: true as const }),
-    ...(letters.length > 0 && { letters }),
+    ...(inboxMessages.length > 0 && { inboxMessages }),
   };
   return { session, branches: [{ row, to: place.seq }] };
 }
@@ -104,26 +104,27 @@ async function endedSince(
   row: BranchRow,
   seq: number,
   open: readonly Effect[],
-): Promise<readonly LetterText[]> {
+): Promise<readonly InboxText[]> {
   const acting = open.filter(acts);
   if (acting.length === 0) return [];
   const later = await (await AbandonedCalls.beyond(ctx, [row], new Map([[row.id, seq]]))).all();
-  const letters: LetterText[] = [];
+  const inboxMessages: InboxText[] = [];
   for (const before of acting) {
     // Outcomes beyond these, and longer ones, stay behind: their calls are in doubt then.
-    if (letters.length >= MAX_LETTERS) break;
+    if (inboxMessages.length >= MAX_INBOX_MESSAGES) break;
     const ended = later.find(({ id, phase }) => id === before.id && phase === "done");
-    const letter = ended && (await letterOf(ctx, before, ended));
-    if (letter !== undefined && letter.text.length <= MAX_LETTER_CHARS) letters.push(letter);
+    const inboxMessage = ended && (await inboxMessageOf(ctx, before, ended));
+    if (inboxMessage !== undefined && inboxMessage.text.length <= MAX_INBOX_CHARS)
+      inboxMessages.push(inboxMessage);
   }
-  return letters;
+  return inboxMessages;
 }
 
-async function letterOf(
+async function inboxMessageOf(
   ctx: StoreContext,
   before: Effect,
   ended: Effect,
-): Promise<LetterText | undefined> {
+): Promise<InboxText | undefined> {
   const answer = await answerOf(ctx, ended);
   // Pruned.
   if (answer === undefined) return undefined;
@@ -136,12 +137,12 @@ async function letterOf(
   if (phase === "waiting")
     return {
       id: decisionId(id, asked, 0),
-      text: mailText({ kind: "settle", effectId: id, asked, as }),
+      text: inboxText({ kind: "settle", effectId: id, asked, as }),
     };
   return phase === "ready"
     ? undefined
     : {
         id: lateId(id, attempt),
-        text: mailText({ kind: "late", effectId: id, attempt, as } satisfies MailDoc),
+        text: inboxText({ kind: "late", effectId: id, attempt, as } satisfies InboxDoc),
       };
 }

@@ -242,8 +242,8 @@ class Export {
         code: "CORRUPT",
         message: "The row of a session is damaged. Run verify.",
       });
-    // Letters do not travel. What another process has just sent comes along, if the session can be
-    // opened.
+    // Inbox messages do not travel. What another process has just sent comes along, if the session
+    // can be opened.
     await takeInWhatIsLeft(this.#ctx, id);
     for (let tries = 1; ; tries++) {
       try {

@@ -5,9 +5,9 @@
 import { isEffectId } from "../../core/effects/effect.js";
 import { checkMetadata, checkText, MAX_REASON } from "../../core/journal/checkpoint.js";
 import {
-  type LetterText,
-  MAX_LETTER_CHARS,
-  MAX_LETTERS,
+  type InboxText,
+  MAX_INBOX_CHARS,
+  MAX_INBOX_MESSAGES,
 } from "../../core/transfer/export-format.js";
 import { isDigest } from "../../core/values/digest.js";
 import { checkName, type SessionId, sessionId } from "../../core/values/ids.js";
@@ -21,13 +21,13 @@ import {
   damaged,
   type HeadDoc,
   headRow,
+  type InboxDoc,
+  inboxDocOf,
+  inboxText,
   isHead,
   isLabel,
   type LabelDoc,
   labelRow,
-  type MailDoc,
-  mailOf,
-  mailText,
   newBranch,
   rootDigest,
   unsealed,
@@ -81,35 +81,36 @@ export function labelFrom(id: SessionId, text: string): Label {
 }
 
 /**
- * The letters that came with a session, as `export` writes them: each tells the outcome of another
- * call, under the id of such a letter, and says nothing else. A person's name stays where it was
- * said.
+ * The inbox messages that came with a session, as `export` writes them: each tells the outcome of
+ * another call, under the id of such an inbox message, and says nothing else. A person's name stays
+ * where it was said.
  */
-export function lettersFrom(
+export function inboxFrom(
   id: SessionId,
-  letters: readonly LetterText[],
-): readonly { readonly id: string; readonly doc: MailDoc }[] {
-  if (letters.length > MAX_LETTERS) throw damaged("inbox", id);
+  inboxMessages: readonly InboxText[],
+): readonly { readonly id: string; readonly doc: InboxDoc }[] {
+  if (inboxMessages.length > MAX_INBOX_MESSAGES) throw damaged("inbox", id);
   const calls = new Set<string>();
-  return letters.map((letter) => {
-    const doc = letter.text.length <= MAX_LETTER_CHARS ? mailOf(letter.text, id) : undefined;
-    if ((doc?.kind !== "late" && doc?.kind !== "settle") || mailText(doc) !== letter.text)
+  return inboxMessages.map((inboxMessage) => {
+    const doc =
+      inboxMessage.text.length <= MAX_INBOX_CHARS ? inboxDocOf(inboxMessage.text, id) : undefined;
+    if ((doc?.kind !== "late" && doc?.kind !== "settle") || inboxText(doc) !== inboxMessage.text)
       throw damaged("inbox", id);
     const named =
       doc.kind === "late"
         ? lateId(doc.effectId, doc.attempt)
         : decisionId(doc.effectId, doc.asked, 0);
     const isFit =
-      letter.id === named &&
+      inboxMessage.id === named &&
       isEffectId(doc.effectId) &&
       !calls.has(doc.effectId) &&
       !("by" in doc) &&
       !("retry" in doc.as) &&
       !("output" in doc.as && isDeeper(doc.as.output, MAX_DEPTH)) &&
-      !holdsHalf(letter.text);
+      !holdsHalf(inboxMessage.text);
     if (!isFit) throw damaged("inbox", id);
     calls.add(doc.effectId);
-    return { id: letter.id, doc };
+    return { id: inboxMessage.id, doc };
   });
 }
 

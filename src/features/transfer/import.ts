@@ -11,8 +11,8 @@ import {
   type AgentText,
   badRow,
   endedEarly,
+  type InboxText,
   type LeftOut,
-  type LetterText,
   notAnExport,
   RowReader,
   RowSplitter,
@@ -42,7 +42,7 @@ import {
   SessionImport,
   type Target,
 } from "./import-session.js";
-import { lettersFrom } from "./import-validate.js";
+import { inboxFrom } from "./import-validate.js";
 
 /**
  * An export as text or bytes, in pieces of any size: a file's stream, standard input, what
@@ -268,8 +268,8 @@ class Import {
     }
     if (brought !== undefined) await this.#bring(brought);
     if (!("session" in row)) return;
-    if (this.#unit.failure === undefined && row.letters !== undefined)
-      await this.#post(row.session, row.letters);
+    if (this.#unit.failure === undefined && row.inboxMessages !== undefined)
+      await this.#post(row.session, row.inboxMessages);
     this.#done(row);
   }
 
@@ -359,13 +359,13 @@ class Import {
   }
 
   /** Posts what became of open calls to a session that was not opened here since it came. */
-  async #post(session: SessionId, letters: readonly LetterText[]): Promise<void> {
+  async #post(session: SessionId, inboxMessages: readonly InboxText[]): Promise<void> {
     const { ctx, dryRun } = this.#target;
     const row = dryRun ? undefined : (await ctx.store.session(session)).row;
     if (row === undefined || headOf(row).generation !== IMPORTED) return;
     // Without an inbox these calls are in doubt when the session is opened.
     if (ctx.store.inbox === undefined) return;
-    for (const { id, doc } of lettersFrom(session, letters))
+    for (const { id, doc } of inboxFrom(session, inboxMessages))
       await ctx.tryPost(session, doc, { id });
   }
 

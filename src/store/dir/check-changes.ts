@@ -26,7 +26,7 @@ export interface CheckInput {
   ): { readonly seq: number; readonly check: string; readonly mark?: number } | undefined;
   /** Those of these ids that wait in the session's inbox. */
   waiting(doc: SessionDoc, ids: readonly string[]): readonly string[];
-  /** Mail that was taken in and is not moved yet. */
+  /** An inbox message that was taken in and is not moved yet. */
   unmoved(doc: SessionDoc): readonly string[];
   readonly documents: Pick<DocFiles, "get" | "isPinned" | "last">;
 }
@@ -47,8 +47,8 @@ export class ChangeCheck {
   readonly appends = new Map<string, Append>();
   /** What becomes of documents. */
   readonly documents: DocStep[] = [];
-  /** What becomes of mail, by session, with what the session was. */
-  readonly mail: {
+  /** What becomes of inbox messages, by session, with what the session was. */
+  readonly message: {
     readonly doc: SessionDoc;
     readonly reworded: readonly { id: string; text: string }[];
     readonly forgets: boolean;
@@ -120,10 +120,10 @@ export class ChangeCheck {
     const why = refusal(when, this.#doc(session)) ?? this.#rows(change) ?? this.#branches(change);
     if (why !== undefined) return why;
     for (const fresh of saves) if (!this.#append(fresh)) return "tail";
-    this.#mail(change);
+    this.#inbox(change);
     if (drained.length > 0) this.#drain(session, drained);
     if (remove) this.#bury(session);
-    const mail = drained.length || change.reworded?.length || change.forgets;
+    const message = drained.length || change.reworded?.length || change.forgets;
     if (
       change.head ??
       change.label ??
@@ -131,7 +131,7 @@ export class ChangeCheck {
       change.loose ??
       change.claims ??
       change.remove ??
-      (saves.length || mail)
+      (saves.length || message)
     )
       this.onlyLeases = false;
     return undefined;
@@ -268,12 +268,12 @@ export class ChangeCheck {
     return undefined;
   }
 
-  #mail({ session, reworded = [], forgets: forgetsAll }: Change): void {
+  #inbox({ session, reworded = [], forgets: forgetsAll }: Change): void {
     const forgets = forgetsAll === true;
     const doc = reworded.length > 0 || forgets ? this.#doc(session) : undefined;
     if (doc === undefined) return;
     this.#draft(session);
-    this.mail.push({ doc, reworded, forgets });
+    this.message.push({ doc, reworded, forgets });
   }
 
   #drain(session: string, ids: readonly string[]): void {

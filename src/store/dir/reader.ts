@@ -5,7 +5,7 @@
 import type { Save } from "../../core/journal/save.js";
 import type { BranchId } from "../../core/values/ids.js";
 import { firstFrom } from "../beginnings.js";
-import type { InboxQuery, Mail, Posted } from "../port/inbox.js";
+import type { InboxMessage, InboxQuery, Posted } from "../port/inbox.js";
 import type { BranchQuery, SaveQuery, SessionQuery } from "../port/queries.js";
 import type { BranchRow, Present, SessionFound, SessionRow } from "../port/rows.js";
 import type { InboxMarkers } from "./claims/inbox-markers.js";
@@ -214,18 +214,18 @@ export class Reader {
     return this.#journals.of(standing, doc?.version ?? Number.MAX_SAFE_INTEGER);
   }
 
-  // ---- mail
+  // ---- inbox messages
 
-  post(session: string, mail: Mail): Posted {
+  post(session: string, message: InboxMessage): Posted {
     const doc = this.#sessions.get(session);
     if (doc === undefined || doc.head === null) return "absent";
     const name = nameOf(session);
-    const posted = this.#inbox(doc).post(mail, doc.drained, () => this.#waiting.mark(name));
+    const posted = this.#inbox(doc).post(message, doc.drained, () => this.#waiting.mark(name));
     if (posted === "posted") this.#waiting.posted(name);
     return posted;
   }
 
-  inbox(session: string, query: InboxQuery): Mail[] {
+  inbox(session: string, query: InboxQuery): InboxMessage[] {
     const doc = this.#sessions.get(session);
     return doc === undefined || doc.head === null
       ? []

@@ -1,27 +1,30 @@
 /**
  * Files that no longer count, and may hold what must not be found any more: drafts of killed
- * processes, ends that were set aside, mail.
+ * processes, ends that were set aside, inbox messages.
  */
 import { closeSync, lstatSync } from "node:fs";
 import { join } from "node:path";
 import { isDraft, namesIn, openFile, readRange, remove } from "./files/files.js";
 import { sessionDirectories } from "./index/rebuild.js";
 
-/** Whoever posts mail needs no lock: a draft as young as this may still become a letter. */
+/**
+ * Whoever posts inbox messages needs no lock: a draft as young as this may still become an inbox
+ * message.
+ */
 const POSTING_MS = 60_000;
 const PIECE_BYTES = 64 * 1024 * 1024;
 const OVERLAP_BYTES = 1024 * 1024;
 
 /**
  * Removes them where they hold such a text. Only for the writer: while it has the lock, no other
- * process has drafts, except of mail. Answers what is left.
+ * process has drafts, except of inbox messages. Answers what is left.
  */
 export function removeRemains(root: string, holds: (text: string) => boolean): readonly string[] {
   const left: string[] = [];
   for (const path of remainsIn(root)) {
     if (!holdsAny(path, holds)) continue;
     const age = Date.now() - (lstatSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0);
-    if (isMail(path) && age < POSTING_MS)
+    if (isInboxDoc(path) && age < POSTING_MS)
       left.push(
         `a draft of a letter that somebody may be posting (${path}). Run it again in a minute.`,
       );
@@ -50,7 +53,7 @@ function holdsAny(path: string, holds: (text: string) => boolean): boolean {
   }
 }
 
-const isMail = (path: string): boolean => /[\\/]inbox[\\/][^\\/]+$/.test(path);
+const isInboxDoc = (path: string): boolean => /[\\/]inbox[\\/][^\\/]+$/.test(path);
 
 function* remainsIn(root: string): Generator<string> {
   yield* draftsIn(root);

@@ -164,10 +164,10 @@ export class DirStore extends DirReads implements Store {
   };
 
   readonly inbox: StoreInbox = {
-    post: (session, mail) =>
+    post: (session, message) =>
       this.read(() => {
         this.files.presence.check();
-        const posted = this.files.reader.post(session, mail);
+        const posted = this.files.reader.post(session, message);
         this.files.presence.check();
         return posted;
       }),

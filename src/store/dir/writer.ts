@@ -103,8 +103,8 @@ export class Writer {
     for (const [branch, { home, forkPoint }] of plan.begun)
       this.#prepare(branch as BranchId, home, forkPoint);
     for (const { saves } of appends) blobs.keepAll(saves);
-    // Each letter for itself, and the same when it is done again.
-    for (const { doc, reworded, forgets } of plan.mail) {
+    // Each inbox message for itself, and the same when it is done again.
+    for (const { doc, reworded, forgets } of plan.message) {
       for (const one of reworded) this.#inbox(doc).reword(doc.drained, one);
       if (forgets) this.#inbox(doc).forget();
     }
@@ -121,7 +121,7 @@ export class Writer {
       throw error;
     }
     presence.check();
-    this.#clearMail(plan);
+    this.#clearInbox(plan);
   }
 
   /** A new branch: nothing is left under its name, and what it begins at will last. */
@@ -157,7 +157,7 @@ export class Writer {
    * After the commit: what fails here is done again with the next change, or is no harm. A failed
    * sync is not done again.
    */
-  #clearMail({ docs, removed }: ChangeCheck): void {
+  #clearInbox({ docs, removed }: ChangeCheck): void {
     try {
       for (const doc of docs) if (doc.drained.length > 0) this.#inbox(doc).clear(doc.drained);
       for (const doc of removed) this.#inbox(doc).removeAll();

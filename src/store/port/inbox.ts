@@ -2,7 +2,7 @@
 import { digest } from "../../core/values/digest.js";
 import type { Head } from "./rows.js";
 
-export interface Mail {
+export interface InboxMessage {
   readonly id: string;
   readonly text: string;
   /** Wall time from which it may be taken in; 0 for at once. */
@@ -10,17 +10,19 @@ export interface Mail {
 }
 
 /**
- * How the ids of mail begin that begins a turn. A session that waits for somebody has no use for it
- * until then.
+ * How the ids of inbox messages begin that begins a turn. A session that waits for somebody has no
+ * use for it until then.
  */
-export const TURN_MAIL = "turn:";
+export const TURN_MESSAGES = "turn:";
 
 /** What a session's status is while it waits for somebody. */
 export const WAITS: readonly string[] = ["waiting", "in-doubt"];
 
-/** Whether mail makes a session one to be claimed. */
-export const isForNow = ({ status }: Pick<Head, "status">, { id }: Pick<Mail, "id">): boolean =>
-  !WAITS.includes(status) || !id.startsWith(TURN_MAIL);
+/** Whether an inbox message makes a session one to be claimed. */
+export const isForNow = (
+  { status }: Pick<Head, "status">,
+  { id }: Pick<InboxMessage, "id">,
+): boolean => !WAITS.includes(status) || !id.startsWith(TURN_MESSAGES);
 
 export type InboxQuery =
   | {
@@ -35,9 +37,9 @@ export type InboxQuery =
 
 export interface StoreInbox {
   /** Idempotent by id, and needs no lease. */
-  post(session: string, mail: Mail): Promise<Posted>;
+  post(session: string, message: InboxMessage): Promise<Posted>;
   /** Entries not yet taken in that are due, or that are named, oldest first. */
-  list(session: string, query: InboxQuery): Promise<readonly Mail[]>;
+  list(session: string, query: InboxQuery): Promise<readonly InboxMessage[]>;
 }
 
 export const MAX_IDS = 100;
@@ -54,7 +56,7 @@ export type Posted = "posted" | "known" | "conflict" | "absent";
  */
 export const drainedText = (text: string): string => `${DRAINED}${digest(text)}`;
 
-/** No text of a letter begins with it. */
+/** No text of an inbox message begins with it. */
 const DRAINED = "\u0001";
 
 /**

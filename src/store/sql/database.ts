@@ -143,7 +143,7 @@ export interface Database {
   append(change: Change, fresh: NewSave): Promise<Applied> | undefined;
   /** Told what was committed, unless it was an `append`. */
   applied(changes: readonly Change[], begun: readonly Begun[]): void;
-  /** Told of a session that mail was posted to. */
+  /** Told of a session that an inbox message was posted to. */
   posted(session: string): void;
   wasCut(branch: BranchId): void;
 }

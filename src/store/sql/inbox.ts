@@ -1,18 +1,18 @@
-/** Changes to inboxes, as procedures: mail is posted, and taken in. */
+/** Changes to inboxes, as procedures: an inbox message is posted, and taken in. */
 import type { Change } from "../port/changes.js";
 import {
   drainedText,
+  type InboxMessage,
   isDrained,
-  type Mail,
   type Posted,
   type StoreInbox,
-  TURN_MAIL,
+  TURN_MESSAGES,
 } from "../port/inbox.js";
 import type { Access } from "./access.js";
 import type { Job, Procedure } from "./database.js";
 import { change, changed, look, row } from "./procedure.js";
-import { mailRow } from "./rows.js";
-import { mailBy, type Statements } from "./statements.js";
+import { inboxRow } from "./rows.js";
+import { inboxBy, type Statements } from "./statements.js";
 
 export class Inbox {
   readonly #sql: Statements;
@@ -23,11 +23,11 @@ export class Inbox {
     this.#tenant = tenant;
   }
 
-  /** `committed` is told of mail that is new. */
-  post(session: string, mail: Mail, committed: () => void): Job<Posted> {
+  /** `committed` is told of an inbox message that is new. */
+  post(session: string, message: InboxMessage, committed: () => void): Job<Posted> {
     return {
       locks: [{ session }],
-      steps: () => this.#post(session, mail),
+      steps: () => this.#post(session, message),
       refused: () => false,
       committed: (posted) => {
         if (posted === "posted") committed();
@@ -35,13 +35,13 @@ export class Inbox {
     };
   }
 
-  *#post(session: string, { id, text, due }: Mail): Procedure<Posted> {
+  *#post(session: string, { id, text, due }: InboxMessage): Procedure<Posted> {
     if ((yield* changed(this.#sql.post, id, text, due, this.#tenant, session)) > 0) {
-      const hasten = id.startsWith(TURN_MAIL) ? this.#sql.hastenUnlessWaits : this.#sql.hasten;
+      const hasten = id.startsWith(TURN_MESSAGES) ? this.#sql.hastenUnlessWaits : this.#sql.hasten;
       yield [change(hasten, due, this.#tenant, session, due)];
       return "posted";
     }
-    const [before, drained] = (yield* row(this.#sql.mailBody, this.#tenant, session, id)) ?? [];
+    const [before, drained] = (yield* row(this.#sql.messageBody, this.#tenant, session, id)) ?? [];
     if (before === undefined) return "absent";
     return before === text || (drained === 1 && isDrained(before as string, text))
       ? "known"
@@ -68,15 +68,16 @@ export class Inbox {
 }
 
 export const inboxOf = (store: Access, inbox: Inbox): StoreInbox => ({
-  post: (session, mail) => store.write(inbox.post(session, mail, () => store.db.posted(session))),
+  post: (session, message) =>
+    store.write(inbox.post(session, message, () => store.db.posted(session))),
   async list(session, query) {
     const { sql, tenant } = store;
     if (!("ids" in query))
-      return (await store.read(sql.inbox, tenant, session, query.dueBy, query.limit)).map(mailRow);
+      return (await store.read(sql.inbox, tenant, session, query.dueBy, query.limit)).map(inboxRow);
     const { ids } = query;
     store.checkOpen();
     return ids.length === 0
       ? []
-      : (await store.read(mailBy(ids.length), tenant, session, ...ids)).map(mailRow);
+      : (await store.read(inboxBy(ids.length), tenant, session, ...ids)).map(inboxRow);
   },
 });

@@ -4,7 +4,7 @@ import { CHECK_CHARS } from "../../core/journal/save-digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { BranchId } from "../../core/values/ids.js";
 import type { DocRow, WholeDoc } from "../port/documents.js";
-import type { Mail } from "../port/inbox.js";
+import type { InboxMessage } from "../port/inbox.js";
 import type { BranchRow, Present, SessionRow } from "../port/rows.js";
 import type { Param, Row } from "./database.js";
 import { columnsOf } from "./statements.js";
@@ -240,7 +240,7 @@ export const docWithBody = (row: Row): WholeDoc => ({
   body: textOrNull(row[6]),
 });
 
-export const mailRow = ([id, body, due]: Row): Mail => ({
+export const inboxRow = ([id, body, due]: Row): InboxMessage => ({
   id: text(id),
   text: text(body),
   due: whole(due),

@@ -3,7 +3,7 @@
  * together here is our own.
  */
 import { AGENT, SNAPSHOT } from "../port/documents.js";
-import { TURN_MAIL, WAITS } from "../port/inbox.js";
+import { TURN_MESSAGES, WAITS } from "../port/inbox.js";
 import type { Dialect } from "./database.js";
 
 /**
@@ -38,13 +38,13 @@ const bytes =
 const branches = "branch l LEFT JOIN session s ON s.no = l.session";
 
 /**
- * From when on a claim finds a session: when its head is due, or the first of its mail that waits,
- * whichever comes first.
+ * From when on a claim finds a session: when its head is due, or the first of its an inbox message
+ * that waits, whichever comes first.
  */
 const waits = `status IN (${WAITS.map((status) => `'${status}'`).join(", ")})`;
-const isTurn = `substr(m.id, 1, ${TURN_MAIL.length}) = '${TURN_MAIL}'`;
-const firstMail = `(SELECT min(m.due) FROM mail m WHERE m.session = session.no AND m.drained = 0 AND NOT (${waits} AND ${isTurn}))`;
-const wakes = `CASE WHEN due <= ${firstMail} THEN due ELSE coalesce(${firstMail}, due) END`;
+const isTurn = `substr(m.id, 1, ${TURN_MESSAGES.length}) = '${TURN_MESSAGES}'`;
+const firstMessage = `(SELECT min(m.due) FROM inbox m WHERE m.session = session.no AND m.drained = 0 AND NOT (${waits} AND ${isTurn}))`;
+const wakes = `CASE WHEN due <= ${firstMessage} THEN due ELSE coalesce(${firstMessage}, due) END`;
 
 const hasten =
   "UPDATE session SET wake = ? WHERE tenant = ? AND id = ? AND (wake IS NULL OR wake > ?)";
@@ -125,13 +125,15 @@ export function statementsIn(dialect: Dialect) {
     updateHead:
       "UPDATE session SET status = ?, agent = ?, branch = ?, due = ?, head = ? WHERE no = ?",
     /**
-     * After its head has changed, or mail was taken in. A row is written only where that makes a
-     * difference.
+     * After its head has changed, or an inbox message was taken in. A row is written only where
+     * that makes a difference.
      */
     updateWake: `UPDATE session SET wake = ${wakes} WHERE no = ? AND wake IS DISTINCT FROM ${wakes}`,
-    /** After mail was posted. Parameters: its time, tenant, session, and its time again. */
+    /**
+     * After an inbox message was posted. Parameters: its time, tenant, session, and its time again.
+     */
     hasten,
-    /** The same for mail that a session which waits for somebody has no use for. */
+    /** The same for an inbox message that a session which waits for somebody has no use for. */
     hastenUnlessWaits: `${hasten} AND NOT ${waits}`,
     updateLease: "UPDATE session SET epoch = ?, until = ?, lease = ? WHERE no = ?",
     updateLabel: "UPDATE session SET version = ?, archived = ?, tags = ?, label = ? WHERE no = ?",
@@ -215,22 +217,22 @@ export function statementsIn(dialect: Dialect) {
     dueNow: `SELECT ${clock.column}, ${sessionColumns} FROM session s
       WHERE s.no = ? AND s.tenant = ? AND s.agent = ? AND s.wake <= ?${claimable}${claiming}`,
 
-    post: `INSERT INTO mail (session, id, body, drained, due) SELECT no, ?, ?, 0, CAST(? AS bigint) FROM session WHERE tenant = ? AND id = ?
+    post: `INSERT INTO inbox (session, id, body, drained, due) SELECT no, ?, ?, 0, CAST(? AS bigint) FROM session WHERE tenant = ? AND id = ?
       ON CONFLICT DO NOTHING`,
-    mailBody:
-      "SELECT m.body, m.drained FROM mail m JOIN session s ON m.session = s.no WHERE s.tenant = ? AND s.id = ? AND m.id = ?",
+    messageBody:
+      "SELECT m.body, m.drained FROM inbox m JOIN session s ON m.session = s.no WHERE s.tenant = ? AND s.id = ? AND m.id = ?",
     /**
      * The plus keeps it on the index that has the order of their coming: what waits for later is
      * passed over on the way.
      */
-    inbox: `SELECT m.id, m.body, m.due FROM mail m JOIN session s ON m.session = s.no
+    inbox: `SELECT m.id, m.body, m.due FROM inbox m JOIN session s ON m.session = s.no
       WHERE s.tenant = ? AND s.id = ? AND m.drained = 0 AND +m.due <= ? ORDER BY m.no LIMIT ${most}`,
-    waitingBody: "SELECT body FROM mail WHERE session = ? AND id = ? AND drained = 0",
+    waitingBody: "SELECT body FROM inbox WHERE session = ? AND id = ? AND drained = 0",
     /** Parameters: what is kept of its text, session, id. */
-    drain: "UPDATE mail SET drained = 1, body = ? WHERE session = ? AND id = ?",
-    reword: "UPDATE mail SET body = ? WHERE session = ? AND id = ? AND drained = 0",
-    forgetDrained: "UPDATE mail SET body = '' WHERE session = ? AND drained = 1 AND body <> ''",
-    deleteMail: "DELETE FROM mail WHERE session = ?",
+    drain: "UPDATE inbox SET drained = 1, body = ? WHERE session = ? AND id = ?",
+    reword: "UPDATE inbox SET body = ? WHERE session = ? AND id = ? AND drained = 0",
+    forgetDrained: "UPDATE inbox SET body = '' WHERE session = ? AND drained = 1 AND body <> ''",
+    deleteInbox: "DELETE FROM inbox WHERE session = ?",
 
     doc: `SELECT ${docColumns}, body FROM doc WHERE tenant = ? AND kind = ? AND id = ?`,
     /** The same for whoever is about to change it. */
@@ -295,9 +297,9 @@ export function statementsIn(dialect: Dialect) {
   } as const;
 }
 
-/** Mail of a session that waits, of so many ids. Parameters: tenant, session, ids. */
-export const mailBy = (ids: number): string =>
-  `SELECT m.id, m.body, m.due FROM mail m JOIN session s ON m.session = s.no
+/** Inbox messages of a session that waits, of so many ids. Parameters: tenant, session, ids. */
+export const inboxBy = (ids: number): string =>
+  `SELECT m.id, m.body, m.due FROM inbox m JOIN session s ON m.session = s.no
     WHERE s.tenant = ? AND s.id = ? AND m.id IN (${Array.from({ length: ids }, () => "?").join(", ")}) AND m.drained = 0 ORDER BY m.no`;
 
 /**

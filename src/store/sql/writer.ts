@@ -239,10 +239,11 @@ export class Writer {
   }
 
   *#remove(no: number): Procedure<void> {
-    const { bury, deleteTags, deleteMail, disownBranches, spendSession, deleteSession } = this.#sql;
+    const { bury, deleteTags, deleteInbox, disownBranches, spendSession, deleteSession } =
+      this.#sql;
     yield [
       ...this.#notes.session(no),
-      ...[bury, deleteTags, deleteMail, disownBranches, spendSession, deleteSession].flatMap(
+      ...[bury, deleteTags, deleteInbox, disownBranches, spendSession, deleteSession].flatMap(
         (text) => (text ? change(text, no) : []),
       ),
     ];

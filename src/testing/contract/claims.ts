@@ -38,7 +38,7 @@ const head = (made: ReturnType<typeof begin>, due: number | null, agent = "x") =
 });
 
 const define = defineFor("claims");
-const defineWithMail = defineFor("claims", "inbox");
+const defineWithInbox = defineFor("claims", "inbox");
 
 export const claims: readonly ContractCase[] = [
   define("a claim is given the sessions of its agent that are due, the longest due first", {
@@ -69,7 +69,7 @@ export const claims: readonly ContractCase[] = [
     },
   }),
 
-  defineWithMail(
+  defineWithInbox(
     "turns in its mail do not make a session due that waits for somebody; anything else does, and they do once it goes on",
     {
       async act(store) {
@@ -123,7 +123,7 @@ export const claims: readonly ContractCase[] = [
     },
   ),
 
-  defineWithMail("mail that is due makes its session due, by the first of all that waits", {
+  defineWithInbox("mail that is due makes its session due, by the first of all that waits", {
     async act(store) {
       const made = ["a", "b", "c", "d", "e"].map((id) =>
         begin(id, { agent: "x", ...(id === "b" && { due: 50 }) }),
@@ -249,7 +249,7 @@ export const claims: readonly ContractCase[] = [
     },
   ),
 
-  defineWithMail("what was deleted is due no more, and one of the same name is another", {
+  defineWithInbox("what was deleted is due no more, and one of the same name is another", {
     async act(store) {
       ok(await store.apply([begin("a", { agent: "x", due: 1 }), begin("b", { agent: "x" })]));
       for (const id of ["a", "b"])

@@ -12,7 +12,7 @@ const salt = () => "fedcba9876543210";
 const now = { dueBy: 0, limit: 10 };
 
 const define = defineFor("reclaim");
-const defineWithMail = defineFor("reclaim", "inbox");
+const defineWithInbox = defineFor("reclaim", "inbox");
 
 export const reclaim: readonly ContractCase[] = [
   define("replace puts saves in the place of those with the same records", {
@@ -315,7 +315,7 @@ export const reclaim: readonly ContractCase[] = [
     },
   ),
 
-  defineWithMail("scrub leaves everything as it is", {
+  defineWithInbox("scrub leaves everything as it is", {
     async act(store) {
       const f = new Fixture("a", { tags: ["x"] });
       ok(await store.apply([f.begin()]));

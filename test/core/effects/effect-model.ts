@@ -120,7 +120,7 @@ interface Process {
   readonly running: readonly Running[];
 }
 
-interface Letter {
+interface OpenedMessage {
   readonly kind: "late" | "settle" | "approve" | "deny";
   readonly id: string;
   readonly no: number;
@@ -150,7 +150,7 @@ export interface World {
   /** What was made on the line that was left. */
   readonly left: readonly Effect[];
   readonly processes: readonly [Process, Process];
-  readonly inbox: readonly Letter[];
+  readonly inbox: readonly OpenedMessage[];
   readonly ledger: readonly Act[];
   readonly fork: Fork | null;
 }
@@ -204,12 +204,12 @@ export interface Rules {
     own: readonly Running[],
   ) => boolean;
   /** What a late outcome changes. */
-  readonly late: (effect: Effect, letter: Letter) => readonly EffectEvent[];
+  readonly late: (effect: Effect, letter: OpenedMessage) => readonly EffectEvent[];
   /** Whether what a person said holds for the call as it stands. */
-  readonly settles: (effect: Effect, letter: Letter) => boolean;
+  readonly settles: (effect: Effect, letter: OpenedMessage) => boolean;
 }
 
-const doneBy = (id: string, as: Letter["as"], by?: string): EffectEvent => ({
+const doneBy = (id: string, as: OpenedMessage["as"], by?: string): EffectEvent => ({
   id,
   is: "done",
   outcome: as === "ok" ? "ok" : "error",
@@ -327,7 +327,7 @@ export interface Step {
   readonly acted?: { readonly mode: Mode; readonly again: boolean; readonly inTime: boolean };
   /** A save was sent. */
   readonly saved?: { readonly epoch: number };
-  readonly took?: Letter;
+  readonly took?: OpenedMessage;
 }
 
 const met = (...found: readonly (Met | false)[]): readonly Met[] =>
@@ -563,7 +563,7 @@ export class Model {
   }
 
   /** Where there is no room for it, it is lost: whoever posts late does so as well as it can. */
-  #post(world: World, letter: Letter): World {
+  #post(world: World, letter: OpenedMessage): World {
     if (world.inbox.length >= this.#scope.maxLetters) return world;
     if (
       letter.kind === "late" &&
@@ -1030,7 +1030,7 @@ export class Model {
   #people(world: World): Step[] {
     if (world.inbox.length >= this.#scope.maxLetters) return [];
     return openIn(world.inFlight).flatMap(({ id, phase, waits, attempt }) => {
-      const say = (kind: Letter["kind"], as: Letter["as"]): Step => ({
+      const say = (kind: OpenedMessage["kind"], as: OpenedMessage["as"]): Step => ({
         name: `${kind} ${as}`,
         to: this.#post(world, { kind, id, no: attempt?.no ?? 0, as }),
         met: [],
@@ -1043,7 +1043,7 @@ export class Model {
     });
   }
 
-  #take(world: World, who: Who, letter: Letter): Step {
+  #take(world: World, who: Who, letter: OpenedMessage): Step {
     const effect = world.inFlight.get(letter.id);
     const events = effect === undefined ? [] : this.#says(effect, letter);
     const inbox = world.inbox.toSpliced(world.inbox.indexOf(letter), 1);
@@ -1072,7 +1072,7 @@ export class Model {
     }));
   }
 
-  #says(effect: Effect, letter: Letter): readonly EffectEvent[] {
+  #says(effect: Effect, letter: OpenedMessage): readonly EffectEvent[] {
     const { id, phase } = effect;
     switch (letter.kind) {
       case "late":
@@ -1318,7 +1318,7 @@ const attemptAt = (now: number, no: number) => ({
   forMs: TIMEOUT_MS,
 });
 const at = (world: World, who: Who): Process => world.processes[who];
-const letterCode = ({ kind, id, no, as }: Letter): string => `${kind[0]}${id}${no}${as[0]};`;
+const letterCode = ({ kind, id, no, as }: OpenedMessage): string => `${kind[0]}${id}${no}${as[0]};`;
 
 /** The journal as a process knows it. */
 const inFlightOf = (world: World, who: Who): InFlight => at(world, who).view ?? world.inFlight;

@@ -4,10 +4,10 @@
  * posts may be killed before it has taken in what it posted.
  */
 import { randomUUID } from "node:crypto";
-import { mailText } from "../../../dist/engine/records/rows.js";
+import { inboxText } from "../../../dist/engine/records/rows.js";
 
 export const post = (store, session, doc, id = randomUUID()) =>
-  store.inbox.post(session, { id, text: mailText(doc), due: 0 });
+  store.inbox.post(session, { id, text: inboxText(doc), due: 0 });
 
 /** What a person does about a call of which nobody knows what became: says what became of it. */
 export const settle = (store, session, effectId, asked, as) =>

@@ -1,5 +1,5 @@
 /** A worker in a process of its own, which runs a desk until it is killed. */
-import { mailOf, mailText } from "../../../dist/engine/records/rows.js";
+import { inboxDocOf, inboxText } from "../../../dist/engine/records/rows.js";
 import { say } from "../../support/children/said.mjs";
 import { wrapped } from "../agents/agent-broken.mjs";
 import { begin, opened } from "../agents/agent-process.mjs";
@@ -10,8 +10,8 @@ const ALL = Number.MAX_SAFE_INTEGER;
 const isTurn = (id) => id.startsWith("turn:");
 
 function withoutKey(text, session) {
-  const { key: _key, ...doc } = mailOf(text, session);
-  return mailText(doc);
+  const { key: _key, ...doc } = inboxDocOf(text, session);
+  return inboxText(doc);
 }
 
 const BREAKS = {

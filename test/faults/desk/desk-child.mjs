@@ -2,7 +2,7 @@
  * Runs a desk over sessions until it is killed, or nothing is left to do that nobody else must do
  * first.
  */
-import { mailOf, mailText } from "../../../dist/engine/records/rows.js";
+import { inboxDocOf, inboxText } from "../../../dist/engine/records/rows.js";
 import { say } from "../../support/children/said.mjs";
 import { wrapped } from "../agents/agent-broken.mjs";
 import { begin, opened, rounds } from "../agents/agent-process.mjs";
@@ -16,10 +16,10 @@ const takesNoForYes = (store) =>
       ...store.inbox,
       list: async (session, query) =>
         (await store.inbox.list(session, query)).map(({ text, ...mail }) => {
-          const { reason: _reason, ...doc } = mailOf(text, session);
+          const { reason: _reason, ...doc } = inboxDocOf(text, session);
           return {
             ...mail,
-            text: doc.kind === "deny" ? mailText({ ...doc, kind: "approve" }) : text,
+            text: doc.kind === "deny" ? inboxText({ ...doc, kind: "approve" }) : text,
           };
         }),
     },

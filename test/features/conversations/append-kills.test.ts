@@ -2,7 +2,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { MAX_SEQ } from "../../../src/core/values/ids.js";
-import { HIDDEN, keyLetter, keyOf, openLetters } from "../../../src/engine/records/letters.js";
+import {
+  appendKeyId,
+  HIDDEN,
+  keyOf,
+  openAppends,
+} from "../../../src/engine/records/append-messages.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, HoldfastError, type MessageInput } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
@@ -156,7 +161,7 @@ test("E1: a letter that comes while the same is appended without one, and is loo
   const post: Store["inbox"]["post"] = async (session, mail) => {
     const posted = await store.inbox.post(session, mail);
     // It holds the session, and is about to append.
-    if (mail.id === keyLetter(keyOf("k")) && ++posts === 3) {
+    if (mail.id === appendKeyId(keyOf("k")) && ++posts === 3) {
       expect(await other.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
       // A look at the mail is what a signal brings about.
       await hold.sessions.signal("a", "look", 1);
@@ -336,11 +341,11 @@ describe.each(stores)("append under kills on $name", ({ address }) => {
             inbox.filter((id) => ids.includes(id)).map((id) => ({ id, text: "", due: 0 })),
         },
       }) as never;
-    expect((await openLetters(store([]), "a" as never, [letter])).get("bell:k")?.messages).toEqual(
+    expect((await openAppends(store([]), "a" as never, [letter])).get("bell:k")?.messages).toEqual(
       [],
     );
     // Still to be taken in, and not whole: it waits.
-    expect((await openLetters(store(["append:k"]), "a" as never, [letter])).size).toBe(0);
+    expect((await openAppends(store(["append:k"]), "a" as never, [letter])).size).toBe(0);
     await session.close();
     expect(await texts(hold, "a")).toBe(2);
   });

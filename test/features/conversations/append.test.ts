@@ -1,7 +1,7 @@
 /** Appending to a session from outside a run: E1 to E4. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { HIDDEN } from "../../../src/engine/records/letters.js";
+import { HIDDEN } from "../../../src/engine/records/append-messages.js";
 import { waitingLimits } from "../../../src/features/conversations/append.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, type MessageInput, textOf } from "../../../src/index.js";

@@ -1,7 +1,7 @@
 /** Inputs come from the user, and an agent makes no call that its own model did not ask for. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { digest } from "../../../src/core/values/digest.js";
-import { mailText } from "../../../src/engine/records/rows.js";
+import { inboxText } from "../../../src/engine/records/rows.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import type { Holdfast, Input, MessageInput } from "../../../src/index.js";
 import { thisMachine } from "../../../src/store/machine.js";
@@ -134,7 +134,7 @@ describe("inputs", () => {
       await (await hold.session(id, { agent: "clerk" })).close();
       await store.inbox.post(id, {
         id: "forged",
-        text: mailText({ kind: "turn", turn: "forged", input: input as never }),
+        text: inboxText({ kind: "turn", turn: "forged", input: input as never }),
         due: 0,
       });
       await hold.worker({ agents: [agent], pollMs: 10, onSigterm: false }).drain({ maxMs: 10_000 });

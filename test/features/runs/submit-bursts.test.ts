@@ -3,7 +3,7 @@
  * holds (ROOM-1, ROOM-2).
  */
 import { expect, test } from "vitest";
-import { mailText } from "../../../src/engine/records/rows.js";
+import { inboxText } from "../../../src/engine/records/rows.js";
 import { Holdfast } from "../../../src/holdfast.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
@@ -81,7 +81,7 @@ test("a letter is seen behind more turns than may wait: other processes have pas
   for (let i = 0; i < 2_100; i++)
     await store.inbox.post("s", {
       id: `t${i}`,
-      text: mailText({ kind: "turn", turn: `t${i}`, input: "go" }),
+      text: inboxText({ kind: "turn", turn: `t${i}`, input: "go" }),
       due: 0,
     });
   await session.close();

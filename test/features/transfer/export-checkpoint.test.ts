@@ -274,7 +274,7 @@ describe("calls that are open at the checkpoint", () => {
     const target = await at("memory:");
     for (const letter of [{ id: "late:x:1", text: "{}" }, { id: "late:x:1" }, "late"]) {
       const other = forged(rows, (all) =>
-        all.map((row) => ("session" in row ? { ...row, letters: [letter as never] } : row)),
+        all.map((row) => ("session" in row ? { ...row, inboxMessages: [letter as never] } : row)),
       );
       await expect(target.import(other)).rejects.toMatchObject(coded("CORRUPT"));
     }

@@ -129,8 +129,8 @@ class DefinedAgent implements Omit<Agent, Types> {
  * Define an agent, without a store; `hold.bind` binds it to one.
  *
  * @example
- * const clerk = agent({ name: "clerk", model, system: "You answer letters." });
- * await hold.bind(clerk).run("letter-1", "Answer this letter.");
+ * const clerk = agent({ name: "clerk", model, system: "You answer inbox messages." });
+ * await hold.bind(clerk).run("inbox message-1", "Answer this inbox message.");
  */
 export function agent<
   C = undefined,

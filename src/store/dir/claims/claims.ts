@@ -1,5 +1,6 @@
 /**
- * What a claim may take: sessions that the index knows to be due, and those that mail waits for.
+ * What a claim may take: sessions that the index knows to be due, and those that an inbox message
+ * waits for.
  */
 import { join } from "node:path";
 import { monotonicMs } from "../../machine.js";
@@ -16,9 +17,9 @@ import type { InboxMarkers } from "./inbox-markers.js";
 interface Candidate {
   readonly id: string;
   readonly no: number;
-  /** The first of what its head and its mail say. */
+  /** The first of what its head and its inbox messages say. */
   readonly due: number;
-  readonly mailDue: number;
+  readonly inboxDue: number;
 }
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -46,17 +47,18 @@ export class Claims {
   ): Generator<SessionRow> {
     const found = new Map<string, Candidate>();
     for (const { id, no, due } of this.#index.catalogue.due(agent))
-      if (due !== null && due <= dueBy) found.set(id, { id, no, due, mailDue: NEVER });
-    for (const { id, no, head, mailDue } of this.#mailed(agent, idle)) {
-      const due = Math.min(head?.due ?? NEVER, mailDue);
-      if (due <= dueBy) found.set(id, { id, no, due, mailDue });
+      if (due !== null && due <= dueBy) found.set(id, { id, no, due, inboxDue: NEVER });
+    for (const { id, no, head, inboxDue } of this.#mailed(agent, idle)) {
+      const due = Math.min(head?.due ?? NEVER, inboxDue);
+      if (due <= dueBy) found.set(id, { id, no, due, inboxDue });
     }
     const inOrder = [...found.values()].sort((a, b) => a.due - b.due || a.no - b.no);
-    for (const { id, mailDue } of inOrder.slice(0, MAX_CANDIDATES)) {
+    for (const { id, inboxDue } of inOrder.slice(0, MAX_CANDIDATES)) {
       const doc = this.#sessions.find(id);
       const row = doc === undefined || doc === "damaged" ? undefined : sessionRow(doc);
       // Its own file is believed, where the index runs ahead of it.
-      if (row?.head.agent === agent && Math.min(row.head.due ?? NEVER, mailDue) <= dueBy) yield row;
+      if (row?.head.agent === agent && Math.min(row.head.due ?? NEVER, inboxDue) <= dueBy)
+        yield row;
     }
   }
 
@@ -76,20 +78,20 @@ export class Claims {
     return settles && isIdle;
   }
 
-  /** The agent's sessions that mail waits for, and from when on. */
+  /** The agent's sessions that an inbox message waits for, and from when on. */
   *#mailed(
     agent: string,
     idle: (name: string) => void,
-  ): Generator<SessionDoc & { readonly mailDue: number }> {
+  ): Generator<SessionDoc & { readonly inboxDue: number }> {
     for (const name of this.#waiting.names()) {
       const doc = this.#docOf(name);
       // What is damaged, or is not there, may be restored: its marker stays. Of another agent's the
       // inbox need not be read.
       if (doc === undefined || doc === "damaged" || (doc.head !== null && doc.head.agent !== agent))
         continue;
-      const mailDue = this.#firstDue(doc);
-      if (mailDue === undefined) idle(name);
-      else yield { ...doc, mailDue };
+      const inboxDue = this.#firstDue(doc);
+      if (inboxDue === undefined) idle(name);
+      else yield { ...doc, inboxDue };
     }
   }
 
@@ -98,12 +100,15 @@ export class Claims {
     this.#waiting.settle(name, () => {
       const doc = this.#docOf(name);
       if (doc === undefined || doc === "damaged") return true;
-      // In this order: a draft that is gone by now has become mail.
+      // In this order: a draft that is gone by now has become inbox messages.
       return this.#inbox(doc).hasDraft() || this.#firstDue(doc) !== undefined;
     });
   }
 
-  /** Whether mail waits for a session without a marker that says so: workers would not find it. */
+  /**
+   * Whether an inbox message waits for a session without a marker that says so: workers would not
+   * find it.
+   */
   isUnmarked(doc: SessionDoc): boolean {
     const name = nameOf(doc.id);
     // Looked at again: between the two looks it may have been taken in, and its marker removed.
@@ -118,7 +123,7 @@ export class Claims {
     const { head, drained } = doc;
     return head === null
       ? undefined
-      : this.#inbox(doc).firstDue(drained, (mail) => isForNow(head, mail));
+      : this.#inbox(doc).firstDue(drained, (message) => isForNow(head, message));
   }
 
   /** A name that is no id says which directory it is, and the file there says whose. */

@@ -1,11 +1,13 @@
 /**
- * Which sessions mail waits for: an empty file for each in one directory, named as the session's
- * own directory is, so that a claim lists these and does not look into every inbox.
+ * Which sessions an inbox message waits for: an empty file for each in one directory, named as the
+ * session's own directory is, so that a claim lists these and does not look into every inbox.
  *
- * K1  whoever posts first writes a draft of the mail, then the marker, and only then makes mail of
- *     the draft: where mail waits, its marker was there before, and will last.
+ * K1  whoever posts first writes a draft of the inbox, then the marker, and only then makes inbox
+ * messages of
+ *     the draft: where an inbox message waits, its marker was there before, and will last.
  * K2  a marker that may be needless is set aside, under a name that still counts, then the inbox is
- *     looked at, and the marker goes only where neither mail nor a draft was found. One who posts
+ * looked at, and the marker goes only where neither inbox messages nor a draft was found. One who
+ * posts
  *     meanwhile puts another; one who found it there before is seen by its draft.
  *
  * So a process that is killed, and a power cut, at any point leave a marker too many perhaps, and
@@ -57,7 +59,7 @@ export class InboxMarkers {
   }
 
   /**
-   * The mail is there. Tells those who watch the directory, who would have found nothing when the
+   * The inbox is there. Tells those who watch the directory, who would have found nothing when the
    * marker came.
    */
   posted(name: string): void {
@@ -88,7 +90,7 @@ export class InboxMarkers {
     );
   }
 
-  /** K2. `waits` looks whether there is mail, or a draft of some. */
+  /** K2. `waits` looks whether there is inbox messages, or a draft of some. */
   settle(name: string, waits: () => boolean): void {
     const path = join(this.path, name);
     try {

@@ -14,8 +14,8 @@ export const watchSession = (directory: string, wake: () => void): (() => void) 
   watchBy(directory, sessionSignature, wake);
 
 /**
- * The directory of markers, which is touched whenever mail comes (inbox-markers.ts); and the log of
- * changes, where other processes say which sessions are another than they were.
+ * The directory of markers, which is touched whenever an inbox message comes (inbox-markers.ts);
+ * and the log of changes, where other processes say which sessions are another than they were.
  */
 export const watchDue = (waiting: string, log: string, wake: () => void): (() => void) =>
   watchBy(waiting, () => `${fileSignature(waiting)}\n${fileSignature(log)}`, wake);

@@ -1,10 +1,12 @@
 /**
- * Mail, a file each, in the directory of its session: anybody may post, without the lock.
+ * Inbox messages, a file each, in the directory of its session: anybody may post, without the lock.
  *
  * M1  the system lets one file of a name be first, so an id is posted once.
- * M2  mail is taken in when its session's file says so; moving it to done/ only clears up, and may
+ * M2  an inbox message is taken in when its session's file says so; moving it to done/ only clears
+ * up, and may
  *     come later.
- * M3  mail belongs to a session's number: that of an older session of the same name is not there
+ * M3  inbox messages belongs to a session's number: that of an older session of the same name is
+ * not there
  *     for a later one.
  */
 import { lstatSync, rmSync } from "node:fs";
@@ -12,9 +14,9 @@ import { join } from "node:path";
 import { highest } from "../../../core/values/highest.js";
 import {
   drainedText,
+  type InboxMessage,
   type InboxQuery,
   isDrained,
-  type Mail,
   type Posted,
 } from "../../port/inbox.js";
 import { DAMAGED, sealedText } from "../files/checksummed-json.js";
@@ -28,18 +30,24 @@ import {
   remove,
   syncDirectory,
 } from "../files/files.js";
-import { glimpseMail, type MailFile, type MailHead, mailName, readMail } from "./mail-file.js";
+import {
+  glimpseMessage,
+  type MessageFile,
+  type MessageHead,
+  messageName,
+  readInbox,
+} from "./message-file.js";
 
-type Known = Pick<MailFile, "text">;
+type Known = Pick<MessageFile, "text">;
 
-/** Mail that waits has its text; of what was taken in there is less. */
-const isKnown = (known: Known, { text }: Mail): boolean => isDrained(known.text, text);
+/** An inbox message that waits has its text; of what was taken in there is less. */
+const isKnown = (known: Known, { text }: InboxMessage): boolean => isDrained(known.text, text);
 
 const DRAFT_MS = 3_600_000;
 
 export class Inbox {
   readonly #path: string;
-  /** The number of the session whose mail it is. */
+  /** The number of the session whose inbox messages it is. */
   readonly #session: number;
 
   constructor(sessionDirectory: string, session: number) {
@@ -47,14 +55,14 @@ export class Inbox {
     this.#session = session;
   }
 
-  /** `mark` leaves a marker for those who look for mail (K1). */
-  post(mail: Mail, drained: readonly string[], mark: () => void): Posted {
-    const path = this.#file(mail.id);
-    const before = this.#known(mail.id);
+  /** `mark` leaves a marker for those who look for inbox messages (K1). */
+  post(message: InboxMessage, drained: readonly string[], mark: () => void): Posted {
+    const path = this.#file(message.id);
+    const before = this.#known(message.id);
     if (before !== undefined) {
       // Its poster may not have said so to the disk yet, or ever.
       syncDirectory(this.#path);
-      return isKnown(before, mail) ? "known" : "conflict";
+      return isKnown(before, message) ? "known" : "conflict";
     }
     makeDirectory(join(this.#path, "done"));
     const numbers = this.#all().map((known) => known.n);
@@ -62,29 +70,29 @@ export class Inbox {
     const text = sealedText({
       n,
       session: this.#session,
-      id: mail.id,
-      due: mail.due,
-      text: mail.text,
-    } satisfies MailFile);
+      id: message.id,
+      due: message.due,
+      text: message.text,
+    } satisfies MessageFile);
     if (!addFile(path, text, { drafted: mark })) {
-      const other = this.#known(mail.id);
-      if (other !== undefined) return isKnown(other, mail) ? "known" : "conflict";
+      const other = this.#known(message.id);
+      if (other !== undefined) return isKnown(other, message) ? "known" : "conflict";
       // M3: it waits for a session that is no more.
       putFile(path, text, { drafted: mark });
     }
     // Between the look and the link another may have been posted, taken in and moved.
-    const done = this.#read(this.#doneFile(mail.id));
-    if (done === undefined && !drained.includes(mail.id)) return "posted";
+    const done = this.#read(this.#doneFile(message.id));
+    if (done === undefined && !drained.includes(message.id)) return "posted";
     remove(path);
-    return done === undefined || isKnown(done, mail) ? "known" : "conflict";
+    return done === undefined || isKnown(done, message) ? "known" : "conflict";
   }
 
   #known(id: string): Known | undefined {
     return this.#read(this.#doneFile(id)) ?? this.#read(this.#file(id));
   }
 
-  /** Mail that waits, oldest first. */
-  waiting(drained: readonly string[], query: InboxQuery): Mail[] {
+  /** An inbox message that waits, oldest first. */
+  waiting(drained: readonly string[], query: InboxQuery): InboxMessage[] {
     const taken = new Set(drained);
     const found =
       "ids" in query
@@ -103,7 +111,7 @@ export class Inbox {
    */
   firstDue(
     drained: readonly string[],
-    counts: (mail: MailHead) => boolean = () => true,
+    counts: (message: MessageHead) => boolean = () => true,
   ): number | undefined {
     const taken = new Set(drained);
     const waiting = this.#all().filter(({ id }) => !taken.has(id));
@@ -125,34 +133,34 @@ export class Inbox {
     );
   }
 
-  #all(): MailHead[] {
+  #all(): MessageHead[] {
     return this.#in(namesIn(this.#path).filter((name) => name.endsWith(".json") && !isDraft(name)));
   }
 
-  /** Mail that waits in files of these names. */
-  #in(names: readonly string[]): MailHead[] {
+  /** An inbox message that waits in files of these names. */
+  #in(names: readonly string[]): MessageHead[] {
     checkDirectory(this.#path);
     return names
       .flatMap((name) => {
-        const mail = glimpseMail(join(this.#path, name), this.#session);
-        return mail !== undefined && this.#read(join(this.#path, "done", name)) === undefined
-          ? [{ mail, name }]
+        const message = glimpseMessage(join(this.#path, name), this.#session);
+        return message !== undefined && this.#read(join(this.#path, "done", name)) === undefined
+          ? [{ message, name }]
           : [];
       })
-      .sort((a, b) => a.mail.n - b.mail.n || (a.name < b.name ? -1 : 1))
-      .map(({ mail }) => mail);
+      .sort((a, b) => a.message.n - b.message.n || (a.name < b.name ? -1 : 1))
+      .map(({ message }) => message);
   }
 
   /** One that is damaged does not say what its id is: it is the one that was asked for. */
-  #named(ids: readonly string[]): MailHead[] {
+  #named(ids: readonly string[]): MessageHead[] {
     return [...new Set(ids)]
-      .flatMap((id) => this.#in([mailName(id)]).map((mail) => ({ ...mail, id })))
+      .flatMap((id) => this.#in([messageName(id)]).map((message) => ({ ...message, id })))
       .sort((a, b) => a.n - b.n);
   }
 
   /** Those of these ids that wait. */
   has(ids: readonly string[]): string[] {
-    return ids.filter((id) => glimpseMail(this.#file(id), this.#session) !== undefined);
+    return ids.filter((id) => glimpseMessage(this.#file(id), this.#session) !== undefined);
   }
 
   /**
@@ -161,54 +169,56 @@ export class Inbox {
    */
   clear(drained: readonly string[]): void {
     const cleared = drained.flatMap((id) => {
-      const mail = this.#read(this.#file(id));
-      return mail === undefined ? [] : [{ ...mail, id }];
+      const message = this.#read(this.#file(id));
+      return message === undefined ? [] : [{ ...message, id }];
     });
     if (cleared.length === 0) return;
-    for (const mail of cleared) this.#done({ ...mail, text: drainedText(mail.text) });
+    for (const message of cleared) this.#done({ ...message, text: drainedText(message.text) });
     syncDirectory(join(this.#path, "done"));
     for (const { id } of cleared) remove(this.#file(id));
     syncDirectory(this.#path);
   }
 
-  /** Other words for mail that waits. */
+  /** Other words for an inbox message that waits. */
   reword(
     drained: readonly string[],
     { id, text }: { readonly id: string; readonly text: string },
   ): void {
-    const mail = this.#read(this.#file(id));
-    if (mail !== undefined && !drained.includes(id))
-      putFile(this.#file(id), sealedText({ ...mail, text } satisfies MailFile));
+    const message = this.#read(this.#file(id));
+    if (message !== undefined && !drained.includes(id))
+      putFile(this.#file(id), sealedText({ ...message, text } satisfies MessageFile));
   }
 
-  /** Forgets what mail said that was taken in. */
+  /** Forgets what inbox messages said that was taken in. */
   forget(): void {
     for (const name of namesIn(join(this.#path, "done"))) {
-      const mail = isDraft(name) ? undefined : this.#read(join(this.#path, "done", name));
-      if (mail !== undefined && mail.text !== "" && mail.text !== DAMAGED)
-        this.#done({ ...mail, text: "" });
+      const message = isDraft(name) ? undefined : this.#read(join(this.#path, "done", name));
+      if (message !== undefined && message.text !== "" && message.text !== DAMAGED)
+        this.#done({ ...message, text: "" });
     }
     if (checkDirectory(join(this.#path, "done"))) syncDirectory(join(this.#path, "done"));
   }
 
-  #done(mail: MailFile): void {
-    putFile(this.#doneFile(mail.id), sealedText(mail satisfies MailFile), { lasting: false });
+  #done(message: MessageFile): void {
+    putFile(this.#doneFile(message.id), sealedText(message satisfies MessageFile), {
+      lasting: false,
+    });
   }
 
-  /** With the session its mail goes too. */
+  /** With the session its an inbox message goes too. */
   removeAll(): void {
     if (checkDirectory(this.#path)) rmSync(this.#path, { recursive: true, force: true });
   }
 
   #file(id: string): string {
-    return join(this.#path, mailName(id));
+    return join(this.#path, messageName(id));
   }
 
   #doneFile(id: string): string {
-    return join(this.#path, "done", mailName(id));
+    return join(this.#path, "done", messageName(id));
   }
 
-  #read(path: string): MailFile | undefined {
-    return readMail(path, this.#session);
+  #read(path: string): MessageFile | undefined {
+    return readInbox(path, this.#session);
   }
 }

@@ -36,7 +36,7 @@ export interface SessionDoc {
   /** The highest number that any of its branches ever had. */
   readonly lastBranch: number;
   readonly branches: readonly BranchDoc[];
-  /** Mail that was taken in, until its files have been moved. */
+  /** An inbox message that was taken in, until its files have been moved. */
   readonly drained: readonly string[];
   /** Branches that were cut: where they ended is no loss. */
   readonly cut: readonly BranchId[];

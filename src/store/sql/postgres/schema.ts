@@ -23,7 +23,7 @@ const SECURED = [
   "save",
   "blob",
   "ref",
-  "mail",
+  "inbox",
   "doc",
   "pin",
 ] as const;
@@ -111,7 +111,7 @@ export const schemaText = (schema: string): string => `
   CREATE TABLE ref (branch bigint NOT NULL, seq bigint NOT NULL, ${tenant}, digest text COLLATE "C" NOT NULL, PRIMARY KEY (branch, seq, digest));
   CREATE INDEX ref_by_digest ON ref (digest);
 
-  CREATE TABLE mail (
+  CREATE TABLE inbox (
     no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     ${tenant},
     session bigint NOT NULL,
@@ -121,8 +121,8 @@ export const schemaText = (schema: string): string => `
     due bigint NOT NULL,
     UNIQUE (session, id)
   );
-  CREATE INDEX mail_waiting ON mail (session, no) WHERE drained = 0;
-  CREATE INDEX mail_by_due ON mail (session, due) WHERE drained = 0;
+  CREATE INDEX mail_waiting ON inbox (session, no) WHERE drained = 0;
+  CREATE INDEX mail_by_due ON inbox (session, due) WHERE drained = 0;
 
   -- Documents beside the sessions, and the places that they keep.
   CREATE TABLE doc (

@@ -165,7 +165,7 @@ export function checkTrees(
   if (!small && !isThorough) return;
   for (const checked of small
     ? [""]
-    : ["('session')", "('branch')", "('tag')", "('mail')", "('doc')", "('pin')"]) {
+    : ["('session')", "('branch')", "('tag')", "('inbox')", "('doc')", "('pin')"]) {
     const [said = ""] = findingsOf(db.prepare(`PRAGMA integrity_check${checked}`).all(), file);
     if (said !== "ok")
       throw new HoldfastError(

@@ -215,7 +215,7 @@ test("the server reads along one index, however many sessions have ended and how
       SELECT 's' || i, 'completed', CASE WHEN i % 3 = 0 THEN 'busy' ELSE 'x' END, 'l' || i, repeat('h', 200), 1, 0, 'lease', 1, 0, '[]', 'label',
         CASE WHEN i % 3 = 0 THEN 0 END FROM generate_series(1, 20000) i`);
     await client.query(
-      "INSERT INTO mail (session, id, body, drained, due) SELECT no, 'm', 'body', CASE WHEN agent = 'x' THEN 1 ELSE 0 END, 0 FROM session",
+      "INSERT INTO inbox (session, id, body, drained, due) SELECT no, 'm', 'body', CASE WHEN agent = 'x' THEN 1 ELSE 0 END, 0 FROM session",
     );
     const blocksOf = async (text: string, params: readonly (string | number)[]) => {
       let own = numbered(text);

@@ -323,8 +323,8 @@ describe("search", () => {
     for (let i = 0; i < 10; i++)
       expect((await hold.sessions.search(`kelp ${i}`)).items).toHaveLength(1);
     await hold.close();
-    // A server process tells of its work when it ends, and a little later. Each search looks for the
-    // words, and for the word under which damage is kept.
+    // A server process tells of its work when it ends, and a little later. Each search looks for
+    // the words, and for the word under which damage is kept.
     await expect.poll(scans, { interval: 50 }).toBe(20);
   });
 });

@@ -39,8 +39,8 @@ async function large(path: string, sessions: number): Promise<void> {
         INSERT INTO session (tenant, id, status, agent, branch, head, epoch, until, lease, version, archived, tags, label, wake)
         SELECT '', 's' || i, 'completed', CASE WHEN i % 3 = 0 THEN 'busy' ELSE 'x' END, 'l' || i, printf('%.200c', 'h'), 1, 0, 'lease', 1, 0, '[]',
           printf('%.200c', 'l'), CASE WHEN i % 3 = 0 THEN 0 END FROM n;
-      INSERT INTO mail (session, id, body, drained, due) SELECT no, 'm', 'body', 0, 0 FROM session WHERE agent = 'busy';
-      INSERT INTO mail (session, id, body, drained, due) SELECT no, 'm', 'body', 1, 0 FROM session WHERE agent = 'x';
+      INSERT INTO inbox (session, id, body, drained, due) SELECT no, 'm', 'body', 0, 0 FROM session WHERE agent = 'busy';
+      INSERT INTO inbox (session, id, body, drained, due) SELECT no, 'm', 'body', 1, 0 FROM session WHERE agent = 'x';
       COMMIT;
     `),
   );
@@ -77,7 +77,7 @@ test("no statement of a claim, or of mail, goes over all sessions or all mail", 
       expect.stringMatching(/session_by_wake \(tenant=\? AND agent=\? AND \(?wake/),
     ]);
     // Negative control: a plan that goes over all of it says so.
-    expect(planOf("SELECT count(*) FROM mail WHERE due = ?").join()).toMatch(/SCAN/);
+    expect(planOf("SELECT count(*) FROM inbox WHERE due = ?").join()).toMatch(/SCAN/);
   });
 });
 

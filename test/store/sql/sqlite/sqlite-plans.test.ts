@@ -15,7 +15,7 @@ import { SCHEMA } from "../../../../src/store/sql/sqlite/driver/schema.js";
 import { documentsWith } from "../../../../src/store/sql/sqlite/search/finding.js";
 import {
   docsBy,
-  mailBy,
+  inboxBy,
   recordOf,
   sessionsBy,
   sessionWith,
@@ -252,7 +252,7 @@ beforeAll(async () => {
     ...sessionLists,
     docsBy({ of: false }),
     docsBy({ of: true }),
-    mailBy(3),
+    inboxBy(3),
   ];
   checked = [
     ...[...new Set([...all, ...texts.store])]

@@ -1,6 +1,6 @@
 /**
- * Asking Postgres. Words hold letters, numbers and marks alone (W5): in quotes, nothing of the
- * syntax of tsquery can be made of them.
+ * Asking Postgres. Words hold inbox messages, numbers and marks alone (W5): in quotes, nothing of
+ * the syntax of tsquery can be made of them.
  */
 import type { Phrase, Query } from "../../../../core/search/query.js";
 import { type FindOptions, MOST_RANKED } from "../../../search-port.js";

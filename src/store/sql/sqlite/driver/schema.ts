@@ -101,7 +101,7 @@ export const SCHEMA = `
   CREATE TABLE ref (branch INTEGER NOT NULL, seq INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (branch, seq, digest)) WITHOUT ROWID;
   CREATE INDEX ref_by_digest ON ref (digest);
 
-  CREATE TABLE mail (
+  CREATE TABLE inbox (
     no INTEGER PRIMARY KEY,
     session INTEGER NOT NULL,
     id TEXT NOT NULL,
@@ -110,8 +110,8 @@ export const SCHEMA = `
     due INTEGER NOT NULL,
     UNIQUE (session, id)
   );
-  CREATE INDEX mail_waiting ON mail (session, no) WHERE drained = 0;
-  CREATE INDEX mail_by_due ON mail (session, due) WHERE drained = 0;
+  CREATE INDEX mail_waiting ON inbox (session, no) WHERE drained = 0;
+  CREATE INDEX mail_by_due ON inbox (session, due) WHERE drained = 0;
 
   -- Documents beside the sessions, and the places that they keep.
   CREATE TABLE doc (

@@ -1,7 +1,7 @@
 /**
  * Finding in an open index: the best places, and what stands there in the store, which is attached
- * to it. What people wrote never reaches the syntax of FTS5: words hold letters, numbers and marks
- * alone (W5), and stand in quotes.
+ * to it. What people wrote never reaches the syntax of FTS5: words hold inbox messages, numbers and
+ * marks alone (W5), and stand in quotes.
  */
 import type { Phrase, Query } from "../../../../core/search/query.js";
 import {

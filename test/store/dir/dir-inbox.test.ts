@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { BESIDE, HIDDEN } from "../../../src/engine/records/letters.js";
+import { BESIDE, HIDDEN } from "../../../src/engine/records/append-messages.js";
 import { type Holdfast, open } from "../../../src/index.js";
 import { DAMAGED } from "../../../src/store/dir/files/checksummed-json.js";
 import { sessionPath } from "../../../src/store/dir/files/names.js";

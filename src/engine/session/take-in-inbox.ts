@@ -5,7 +5,7 @@ import type { MessageInput } from "../../core/messages/message.js";
 import { isUnderWay } from "../../core/sessions/status.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { encode } from "../../core/values/json.js";
-import { type Letter, turnsTakenBack } from "../journal/read-inbox.js";
+import { type OpenedMessage, turnsTakenBack } from "../journal/read-inbox.js";
 import { cancel, finish, isOpen, restate, settle } from "./settle-calls.js";
 import type { WorkingCopy } from "./working-copy.js";
 
@@ -17,30 +17,31 @@ interface Takes {
 }
 
 /**
- * Stages what letters change, and what follows from it for the session's status. Answers those that
- * are taken in by that.
+ * Stages what inbox messages change, and what follows from it for the session's status. Answers
+ * those that are taken in by that.
  */
 export function takeIn(
   work: WorkingCopy,
-  mail: readonly Letter[],
+  inboxMessages: readonly OpenedMessage[],
   takes: Takes,
-): readonly Letter[] {
-  const dropped = turnsTakenBack(mail);
-  const taken = mail.filter(
-    (letter) =>
-      stage(work, letter, takes) || (letter.doc.kind === "turn" && dropped.has(letter.doc.turn)),
+): readonly OpenedMessage[] {
+  const dropped = turnsTakenBack(inboxMessages);
+  const taken = inboxMessages.filter(
+    (inboxMessage) =>
+      stage(work, inboxMessage, takes) ||
+      (inboxMessage.doc.kind === "turn" && dropped.has(inboxMessage.doc.turn)),
   );
   if (taken.length > 0) restate(work);
   return taken;
 }
 
 /**
- * Answers whether the letter is done with. Turns wait until the one before is over, and are begun
- * by whoever runs the agent.
+ * Answers whether the inbox message is done with. Turns wait until the one before is over, and are
+ * begun by whoever runs the agent.
  */
 function stage(
   work: WorkingCopy,
-  { doc, appended }: Letter,
+  { doc, appended }: OpenedMessage,
   { isAtWork, appends }: Takes,
 ): boolean {
   const { inFlight } = work.fold;
@@ -105,7 +106,7 @@ function stage(
     case "wake": {
       // The call that runs the child is about to wait for it, perhaps: that would be slept over. It
       // stays until that is known. A call that nobody is at is run again from its beginning, and
-      // looks at the child itself: a letter that stayed for it would stay for ever.
+      // looks at the child itself: an inbox message that stayed for it would stay for ever.
       const runner = inFlight.get(doc.child.slice(0, doc.child.indexOf("/")));
       if (
         isAtWork &&
@@ -148,8 +149,8 @@ function* newestFirst({ fold }: WorkingCopy): Generator<MessageInput> {
 
 /**
  * Whoever sent them has looked whether they can be stored. Where somebody was first with the same
- * id and other words, they are passed over: a letter that cannot be taken in must not keep the
- * session from being opened.
+ * id and other words, they are passed over: an inbox message that cannot be taken in must not keep
+ * the session from being opened.
  */
 function stageAppended(work: WorkingCopy, messages: readonly MessageInput[]): boolean {
   if (!fits(work, messages)) return false;

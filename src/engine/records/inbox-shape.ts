@@ -1,6 +1,6 @@
 /**
- * What a letter in an inbox may say. Every read asks whether its shape is right, so that no reader
- * stumbles over a letter that was sealed by another hand.
+ * What an inbox message in an inbox may say. Every read asks whether its shape is right, so that no
+ * reader stumbles over an inbox message that was sealed by another hand.
  */
 import {
   fields,
@@ -11,7 +11,7 @@ import {
   maybe,
   oneOf,
 } from "../../core/values/shapes.js";
-import type { MailDoc, Settlement } from "./rows.js";
+import type { InboxDoc, Settlement } from "./rows.js";
 
 const any: Is = () => true;
 const said: Is = (value) => value !== undefined;
@@ -26,8 +26,8 @@ const isSettlement: Is = (value) => settlements.some((is) => is(value));
 
 const about = { effectId: isString, asked: isCount, by: maybe(isString) };
 
-type Says<K extends MailDoc["kind"]> = Omit<Extract<MailDoc, { readonly kind: K }>, "kind">;
-const letters: { readonly [K in MailDoc["kind"]]: Is } = {
+type Says<K extends InboxDoc["kind"]> = Omit<Extract<InboxDoc, { readonly kind: K }>, "kind">;
+const inboxMessages: { readonly [K in InboxDoc["kind"]]: Is } = {
   cancel: fields<Says<"cancel">>({ reason: maybe(isString), turn: maybe(isString) }),
   approve: fields<Says<"approve">>({ ...about, note: maybe(isString), input: any }),
   deny: fields<Says<"deny">>({ ...about, reason: isString }),
@@ -41,12 +41,12 @@ const letters: { readonly [K in MailDoc["kind"]]: Is } = {
   "append-key": fields<Says<"append-key">>({ check: isString }),
 };
 
-export function isMail(doc: unknown): doc is MailDoc {
+export function isInboxDoc(doc: unknown): doc is InboxDoc {
   if (!isObject(doc)) return false;
   const { kind, ...rest } = doc;
   return (
     typeof kind === "string" &&
-    Object.hasOwn(letters, kind) &&
-    letters[kind as MailDoc["kind"]](rest)
+    Object.hasOwn(inboxMessages, kind) &&
+    inboxMessages[kind as InboxDoc["kind"]](rest)
   );
 }

@@ -1,4 +1,4 @@
-/** Letters with their texts edited: on their way to a session, or while they wait there. */
+/** Inbox messages with their texts edited: on their way to a session, or while they wait there. */
 import type { MessageInput } from "../../core/messages/message.js";
 import {
   editDecision,
@@ -7,13 +7,13 @@ import {
   type TextEdit,
 } from "../../core/redaction/redact-text.js";
 import type { Json } from "../../core/values/json.js";
-import type { MailDoc, Settlement } from "./rows.js";
+import type { InboxDoc, Settlement } from "./rows.js";
 
 /**
- * `leavesArgs`: whether the input of the call stays that a letter approves. The letter itself where
- * nothing was edited.
+ * `leavesArgs`: whether the input of the call stays that an inbox message approves. The inbox
+ * message itself where nothing was edited.
  */
-export function editMail(doc: MailDoc, edit: TextEdit, leavesInput: boolean): MailDoc {
+export function editInboxDoc(doc: InboxDoc, edit: TextEdit, leavesInput: boolean): InboxDoc {
   switch (doc.kind) {
     case "cancel":
       return doc.reason === undefined
@@ -36,8 +36,8 @@ export function editMail(doc: MailDoc, edit: TextEdit, leavesInput: boolean): Ma
       return changed(doc, {
         input: editMessage(doc.input as unknown as MessageInput, edit) as unknown as Json,
       });
-    // Messages that are appended from outside have passed a hook before they were put into letters;
-    // redaction has a way of its own for them.
+    // Messages that are appended from outside have passed a hook before they were put into inbox
+    // messages; redaction has a way of its own for them.
     case "append":
     case "append-text":
     case "append-key":

@@ -5,8 +5,8 @@
 import { expect, test } from "vitest";
 import { encodeMessage } from "../../../src/core/messages/message.js";
 import { digest } from "../../../src/core/values/digest.js";
-import { HIDDEN, newTag, textLetter } from "../../../src/engine/records/letters.js";
-import { mailText } from "../../../src/engine/records/rows.js";
+import { appendTextId, HIDDEN, newTag } from "../../../src/engine/records/append-messages.js";
+import { inboxText } from "../../../src/engine/records/rows.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, type MessageInput, textOf } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
@@ -44,7 +44,7 @@ const waitingIn = async (hold: Holdfast, id: string): Promise<void> => {
   });
 };
 
-const allMail = async (store: Store, id: string): Promise<string> =>
+const allMessages = async (store: Store, id: string): Promise<string> =>
   JSON.stringify(await store.inbox.list(id, { dueBy: HIDDEN, limit: 1_000 }));
 
 const transcript = async (hold: Holdfast, id: string): Promise<string[]> => {
@@ -74,12 +74,12 @@ test.each(stores)("letters that cannot be taken in yet, on $name", async ({ addr
   // It fails, and leaves its key behind.
   const twice = [user(SECRET, { id: "m" }), user("other", { id: "m" })];
   await errorOf(() => hold.sessions.append("a", twice, { key: "failed" }));
-  expect(await allMail(store, "a")).toContain(checkOf(...twice));
-  const before = await allMail(store, "a");
+  expect(await allMessages(store, "a")).toContain(checkOf(...twice));
+  const before = await allMessages(store, "a");
   const { left } = await hold.sessions.redact("a", SECRET, { dryRun: true });
-  expect([waits(left).length, await allMail(store, "a")]).toEqual([1, before]);
+  expect([waits(left).length, await allMessages(store, "a")]).toEqual([1, before]);
   expect(waits((await hold.sessions.redact("a", SECRET)).left)).toHaveLength(1);
-  expect(await allMail(store, "a")).not.toContain(checkOf(...twice));
+  expect(await allMessages(store, "a")).not.toContain(checkOf(...twice));
   for (const [key, messages] of Object.entries(letters)) {
     expect(await hold.sessions.append("a", messages, { key })).toMatchObject({ taken: false });
     expect(await errorOf(() => hold.sessions.append("a", [user("other")], { key }))).toMatchObject(
@@ -143,8 +143,8 @@ test("a text that no bell speaks of: of one who may be about to ring nothing is 
   const store = await openStore("memory:");
   const hold = new Opened(store, thisMachine(), { now: Date.now }, 30_000);
   await hold.sessions.append("a", [user("go")], { create: true });
-  const ids = [60_000, 2 * 3_600_000].map((ms) => textLetter("k", newTag(Date.now() - ms)));
-  const text = mailText({ kind: "append-text", messages: [{ role: "user", content: SECRET }] });
+  const ids = [60_000, 2 * 3_600_000].map((ms) => appendTextId("k", newTag(Date.now() - ms)));
+  const text = inboxText({ kind: "append-text", messages: [{ role: "user", content: SECRET }] });
   for (const id of ids) await store.inbox.post("a", { id, text, due: HIDDEN });
   expect(waits((await hold.sessions.redact("a", SECRET)).left)).toHaveLength(1);
   expect((await store.inbox.list("a", { dueBy: HIDDEN, limit: 10 })).map(({ id }) => id)).toEqual([

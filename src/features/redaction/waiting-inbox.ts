@@ -1,24 +1,24 @@
 /**
- * Changing the mail that waits for a session. What could be taken in is in the journal by now. Of
- * the rest, messages that wait to be appended stay as they are, and the report names them: their
- * sender may send them again, and is to be told that they are the same.
+ * Changing the an inbox message that waits for a session. What could be taken in is in the journal
+ * by now. Of the rest, messages that wait to be appended stay as they are, and the report names
+ * them: their sender may send them again, and is to be told that they are the same.
  */
 import { encodeMessage } from "../../core/messages/message.js";
 import { editMessage } from "../../core/redaction/redact-text.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { superseded } from "../../engine/journal/lease-keeper.js";
 import type { StoreContext } from "../../engine/journal/store-context.js";
-import { editMail } from "../../engine/records/edit-mail.js";
 import {
-  bellLetter,
+  appendId,
+  appendKeyId,
+  appendTextId,
   HIDDEN,
   isLeftBehind,
-  keyLetter,
   keyText,
   messagesOf,
-  textLetter,
-} from "../../engine/records/letters.js";
-import { type MailDoc, mailOf, mailText } from "../../engine/records/rows.js";
+} from "../../engine/records/append-messages.js";
+import { editInboxDoc } from "../../engine/records/edit-inbox.js";
+import { type InboxDoc, inboxDocOf, inboxText } from "../../engine/records/rows.js";
 import { unlessDamaged } from "../../engine/records/tolerate-damage.js";
 import { inboxOf } from "../../store/capabilities.js";
 import { OpenCalls } from "./affected-sessions.js";
@@ -30,28 +30,28 @@ interface Edits {
   readonly drained: readonly string[];
 }
 
-/** The mail that waits for a session. `isDamaged`: some of it cannot be read. */
-export async function waitingMail({ store }: StoreContext, session: SessionId) {
-  const mail = await inboxOf(store).list(session, {
+/** The an inbox message that waits for a session. `isDamaged`: some of it cannot be read. */
+export async function waitingInbox({ store }: StoreContext, session: SessionId) {
+  const inboxMessages = await inboxOf(store).list(session, {
     dueBy: HIDDEN,
     limit: Number.MAX_SAFE_INTEGER,
   });
-  const sound = new Map<string, MailDoc>();
-  for (const { id, text } of mail) {
-    const doc = await unlessDamaged(() => mailOf(text, session));
+  const sound = new Map<string, InboxDoc>();
+  for (const { id, text } of inboxMessages) {
+    const doc = await unlessDamaged(() => inboxDocOf(text, session));
     if (doc !== undefined) sound.set(id, doc);
   }
-  return { sound, isDamaged: sound.size < mail.length };
+  return { sound, isDamaged: sound.size < inboxMessages.length };
 }
 
-export class WaitingMail {
+export class WaitingInbox {
   readonly #ctx: StoreContext;
   readonly #session: SessionId;
   readonly #what: Matcher;
   readonly #name: (seen: Seen, name: string, what: Name["what"]) => void;
   #isLeft = false;
 
-  /** `name` is told of each name in the mail that may hold the text: names stay. */
+  /** `name` is told of each name in the an inbox message that may hold the text: names stay. */
   constructor(
     ctx: StoreContext,
     session: SessionId,
@@ -87,7 +87,7 @@ export class WaitingMail {
 
   async #edits(seen: Seen): Promise<Edits> {
     const open = await OpenCalls.of(this.#ctx, [this.#session]);
-    const { sound, isDamaged } = await waitingMail(this.#ctx, this.#session);
+    const { sound, isDamaged } = await waitingInbox(this.#ctx, this.#session);
     this.#isLeft = isDamaged;
     const edit = { text: this.#what.text, numbers: true };
     const reworded: { id: string; text: string }[] = [];
@@ -106,27 +106,27 @@ export class WaitingMail {
           if (key !== undefined) this.#name(seen, key, "turn-key");
       if (doc.kind === "signal") this.#name(seen, doc.name, "signal");
       const isOpen = doc.kind === "approve" && open.ids.has(doc.effectId);
-      if (isOpen && editMail(doc, edit, false) !== editMail(doc, edit, true))
+      if (isOpen && editInboxDoc(doc, edit, false) !== editInboxDoc(doc, edit, true))
         seen.exempt.add(doc.effectId);
-      const edited = editMail(doc, edit, isOpen);
-      if (edited !== doc) reworded.push({ id, text: mailText(edited) });
+      const edited = editInboxDoc(doc, edit, isOpen);
+      if (edited !== doc) reworded.push({ id, text: inboxText(edited) });
     }
     return { reworded, drained };
   }
 
-  /** The texts and keys of letters that wait to be appended. */
-  #spokenOf(sound: ReadonlyMap<string, MailDoc>): ReadonlySet<string> {
+  /** The texts and keys of inbox messages that wait to be appended. */
+  #spokenOf(sound: ReadonlyMap<string, InboxDoc>): ReadonlySet<string> {
     const ids = new Set<string>();
     for (const [id, doc] of sound)
       if (doc.kind === "append") {
-        const key = id.slice(bellLetter("").length);
-        ids.add(keyLetter(key)).add(textLetter(key, doc.tag));
+        const key = id.slice(appendId("").length);
+        ids.add(appendKeyId(key)).add(appendTextId(key, doc.tag));
       }
     return ids;
   }
 
   /** Whether messages hold the text, in their files as well. */
-  #isIn(doc: Extract<MailDoc, { readonly kind: "append-text" }>): boolean {
+  #isIn(doc: Extract<InboxDoc, { readonly kind: "append-text" }>): boolean {
     try {
       return messagesOf(doc).some((message, i) => {
         const { value, blobs } = encodeMessage(message, `messages[${i}]`);
