@@ -57,7 +57,7 @@ const hostile: Readonly<Record<string, string | Reworded>> = {
   "a partial index over an expression": "CREATE INDEX odd ON session (no) WHERE length(head) > 1",
   "another default": reworded("due INTEGER NOT NULL,", "due INT DEFAULT 1   ,"),
   "another check": reworded("PRIMARY KEY, no INTEGER NOT NULL", "PRIMARY KEY, no INTEGER CHECK(1)"),
-  "another name": "ALTER TABLE cut_line RENAME TO cut_lines",
+  "another name": "ALTER TABLE cut_branch RENAME TO cut_branches",
   "a table less": "DROP TABLE unindexed",
   "an index less": "DROP INDEX session_by_wake",
 };

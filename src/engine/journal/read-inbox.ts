@@ -90,9 +90,9 @@ async function withMessages(
   inboxMessages: readonly OpenedMessage[],
   appended: () => boolean,
 ): Promise<readonly OpenedMessage[]> {
-  const inboxMessages = inboxMessages.filter(({ doc }) => doc.kind === "append");
-  if (inboxMessages.length === 0 || !appended()) return inboxMessages;
-  const opened = await openAppends(reader.store, session, inboxMessages);
+  const appends = inboxMessages.filter(({ doc }) => doc.kind === "append");
+  if (appends.length === 0 || !appended()) return inboxMessages;
+  const opened = await openAppends(reader.store, session, appends);
   return inboxMessages.map((inboxMessage) => {
     const found = opened.get(inboxMessage.id);
     return found === undefined ? inboxMessage : { ...inboxMessage, appended: found };

@@ -389,7 +389,7 @@ describe.each(pairs)("$name", ({ from, to }) => {
     for await (const row of source.export()) {
       rows.push(row);
       since += 1;
-      if (row.startsWith('{"line"')) [of, since] = [(JSON.parse(row) as BranchText).of, 0];
+      if (row.startsWith('{"branch"')) [of, since] = [(JSON.parse(row) as BranchText).of, 0];
       if (of === "a" && since === 5) await source.checkpoints.prune("a", { keep: 1 });
       if (of === "b" && since === 5) await source.sessions.delete("b");
     }

@@ -192,7 +192,7 @@ export async function everyTool(call: CallTool): Promise<void> {
     session: {
       id: "what-if",
       agent: "ann",
-      origin: { sessionId: "talk/1", checkpointId: first.id },
+      forkPoint: { sessionId: "talk/1", checkpointId: first.id },
     },
   });
   expect(await ask("checkpoint_restore", { id: first.id })).toMatchObject({

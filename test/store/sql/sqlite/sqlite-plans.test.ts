@@ -102,98 +102,98 @@ interface Exception {
   /** A part of the statement. */
   readonly statement: string;
   /** Whole lines of its plan. */
-  readonly branches: readonly string[];
+  readonly lines: readonly string[];
   readonly reason: string;
 }
 
 const exceptions: readonly Exception[] = [
   {
     statement: "WITH RECURSIVE past",
-    branches: ["SCAN p", "SCAN past"],
-    reason: "`past` is what the statement itself has found: the lines of one past.",
+    lines: ["SCAN p", "SCAN past"],
+    reason: "`past` is what the statement itself has found: the branches of one past.",
   },
   {
     statement: "SELECT count(*), (SELECT count(*) FROM (SELECT agent",
-    branches: ["SEARCH session USING COVERING INDEX session_of_tenant (tenant=?)", "SCAN a"],
+    lines: ["SEARCH session USING COVERING INDEX session_of_tenant (tenant=?)", "SCAN a"],
     reason: "stats counts all sessions and agents.",
   },
   {
     statement: "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob",
-    branches: ["SEARCH blob USING INDEX sqlite_autoindex_blob_1 (tenant=?)"],
+    lines: ["SEARCH blob USING INDEX sqlite_autoindex_blob_1 (tenant=?)"],
     reason: "stats adds up the bytes of all blobs.",
   },
   {
     statement: "ORDER BY no DESC LIMIT 1) - (SELECT no FROM unindexed",
-    branches: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
+    lines: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
     reason:
       "It reads the first and the last note of the tenant. Only if there may be 100,000 of them it goes over these.",
   },
   {
     statement: "DELETE FROM unindexed WHERE tenant = ? AND NOT EXISTS",
-    branches: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
+    lines: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
     reason: "It removes all notes of the tenant.",
   },
   {
     statement: "SELECT coalesce(max(no), 0) FROM unindexed WHERE tenant = ?",
-    branches: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
+    lines: ["SEARCH unindexed USING COVERING INDEX unindexed_by_tenant (tenant=?)"],
     reason:
       "The highest number stands at the end of the tenant's part of the index: SQLite reads one entry.",
   },
   {
     statement: "FROM sqlite_schema ORDER BY 1",
-    branches: ["SCAN sqlite_schema"],
+    lines: ["SCAN sqlite_schema"],
     reason: "Opening a store compares all of its tables and indexes, some forty.",
   },
   {
     statement: "SELECT count(*) FROM meta",
-    branches: ["SCAN meta"],
+    lines: ["SCAN meta"],
     reason: "A backup begins its read transaction. The table has some five rows.",
   },
   {
     statement: "SELECT count(*) FROM session",
-    branches: ["SCAN session USING COVERING INDEX session_of_tenant"],
+    lines: ["SCAN session USING COVERING INDEX session_of_tenant"],
     reason: "A backup, and a restored one, count the sessions of all tenants once.",
   },
   {
     statement:
       "SELECT count(*) FROM session WHERE status IN ('in-progress', 'waiting', 'in-doubt')",
-    branches: ["SCAN session USING COVERING INDEX session_by_status"],
+    lines: ["SCAN session USING COVERING INDEX session_by_status"],
     reason: "A restored backup counts the sessions of all tenants that are under way, once.",
   },
   {
     statement:
       "SELECT branch, seq FROM save WHERE (branch, seq) > (?, ?) ORDER BY branch, seq LIMIT 1 OFFSET ?",
-    branches: ["SEARCH save USING COVERING INDEX save_by_place ((line,seq)>(?,?))"],
+    lines: ["SEARCH save USING COVERING INDEX save_by_place ((branch,seq)>(?,?))"],
     reason:
       "stats finds the end of the next stretch of saves, of all tenants: some thousands of entries at a time.",
   },
   {
-    statement: "AND (v.line, v.seq) > (?, ?) AND (v.line, v.seq) <= (?, ?)",
-    branches: ["SEARCH v USING INDEX save_by_place ((line,seq)>(?,?) AND (line,seq)<(?,?))"],
+    statement: "AND (v.branch, v.seq) > (?, ?) AND (v.branch, v.seq) <= (?, ?)",
+    lines: ["SEARCH v USING INDEX save_by_place ((branch,seq)>(?,?) AND (branch,seq)<(?,?))"],
     reason: "stats counts all saves, a stretch at a time.",
   },
   {
     statement: "WHERE v.no > ? AND v.no <= ? AND l.tenant = ? ORDER BY v.no",
-    branches: ["SEARCH v USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
+    lines: ["SEARCH v USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
     reason:
       "An index reads what came since. It passes over the saves of other tenants, fifty for each that it wants at most.",
   },
   {
     statement: "SELECT count(*) FROM save v CROSS JOIN branch l ON l.no = v.branch",
-    branches: ["SEARCH v USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
+    lines: ["SEARCH v USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"],
     reason:
       "A tenant is told how many of its own saves the index misses. It looks at 100,000 saves at most.",
   },
   {
     statement: "d.owner IN (SELECT value FROM json_each(?))",
-    branches: ["SCAN json_each VIRTUAL TABLE INDEX 1:"],
-    reason: "json_each goes over the parameter: the lines of one session.",
+    lines: ["SCAN json_each VIRTUAL TABLE INDEX 1:"],
+    reason: "json_each goes over the parameter: the branches of one session.",
   },
   {
     statement: "WITH RECURSIVE later",
-    branches: ["SCAN p", "SCAN later"],
+    lines: ["SCAN p", "SCAN later"],
     reason:
-      "`later` is what the statement itself has found: lines that go on from one that no session owns.",
+      "`later` is what the statement itself has found: branches that go on from one that no session owns.",
   },
 ];
 
@@ -279,15 +279,15 @@ test("no statement goes over a whole table, or over all that a tenant has", () =
   const wide = checked.flatMap(({ kind, sql }) => {
     const allowed = exceptions
       .filter(({ statement }) => sql.includes(statement))
-      .flatMap(({ branches: lines }) => lines);
+      .flatMap(({ lines }) => lines);
     const lines = plan(kind, sql).filter((line) => isWide(line) && !allowed.includes(line));
-    return lines.length === 0 ? [] : [{ kind, sql, branches: lines }];
+    return lines.length === 0 ? [] : [{ kind, sql, lines }];
   });
   expect(wide).toEqual([]);
 });
 
 test("every exception is needed", () => {
-  for (const { statement, branches: lines, reason } of exceptions) {
+  for (const { statement, lines, reason } of exceptions) {
     const found = checked
       .filter(({ sql }) => sql.includes(statement))
       .flatMap(({ kind, sql }) => plan(kind, sql));
@@ -366,11 +366,11 @@ const handedOn: readonly string[] = [
   "sqlite/files/check-schema.ts: SCHEMA",
   "sqlite/set-up.ts: begin",
   // No SQL: methods of the same name.
-  "sqlite/append.ts: save.line",
+  "sqlite/append.ts: save.branch",
   "sqlite/maintenance.ts: of",
-  "sqlite/files/drafts.ts: name.slice(prefix.length)",
+  "sqlite/files/temp-files.ts: name.slice(prefix.length)",
   "sqlite/driver/driver.ts: code",
-  "sqlite/tenant-anchors.ts: ofTenant(line)",
+  "sqlite/tenant-anchors.ts: ofTenant(branch)",
   "sqlite/tenant-anchors.ts: of && new Set([...of].map(ofTenant))",
 ];
 
@@ -465,7 +465,7 @@ test.each([
     "is the end of another",
     'db.read("SELECT seq FROM save WHERE branch = ? ORDER BY seq DESC LIMIT 1", [])',
   ],
-  ["is in lower case", 'db.read("select no from line where body = ?", [])'],
+  ["is in lower case", 'db.read("select no from branch where body = ?", [])'],
   ["has a part that is not known", "db.read(`SELECT id FROM branch WHERE ${column} = ?`, [])"],
   ["begins with a part that is not known", "db.read(`${verb} id FROM branch WHERE body = ?`, [])"],
   ["is joined", 'db.read(["SELECT id", "FROM branch", "WHERE body = ?"].join(" "), [])'],
@@ -478,7 +478,7 @@ test.each([
     'const text = "SELECT value FROM meta WHERE key = ?"; (text) => db.prepare(text)',
   ],
   ["is chosen by a condition", 'db.prepare(isA ? "SELECT value FROM meta WHERE key = ?" : text)'],
-  ["is none of the shared ones", "this.#db.read(this.#sql.lineKeys, [])"],
+  ["is none of the shared ones", "this.#db.read(this.#sql.branchKeys, [])"],
   [
     "is kept for later",
     "const wide = `SELECT id FROM branch WHERE ${column} = ?`; db.read(wide, [])",
@@ -491,7 +491,7 @@ test.each([
   ["a literal", 'db.read("SELECT no, fork_seq FROM branch WHERE tenant = ? AND id = ?", [])'],
   [
     "a shared one",
-    "const { lineKey } = this.#sql; db.read(this.#sql.lineKey, []); db.read(lineKey, [])",
+    "const { branchKey } = this.#sql; db.read(this.#sql.branchKey, []); db.read(branchKey, [])",
   ],
   [
     "a constant",
