@@ -21,10 +21,10 @@ export class FileStore {
   #sessions = new Map();
   /** The epochs of deleted sessions. */
   #buried = new Map();
-  /** Each line has its row, and its saves by rising number. */
+  /** Each branch has its row, and its saves by rising number. */
   #branches = new Map();
   #blobs = new Map();
-  /** How many sessions and lines were made: the number of the last of each. */
+  /** How many sessions and branches were made: the number of the last of each. */
   #made = new Map(Object.entries({ session: 0, branch: 0 }));
   #undo = [];
 
@@ -63,17 +63,8 @@ export class FileStore {
 
   /** Makes a change, or answers why it is refused. Each step notes how it is taken back. */
   #change(change) {
-    const {
-      session: id,
-      when,
-      branch: line,
-      loose,
-      claims = [],
-      saves = [],
-      head,
-      label,
-      lease,
-    } = change;
+    const { session: id, when, branch, loose, claims = [], saves = [] } = change;
+    const { head, label, lease } = change;
     const row = this.#sessions.get(id);
     if (when.absent) {
       if (row !== undefined) return "exists";
@@ -88,7 +79,7 @@ export class FileStore {
       const next = { head: head ?? row.head, label: label ?? row.label, lease: lease ?? row.lease };
       this.#put(this.#sessions, id, { ...row, ...next });
     }
-    const why = this.#begin(id, line, loose);
+    const why = this.#begin(id, branch, loose);
     if (why !== undefined) return why;
     for (const claimed of claims) {
       const found = this.#branches.get(claimed);
@@ -104,37 +95,37 @@ export class FileStore {
     return undefined;
   }
 
-  /** A line begins at a checkpoint. One that is brought in begins at any save. */
-  #begin(session, line, loose) {
+  /** A branch begins at a checkpoint. One that is brought in begins at any save. */
+  #begin(session, branch, loose) {
     const known = loose && this.#branches.get(loose.id)?.row;
     if (known && (known.owned || known.text !== loose.text)) return "branch";
-    const made = line ?? (known ? undefined : loose);
+    const made = branch ?? (known ? undefined : loose);
     if (made === undefined) return undefined;
     if (made.forkPoint !== null) {
       const found = this.#branches.get(made.forkPoint.branch)?.saves ?? [];
       const save = found.find(({ seq }) => seq === made.forkPoint.seq);
-      if (save === undefined || (line && save.mark === null)) return "forkPoint";
+      if (save === undefined || (branch && save.mark === null)) return "forkPoint";
     }
-    const owner = { owned: line !== undefined, session: line ? session : null };
+    const owner = { owned: branch !== undefined, session: branch ? session : null };
     const row = { no: this.#number("branch"), ...made, ...owner };
     this.#put(this.#branches, made.id, { row, saves: [] });
     return undefined;
   }
 
-  #own(line, session) {
-    const row = { ...line.row, owned: session !== null, session };
-    this.#put(this.#branches, row.id, { ...line, row });
+  #own(branch, session) {
+    const row = { ...branch.row, owned: session !== null, session };
+    this.#put(this.#branches, row.id, { ...branch, row });
   }
 
   #append({ save, blobs }) {
-    const line = this.#branches.get(save.branch);
-    if (line === undefined) return false;
-    const tail = line.saves.at(-1)?.seq ?? line.row.forkPoint?.seq ?? 0;
+    const branch = this.#branches.get(save.branch);
+    if (branch === undefined) return false;
+    const tail = branch.saves.at(-1)?.seq ?? branch.row.forkPoint?.seq ?? 0;
     // One that is there already is there: its answer was lost, and it was sent again.
     if (tail !== firstSeq(save) - 1)
-      return line.saves.some(({ seq, check }) => seq === save.seq && check === save.check);
-    line.saves.push(save);
-    this.#undo.push(() => line.saves.pop());
+      return branch.saves.some(({ seq, check }) => seq === save.seq && check === save.check);
+    branch.saves.push(save);
+    this.#undo.push(() => branch.saves.pop());
     for (const { digest, bytes } of blobs)
       if (!this.#blobs.has(digest)) this.#put(this.#blobs, digest, Buffer.from(bytes));
     return true;
@@ -183,10 +174,10 @@ export class FileStore {
     this.#checkOpen();
     const row = this.#sessions.get(id);
     if (row === undefined) return { row, buried: this.#buried.get(id) ?? 0 };
-    const line = this.#branches.get(row.head.branch);
-    const last = line?.saves.at(-1);
+    const branch = this.#branches.get(row.head.branch);
+    const last = branch?.saves.at(-1);
     const end = last && { ...last, items: null, state: null };
-    return how === "end" ? { row, branch: line?.row, end, buried: 0 } : { row, buried: 0 };
+    return how === "end" ? { row, branch?.row, end, buried: 0 } : { row, buried: 0 };
   }
 
   async sessions({ beginning, agent, status, tag, archived, before = Infinity, limit }) {
@@ -205,7 +196,7 @@ export class FileStore {
     this.#checkOpen();
     if (kind === "past") {
       const past = [];
-      const rowOf = (line) => this.#branches.get(line)?.row;
+      const rowOf = (branch) => this.#branches.get(branch)?.row;
       for (let row = rowOf(id); row && past.length < limit; row = rowOf(row.forkPoint?.branch))
         past.push(row);
       return past;
@@ -217,15 +208,15 @@ export class FileStore {
     const rows = newestFirst([...this.#branches.values()].map(({ row }) => row));
     if (kind === "session") return rows.filter((row) => row.session === session);
     if (kind === "all") return rows.filter(({ no }) => no < before).slice(0, limit);
-    const forks = rows.filter(({ forkPoint: origin }) => origin?.branch === of);
+    const forks = rows.filter(({ forkPoint }) => forkPoint?.branch === of);
     if (kind === "forks") return forks;
     const later = forks.filter(({ no }) => no > after);
     return later.reverse().slice(0, limit);
   }
 
-  async saves(line, { from, to, limit, newestFirst: isBackward, items, state }) {
+  async saves(branch, { from, to, limit, newestFirst: isBackward, items, state }) {
     this.#checkOpen();
-    const found = (this.#branches.get(line)?.saves ?? []).filter(
+    const found = (this.#branches.get(branch)?.saves ?? []).filter(
       (save) => save.seq >= from && firstSeq(save) <= to,
     );
     const without = { ...(items ? {} : { items: null }), ...(state ? {} : { state: null }) };
@@ -235,8 +226,7 @@ export class FileStore {
 
   async blob(digest) {
     this.#checkOpen();
-    const found = this.#blobs.get(digest);
-    return found && Uint8Array.from(found);
+    return this.#blobs.has(digest) ? Uint8Array.from(this.#blobs.get(digest)) : undefined;
   }
 
   /** The same clock for all processes of the machine: it runs from its start. */
@@ -251,10 +241,10 @@ export class FileStore {
 
   async info(how) {
     this.#checkOpen();
-    const engine = { kind: "file", engine: "JSON lines", format: 1, concerns: [] };
+    const engine = { kind: "file", engine: "JSON branches", format: 1, concerns: [] };
     const about = { ...engine, place: this.#path, synced: "the file, at every change" };
     if (how !== "counts") return { about };
-    const saves = [...this.#branches.values()].flatMap((line) => line.saves);
+    const saves = [...this.#branches.values()].flatMap((branch) => branch.saves);
     const texts = saves.flatMap(({ items, state, mark }) => [items ?? "", state ?? "", mark ?? ""]);
     const sizes = [...texts.map((text) => Buffer.from(text)), ...this.#blobs.values()];
     const counts = {

@@ -78,7 +78,7 @@ function isCall(name: string, text: string): boolean {
 describe("names of types", () => {
   /** What a call answers, where that is neither a report nor a page. */
   const nouns = new Set([
-    ...["void", "boolean", "string", "number", "Uint8Array", "Digest", "T", "R"],
+    ...["void", "boolean", "string", "number", "Uint8Array", "Digest", "T", "R", "ContractCase"],
     ...[
       "Holdfast",
       "Store",

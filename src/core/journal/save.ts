@@ -22,6 +22,7 @@ import type { Digest } from "../values/digest.js";
 import { HoldfastError } from "../values/errors.js";
 import type { BranchId } from "../values/ids.js";
 
+/** The records of one commit, as a store keeps them. */
 export interface Save {
   readonly branch: BranchId;
   /** The number of its last record; the first is `firstSeq(save)`. */
@@ -55,12 +56,13 @@ export interface Save {
   readonly note: string | null;
 }
 
+/** The number of the first record of a save. */
 export const firstSeq = (save: Pick<Save, "seq" | "nItems" | "nState" | "nMark">): number =>
   save.seq - save.nItems - save.nState - save.nMark + 1;
 
 /**
- * The same save with the same sections there and gone. What is in a section follows from its save's
- * digest, or from its note.
+ * Tell whether two saves are the same, with the same sections there and gone.
+ * The texts of a section follow from its save's digest, or from its note.
  */
 export const isSame = (a: Save, b: Save): boolean =>
   a.seq === b.seq &&

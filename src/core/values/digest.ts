@@ -4,6 +4,7 @@
  */
 import { hash } from "node:crypto";
 
+/** A SHA-256 digest in base64url. */
 export type Digest = string;
 
 export const digest = (content: string | Uint8Array): Digest =>

@@ -14,10 +14,12 @@ type Branded<B extends string> = string & { readonly [brand]: B };
 
 /** The id of a session. */
 export type SessionId = Branded<"session">;
+/** The id of a branch. */
 export type BranchId = Branded<"branch">;
 /** The id of a checkpoint: the id of its branch, a hyphen and a number. */
 export type CheckpointId = Branded<"checkpoint">;
 
+/** A branch and the number of a record on it. */
 export interface Place {
   readonly branch: BranchId;
   readonly seq: number;

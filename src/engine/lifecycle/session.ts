@@ -288,7 +288,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
    * A process ended in the middle of them, they wait for a decision, or their outcome is unknown.
    *
    * @example
-   * for (const { effectId, tool } of await session.unfinished()) console.log(effectId, tool);
+   * for (const { effectId, name } of await session.unfinished()) console.log(effectId, name);
    */
   async unfinished(): Promise<readonly Pending[]> {
     if (this.#held.ended?.code === "CLOSED") throw this.#held.ended;

@@ -37,8 +37,9 @@ export const storeContract: readonly ContractCase[] = [
 ];
 
 /**
- * The cases for one store: the required part, the parts of the capabilities that it has, and that
- * the calls which need the others are refused.
+ * Choose the cases for one store.
+ * They are the required part, and the parts of the capabilities that the store has. Further cases
+ * check that calls which need another capability are refused.
  */
 export async function contractFor(
   make: () => StoreHarness | Promise<StoreHarness>,

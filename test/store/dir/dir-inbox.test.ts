@@ -89,7 +89,7 @@ describe("mail that is damaged", () => {
     await hold.sessions.append("a", [{ role: "user", content: "go" }, call], { create: true });
     await hold.sessions.append("a", [{ role: "user", content: "hello" }], { key: "k" });
     await hold.close();
-    const part = readdirSync(inboxOf(path)).find((name) => name.startsWith("part-")) as string;
+    const part = readdirSync(inboxOf(path)).find((name) => name.startsWith("text-")) as string;
     rewrite(join(inboxOf(path), part), (text) => text.replace("hello", "jello"));
     hold = await open(`dir:${path}`);
     expect(await said(hold)).toBe(2);

@@ -351,7 +351,7 @@ const handedOn: readonly string[] = [
   "writer.ts: at",
   "inbox.ts: hasten",
   // Of these, `checked` has each variant.
-  "inbox.ts: mailBy(ids.length)",
+  "inbox.ts: inboxBy(ids.length)",
   "docs.ts: statement",
   "sqlite/search/finding.ts: this.#title",
   "sqlite/search/finding.ts: this.#record",
