@@ -177,7 +177,7 @@ export class FileStore {
     const branch = this.#branches.get(row.head.branch);
     const last = branch?.saves.at(-1);
     const end = last && { ...last, items: null, state: null };
-    return how === "end" ? { row, branch?.row, end, buried: 0 } : { row, buried: 0 };
+    return how === "end" ? { row, branch: branch?.row, end, buried: 0 } : { row, buried: 0 };
   }
 
   async sessions({ beginning, agent, status, tag, archived, before = Infinity, limit }) {
