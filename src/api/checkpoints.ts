@@ -235,7 +235,7 @@ export class Checkpoints {
         return answer(isThere && ((await this.#delete(id)) || receipt.isKept));
       },
       async (isThere) => {
-        // K1: ends what was begun.
+        // KEY-1: ends what was begun.
         if (isThere) await this.#delete(id);
         return answer(isThere);
       },

@@ -2,12 +2,13 @@
  * What a format could not say of messages: found by reading back what was written, so that nothing
  * is forgotten.
  *
- * A1  for each of our messages, in their order, there is the number of the format's message that
- *     says all of it, or an entry: which messages it is in (`as`), fields that differ, and its
- *     content as far as it differs, with numbers for parts that are there.
- * A2  an entry counts as long as the messages it names are as they were (`check`). What somebody
- *     has changed since is taken as it is now, and what was added comes behind.
- * A3  each part is named once: a small document cannot become a large transcript.
+ * REMAINDER-1  for each of our messages, in their order, there is the number of the format's
+ *              message that says all of it, or an entry: which messages it is in (`as`), fields
+ *              that differ, and its content as far as it differs, with numbers for parts that are
+ *              there.
+ * REMAINDER-2  an entry counts as long as the messages it names are as they were (`check`). What
+ *              somebody has changed since is taken as it is now, and what was added comes behind.
+ * REMAINDER-3  each part is named once: a small document cannot become a large transcript.
  */
 import { isObject } from "../core/messages/message.js";
 import { digest } from "../core/values/digest.js";

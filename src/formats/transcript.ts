@@ -1,10 +1,10 @@
 /**
  * Transcripts in the message formats of providers, there and back without loss.
  *
- * F1  ours, written and read again, is what it was: whatever reading back does not give is kept in
- *     the remainder.
- * F2  theirs, read and written again, is what it was: a message that is not comes as an opaque part
- *     that holds it whole.
+ * FORMAT-1  ours, written and read again, is what it was: whatever reading back does not give is
+ *           kept in the remainder.
+ * FORMAT-2  theirs, read and written again, is what it was: a message that is not comes as an
+ *           opaque part that holds it whole.
  *
  * Both are made so, and not hoped for: each way tries the other before it answers.
  */
@@ -202,7 +202,7 @@ function fitting(codec: Codec, written: readonly Written[]): readonly Written[] 
   });
 }
 
-/** F2: reads, and tries whether that would be written as it was. */
+/** FORMAT-2: reads, and tries whether that would be written as it was. */
 function readBack(
   codec: Codec,
   format: string,

@@ -1,4 +1,4 @@
-/** The rows of an anchors file, as whoever compares them with a store reads them (A2). */
+/** The rows of an anchors file, as whoever compares them with a store reads them (ANCHOR-2). */
 import { digest } from "../core/values/digest.js";
 import { HoldfastError, quote } from "../core/values/errors.js";
 import type { TailAnchor } from "./port/copies.js";
@@ -149,7 +149,7 @@ const exchanged = (path: string): HoldfastError =>
     `The anchors in ${quote(path)} belong to another store: a file, or its write-ahead log, was exchanged. Put back what belongs together, or delete the anchors to accept what is there.`,
   );
 
-/** A2: what a row says, if it is whole. */
+/** ANCHOR-2: what a row says, if it is whole. */
 function anchorIn(row: string): TailAnchor | undefined {
   const [store, branch, seq, check, sum] = row.split(" ");
   if (

@@ -7,10 +7,11 @@
  * losing it loses nothing else, so nothing fails because it cannot be written, except to cut what
  * it speaks for.
  *
- * A1  a branch that was deleted on purpose is not reported as lost, whichever process deleted it,
+ * ANCHOR-1  a branch that was deleted on purpose is not reported as lost, whichever process deleted
+ *           it,
  * and
  *     whenever any of them is killed.
- * A2  a row that was cut short or damaged says nothing, and takes no other row with it.
+ * ANCHOR-2  a row that was cut short or damaged says nothing, and takes no other row with it.
  */
 import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
@@ -127,7 +128,7 @@ export class AnchorFile {
     for (let at = 0; at < ends.length; at += AT_ONCE) {
       const wanted = ends.slice(at, at + AT_ONCE).filter(([branch]) => !this.#isGone(branch));
       await this.#appendRows(wanted);
-      // A1: a session that was deleted while its rows were being written leaves them without a
+      // ANCHOR-1: a session that was deleted while its rows were being written leaves them without a
       // branch to tail anchor for.
       await this.#appendRows(
         wanted.filter(([branch]) => this.#isGone(branch)).map(([branch]) => [branch, FORGOTTEN]),
@@ -137,7 +138,7 @@ export class AnchorFile {
 
   async #appendRows(ends: readonly (readonly [string, End])[]): Promise<void> {
     if (ends.length === 0) return;
-    // A2: a line of its own, also after a row that a kill cut short.
+    // ANCHOR-2: a line of its own, also after a row that a kill cut short.
     const text = `\n${ends.map(([branch, end]) => this.#row(branch, end)).join("")}`;
     const before = await withFile(
       this.#path,

@@ -1,4 +1,4 @@
-/** Ids that begin alike, in the order of their bytes (P7). */
+/** Ids that begin alike, in the order of their bytes (PORT-7). */
 import { MAX_ID_BYTES } from "../core/values/ids.js";
 
 /** Behind every id that begins with this text, and before all others that come after it. */

@@ -22,7 +22,7 @@ interface Branch {
   saves: Kept[];
 }
 
-/** All that there is. Every change is noted, so that a refused apply is taken back whole (P1). */
+/** All that there is. Every change is noted, so that a refused apply is taken back whole (PORT-1). */
 export class Contents {
   readonly sessions = new Map<string, SessionRow>();
   readonly buried = new Map<string, number>();

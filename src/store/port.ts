@@ -6,22 +6,23 @@
  * The methods of `Store` are required. The capabilities beside them are optional: without one, the
  * calls that need it fail with UNSUPPORTED, and all else works (docs/store.md).
  *
- * P1  `apply` is all or nothing: every condition of every change holds and all is kept, or nothing
- *     is changed.
- * P2  what `apply` answered `ok` for survives, as far as the store's traits say: the end of the
- *     process, and of the power.
- * P3  a save that is there already, with the same check, is `ok` again and changes nothing.
- * P4  applies that come together may be committed together, but succeed and fail apart.
- * P5  readers see whole applies only, in the order in which they were made.
- * P6  nothing that is passed in or handed out is changed afterwards by either side.
- * P7  ids are compared byte by byte; no text is ever taken for a pattern, a path or a query.
- * P8  branches and sessions are numbered in the order of their making; no number and no branch id
+ * PORT-1  `apply` is all or nothing: every condition of every change holds and all is kept, or
+ *         nothing is changed.
+ * PORT-2  what `apply` answered `ok` for survives, as far as the store's traits say: the end of the
+ *         process, and of the power.
+ * PORT-3  a save that is there already, with the same check, is `ok` again and changes nothing.
+ * PORT-4  applies that come together may be committed together, but succeed and fail apart.
+ * PORT-5  readers see whole applies only, in the order in which they were made.
+ * PORT-6  nothing that is passed in or handed out is changed afterwards by either side.
+ * PORT-7  ids are compared byte by byte; no text is ever taken for a pattern, a path or a query.
+ * PORT-8  branches and sessions are numbered in the order of their making; no number and no branch
+ *         id
  * is
  *     used twice.
- * P9  a store is opened for one tenant. What others keep in the same place is not there for it: not
- *     to read, count, fork or delete.
- * P10 a place that a document pins stays as it is: no `replace` that did not know of it, and no
- *     `cut`, takes from what stands there.
+ * PORT-9  a store is opened for one tenant. What others keep in the same place is not there for it:
+ *         not to read, count, fork or delete.
+ * PORT-10  a place that a document pins stays as it is: no `replace` that did not know of it, and
+ *          no `cut`, takes from what stands there.
  */
 import type { Save } from "../core/journal/save.js";
 import type { Digest } from "../core/values/digest.js";

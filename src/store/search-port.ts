@@ -6,14 +6,15 @@
  * index keeps words and places, and is only ever a hint where to look: whatever it finds is read
  * from the store, and verified, before anybody sees it.
  *
- * I1  saving does not touch it. It takes in what has come in steps, when it is told to.
- * I2  what was taken away from the store is forgotten: the store notes it, in the same transaction,
- *     once there is an index.
- * I3  it can be made again from the store at any time; damage to it, or its loss, is never an error
- *     for whoever searches.
- * I4  it finds the texts that `core/search/match.ts` does. The order and the scores are its own.
- * I5  what is found within a scope, its scores, its order and its count depend on nothing outside
- *     of it.
+ * INDEX-1  saving does not touch it. It takes in what has come in steps, when it is told to.
+ * INDEX-2  what was taken away from the store is forgotten: the store notes it, in the same
+ *          transaction, once there is an index.
+ * INDEX-3  it can be made again from the store at any time; damage to it, or its loss, is never an
+ *          error for whoever searches.
+ * INDEX-4  it finds the texts that `core/search/match.ts` does. The order and the scores are its
+ *          own.
+ * INDEX-5  what is found within a scope, its scores, its order and its count depend on nothing
+ *          outside of it.
  */
 import type { Save } from "../core/journal/save.js";
 import type { Query } from "../core/search/query.js";
@@ -63,7 +64,7 @@ export const isScoped = ({ agent, within }: FindOptions): boolean =>
 
 /**
  * A scope with so many texts is gone over text by text, in some 200 ms, and no index is asked: no
- * more work is done than it has texts (I5).
+ * more work is done than it has texts (INDEX-5).
  */
 export const MOST_GONE_OVER = 10_000;
 

@@ -91,7 +91,7 @@ const getter = (name: string): object =>
 const ANY = ["context", "model", "approval", "check", "output", "state", "system"];
 
 /**
- * Bags of options that are no plain objects, and hold the options all the same. B15: a Map has no
+ * Bags of options that are no plain objects, and hold the options all the same. A Map has no
  * fields, so all were passed over.
  */
 const bags: readonly (readonly [
@@ -131,7 +131,7 @@ const isBagRefused = ({ code, message: why }: HoldfastError): boolean =>
 
 type Run = (given: readonly unknown[]) => Promise<unknown>;
 
-/** B15: each bag is refused as such, before anything is done. */
+/** Each bag is refused as such, before anything is done. */
 async function tryBags(name: string, args: readonly unknown[], run: Run): Promise<string[]> {
   const wrong: string[] = [];
   for (const [at, arg] of args.entries()) {

@@ -1,5 +1,5 @@
 /**
- * B7: an address that was meant for another store does not make a file, and the error says what to
+ * An address that was meant for another store does not make a file, and the error says what to
  * write instead.
  */
 import { spawn } from "node:child_process";
@@ -48,7 +48,7 @@ const refused: readonly (readonly [address: string, hint: RegExp])[] = [
   [`host=db.invalid user=admin password=${PASSWORD}`, /server/],
 ];
 
-/** H4: more ways to write the address of a server, or to miss one by a character. */
+/** More ways to write the address of a server, or to miss one by a character. */
 const servers: readonly string[] = [
   // A password with a slash, a user with an underscore or of one letter, a path in front.
   `my_user:${PASSWORD}/ss@host:5432/db`,
@@ -102,7 +102,7 @@ const servers: readonly string[] = [
   `127.0.0.1:5432:db:u:${PASSWORD}`,
 ];
 
-describe("B7: addresses that are not what was meant", () => {
+describe("addresses that are not what was meant", () => {
   const cwd = scratch();
   const before = process.cwd();
   beforeAll(() => process.chdir(cwd));
@@ -177,7 +177,7 @@ describe("B7: addresses that are not what was meant", () => {
     for (const name of [...names, "a b@c"]) expect(readdirSync(place)).toContain(name);
   });
 
-  test("H4: odd names stay paths, from where they are written or in full", () => {
+  test("odd names stay paths, from where they are written or in full", () => {
     const names = [
       ...[
         "data@2x.db",
@@ -223,7 +223,7 @@ describe("B7: addresses that are not what was meant", () => {
     }
   });
 
-  test("H4: a drive of Windows is no user, where there are drives", () => {
+  test("a drive of Windows is no user, where there are drives", () => {
     const paths = [
       "C:\\x\\agent.db",
       "C:/Users/ana@example.com/agent.db",
@@ -236,7 +236,7 @@ describe("B7: addresses that are not what was meant", () => {
       expect(isOfServer(path, true)).toBe(true);
   });
 
-  test("H4: a long address is looked at in linear time", () => {
+  test("a long address is looked at in linear time", () => {
     const parts = [
       ":",
       "@",
@@ -291,7 +291,7 @@ async function codesOf(
   return { exit, codes: JSON.parse(printed || "null") };
 }
 
-describe("H3: a connection that cannot be made", () => {
+describe("a connection that cannot be made", () => {
   const ports = ["abc", "99999", "-1", "0", "5432abc", "1&port=abc", "65536", "%20", "1.5"];
 
   test.each(ports)("the port %j is refused in an address, and not said again", async (port) => {

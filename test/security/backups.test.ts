@@ -1,5 +1,5 @@
 /**
- * B10: a SQLite file from elsewhere may hold code. None of it runs, and nothing is put aside for a
+ * A SQLite file from elsewhere may hold code. None of it runs, and nothing is put aside for a
  * file that is refused.
  */
 import {
@@ -121,7 +121,7 @@ async function goodStore(): Promise<string> {
 
 const bytesIn = (file: string): string => readFileSync(file).toString("base64");
 
-describe("B10 a backup from elsewhere", () => {
+describe("a backup from elsewhere", () => {
   let good: string;
   let before: string;
   beforeAll(async () => {
@@ -161,7 +161,7 @@ describe("B10 a backup from elsewhere", () => {
   });
 });
 
-describe("B10 a backup of another length than it says", () => {
+describe("a backup of another length than it says", () => {
   const TAIL = 8 * 1024 * 1024;
 
   /** What lies beside a store that is being restored, as often as can be seen. */
@@ -187,7 +187,7 @@ describe("B10 a backup of another length than it says", () => {
     ["a sparse tail", (bytes: number) => bytes + TAIL],
     ["one byte more", (bytes: number) => bytes + 1],
     ["a page less", (bytes: number) => bytes - PAGE_BYTES],
-  ])("M5 %s is refused before anything is copied", async (_what, to) => {
+  ])("%s is refused before anything is copied", async (_what, to) => {
     const file = join(place(), "odd.backup");
     copyFileSync(honest, file);
     truncateSync(file, to(statSync(file).size));
@@ -199,7 +199,7 @@ describe("B10 a backup of another length than it says", () => {
     expect(largest).toBe(0);
   });
 
-  test("M5 the number of pages does not count where another change wrote it", async () => {
+  test("the number of pages does not count where another change wrote it", async () => {
     const file = join(place(), "odd.backup");
     const bytes = readFileSync(honest);
     bytes.writeUInt32BE(bytes.readUInt32BE(24) + 1, 24);
@@ -208,7 +208,7 @@ describe("B10 a backup of another length than it says", () => {
   });
 });
 
-describe("B10 the check of a file in a thread", () => {
+describe("the check of a file in a thread", () => {
   test("L4 what SQLite threw is told in its words", async () => {
     const file = join(place(), "odd.backup");
     const bytes = readFileSync(honest);
@@ -224,7 +224,7 @@ describe("B10 the check of a file in a thread", () => {
   });
 });
 
-describe("B10 a file that is opened as a store", () => {
+describe("a file that is opened as a store", () => {
   test.each(Object.entries(hostile))(
     "%s is refused, and the file stays as it is",
     async (_what, sql) => {
@@ -238,7 +238,7 @@ describe("B10 a file that is opened as a store", () => {
   );
 });
 
-describe("B10 what stands beside a store, and what is imported", () => {
+describe("what stands beside a store, and what is imported", () => {
   test("a search index with a trigger is made anew", async () => {
     const file = await goodStore();
     const search = async () => {

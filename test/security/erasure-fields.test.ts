@@ -1,5 +1,5 @@
 /**
- * H1: every field of a message that can hold a text. `sessions.redact` takes the text out of it, or
+ * Every field of a message that can hold a text. `sessions.redact` takes the text out of it, or
  * tells it in `names` and `left`. The hook of `open` takes it out as well, but for names by which
  * things are known. Each row is its own control: without either, a read shows the text.
  */
@@ -170,7 +170,7 @@ async function fill(hold: Holdfast): Promise<void> {
   }
 }
 
-describe.each(stores)("H1 on $name", ({ name, address }) => {
+describe.each(stores)("on $name", ({ name, address }) => {
   test("redact takes the text out of each field, or tells it", { timeout: 60_000 }, async () => {
     const at = address();
     const hold = await open(at);
@@ -203,7 +203,7 @@ describe.each(stores)("H1 on $name", ({ name, address }) => {
   });
 });
 
-test("H1: the hook takes the text out of each field, but for names", async () => {
+test("the hook takes the text out of each field, but for names", async () => {
   const hold = await open("memory:", { redact: (text) => text.replace(SECRETS, "[x]") });
   await fill(hold);
   const found = new Set((await everyRead(hold)).match(SECRETS));
@@ -213,7 +213,7 @@ test("H1: the hook takes the text out of each field, but for names", async () =>
   await hold.close();
 });
 
-test("H1: a key that a tool puts into a field of a file is not stored", async () => {
+test("a key that a tool puts into a field of a file is not stored", async () => {
   const key = ["sk", "ant", "api03", "aB3dE5".repeat(12)].join("-");
   const hold = await open("memory:", { redact: redactions() });
   const session = await hold.session("a");
@@ -233,13 +233,13 @@ test("H1: a key that a tool puts into a field of a file is not stored", async ()
 /** Words of a closed list, and what rows reach through their own fields. */
 const CLOSED = new Set(["type", "by", "outcome", "reasoning"]);
 
-test.each(TYPES)("H1: the table has every field of a %s part", (type) => {
+test.each(TYPES)("the table has every field of a %s part", (type) => {
   const has = new Set(rows.map(({ field }) => field));
   const fields = (fieldsOfPart(type) ?? []).filter((field) => !CLOSED.has(field));
   expect(fields.filter((field) => !has.has(`${type}.${field}`))).toEqual([]);
 });
 
-describe("H1: a message that is edited stays a message", () => {
+describe("a message that is edited stays a message", () => {
   const masked = { text: () => "[gone]" };
   const edited = (given: unknown) => editMessage(encodeMessage(given, "m").value, masked);
 
@@ -284,7 +284,7 @@ describe("H1: a message that is edited stays a message", () => {
   });
 });
 
-describe("H1: what a media type and a reply may be", () => {
+describe("what a media type and a reply may be", () => {
   const file = (mediaType: unknown, data: object) => ({
     role: "user",
     content: [{ type: "file", mediaType, data }],

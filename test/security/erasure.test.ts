@@ -960,7 +960,7 @@ const moves: readonly Move[] = [
   },
 ];
 
-describe.each(stores)("B2: an export of before does not bring it back, on $name", (kind) => {
+describe.each(stores)("an export of before does not bring it back, on $name", (kind) => {
   const redactIt = (hold: Holdfast) => hold.sessions.redact("a", SECRET);
 
   test.each(moves)("$way", async ({ before, redact = redactIt, then }) => {
@@ -1018,7 +1018,7 @@ describe.each(stores)("B2: an export of before does not bring it back, on $name"
   });
 });
 
-describe.each(stores)("B4: delete and scrub, on $name", (kind) => {
+describe.each(stores)("delete and scrub, on $name", (kind) => {
   /**
    * All that a session can leave: text in every place, a pruned past, rewinds, bodies, mail, an
    * index.
@@ -1090,7 +1090,7 @@ describe.each(stores)("B4: delete and scrub, on $name", (kind) => {
   });
 });
 
-test("B3: a store that a restore put aside is named, by redact and by gc; once it is deleted, nothing is left", async () => {
+test("a store that a restore put aside is named, by redact and by gc; once it is deleted, nothing is left", async () => {
   const kind = everyStore.find(({ name }) => name === "sqlite") as StoreKind;
   const [address, copy] = [kind.address(), `${kind.address()}.backup`];
   const first = await open(address);

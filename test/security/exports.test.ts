@@ -1,5 +1,5 @@
 /**
- * B9: a forged export has right checks everywhere. It is refused, or all that it brings can be
+ * A forged export has right checks everywhere. It is refused, or all that it brings can be
  * read.
  */
 import fc from "fast-check";
@@ -353,7 +353,7 @@ const codeOf = (error: unknown): string => {
   return (error as HoldfastError).code;
 };
 
-describe.each(stores)("B9 in $name", ({ address }) => {
+describe.each(stores)("in $name", ({ address }) => {
   test("each forged export is refused with a code, and the honest one comes in", async () => {
     const hold = await make(address());
     for (const [what, forge] of Object.entries({ ...beyond, ...odd, ...hidden })) {
@@ -395,7 +395,7 @@ async function readAll(hold: Holdfast, id: string): Promise<readonly unknown[]> 
 }
 
 test.each(Object.entries(sound))(
-  "M2 a forged export with %s that may be comes in",
+  "a forged export with %s that may be comes in",
   async (_what, forge) => {
     const hold = await make("memory:");
     expect(await hold.import(resealed(forge(honest)))).toMatchObject({
@@ -427,7 +427,7 @@ function* withFieldMore(text: string): Generator<string> {
   }
 }
 
-test("M2 no head, label, line or checkpoint takes a field that none has", async () => {
+test("no head, label, line or checkpoint takes a field that none has", async () => {
   const hold = await make("memory:");
   let tried = 0;
   const refuses = async (rows: readonly TransferRow[], what: string) => {
@@ -458,7 +458,7 @@ test("M2 no head, label, line or checkpoint takes a field that none has", async 
   expect(tried).toBeGreaterThan(20);
 });
 
-describe.each(stores)("B9 what another hand put into $name", ({ name, address }) => {
+describe.each(stores)("what another hand put into $name", ({ name, address }) => {
   test("verify finds each monster, every read has a code, and others are not disturbed", async () => {
     // All of them where a store costs nothing; elsewhere the store adds only how it keeps them.
     const planted = Object.entries(monsters).filter((_, i) => name === "memory" || i % 6 === 0);
@@ -494,7 +494,7 @@ describe.each(stores)("B9 what another hand put into $name", ({ name, address })
   });
 });
 
-describe.each(stores)("B9 a letter that another hand put into $name", ({ address }) => {
+describe.each(stores)("a letter that another hand put into $name", ({ address }) => {
   test("verify finds it, and every read of it has a code", async () => {
     const store = await openStore(address());
     const hold = new Runtime(
@@ -652,7 +652,7 @@ function unlessUnsealable(forge: () => string[]): string[] {
 }
 
 test.each(stores)(
-  "B9 any one value exchanged: refused with a code, or all of it can be read: $name",
+  "any one value exchanged: refused with a code, or all of it can be read: $name",
   async ({ name, address }) => {
     let refused = 0;
     let accepted = 0;
@@ -684,7 +684,7 @@ test.each(stores)(
   },
 );
 
-test("B9 any one value exchanged in a store: verify never throws, every read has a code, and others are not disturbed", async () => {
+test("any one value exchanged in a store: verify never throws, every read has a code, and others are not disturbed", async () => {
   let found = 0;
   await fc.assert(
     fc.asyncProperty(mutation, async (given) => {
@@ -708,7 +708,7 @@ test("B9 any one value exchanged in a store: verify never throws, every read has
   expect(found).toBeGreaterThan(0);
 });
 
-describe("B9 a stream is read in bounded memory", () => {
+describe("a stream is read in bounded memory", () => {
   test("a line without an end is refused at its limit", async () => {
     const hold = await make("memory:");
     const piece = "x".repeat(4 * 1024 * 1024);

@@ -1,5 +1,5 @@
 /**
- * B16, H2: files come back over MCP, to those who may see them; one client cannot take the server
+ * Files come back over MCP, to those who may see them; one client cannot take the server
  * from others; only this machine is let in.
  */
 import { once } from "node:events";
@@ -47,7 +47,7 @@ async function refusalOf(
   );
 }
 
-describe.each(stores)("B16: files, on $name", ({ address, traits }) => {
+describe.each(stores)("files, on $name", ({ address, traits }) => {
   const big = Buffer.from(
     Uint8Array.from({ length: 3_000_000 }, (_, i) => Math.imul(i, 0x9e3779b1) >>> 24),
   );
@@ -297,7 +297,7 @@ async function refusedWhile(sockets: readonly Socket[]): Promise<void> {
   expect(await until(200, () => send(ANN))).toMatchObject({ status: 200 });
 }
 
-describe("B16: what one token has in progress is bounded", () => {
+describe("what one token has in progress is bounded", () => {
   test(`${MAX_REQUESTS} requests`, async () => {
     await refusedWhile(await begun(ANN, MAX_REQUESTS, "content-length: 10"));
   });
@@ -340,7 +340,7 @@ describe("B16: what one token has in progress is bounded", () => {
   });
 });
 
-describe("B16: an Origin and a Host are this machine's, in just one spelling", () => {
+describe("an Origin and a Host are this machine's, in just one spelling", () => {
   const hosts = ["localhost", "127.0.0.1", "[::1]", "localhost:7433", "[::1]:80"];
   test.each(hosts)("control: %s", async (host) => {
     expect(await send(ANN, { host })).toMatchObject({ status: 200 });
@@ -421,7 +421,7 @@ test("with --redact, secrets are replaced before anything is stored", async () =
   expect(await said()).toContain(secret);
 });
 
-describe("H2: one body cannot hold up the others", () => {
+describe("one body cannot hold up the others", () => {
   const call = (name: string, args: string): string =>
     `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"${name}","arguments":${args}}}`;
   const repeated = (count: number, one: (i: number) => string): string =>

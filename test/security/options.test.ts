@@ -1,5 +1,5 @@
 /**
- * B15: options and inputs are read in one place. A bag that is no plain object, a misspelt name
+ * Options and inputs are read in one place. A bag that is no plain object, a misspelt name
  * or a wrong type is refused before anything is done. `test/api/bad-arguments.test.ts` runs the
  * same bags over every public call.
  */
@@ -84,7 +84,7 @@ describe.each(stores)("a bag of options on $name", ({ address }) => {
   });
 });
 
-test("B15: a plain object of another realm, or without a prototype, is taken", async () => {
+test("a plain object of another realm, or without a prototype, is taken", async () => {
   const { hold } = await world();
   const before = await everything(hold);
   const foreign: unknown = runInContext("({ dryRun: true })", createContext());
@@ -101,7 +101,7 @@ test("B15: a plain object of another realm, or without a prototype, is taken", a
   expect(await everything(hold)).toBe(before);
 });
 
-test("B15: a map of tools or of labels is refused, and not taken for an empty one", async () => {
+test("a map of tools or of labels is refused, and not taken for an empty one", async () => {
   const { hold } = await world();
   const model = { generate: () => ({ content: "x" }) };
   expect(
@@ -114,7 +114,7 @@ test("B15: a map of tools or of labels is refused, and not taken for an empty on
   });
 });
 
-test("B15: a misspelt option is refused with the name that is close to it", async () => {
+test("a misspelt option is refused with the name that is close to it", async () => {
   const { hold } = await world();
   expect(
     await errorOf(() => hold.sessions.redact("talk", "kelp", { dryrun: true } as never)),
@@ -131,7 +131,7 @@ test("B15: a misspelt option is refused with the name that is close to it", asyn
   });
 });
 
-describe("B15: inputs of tools", () => {
+describe("inputs of tools", () => {
   type Way = (tool: StoreTool, input: unknown) => Promise<unknown>;
   const context = { key: "k", signal: new AbortController().signal, session: { id: "other" } };
   const ways: readonly (readonly [string, Way])[] = [

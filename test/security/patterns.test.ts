@@ -1,5 +1,5 @@
 /**
- * B14: no pattern that is given from outside, and no text that comes from there, blocks the
+ * No pattern that is given from outside, and no text that comes from there, blocks the
  * process.
  */
 import { existsSync, writeFileSync } from "node:fs";
@@ -19,7 +19,7 @@ const BAD = /(a+)+$/;
 /** What takes it longer than anybody lives. */
 const TEXT = `${"a".repeat(60)}!`;
 
-describe("B14: within", () => {
+describe("within", () => {
   test("ends work that takes too long, inside a match and inside a loop, and nothing stays behind", () => {
     expect(() => within(50, () => BAD.test(TEXT))).toThrow(TimeUp);
     expect(() =>
@@ -101,7 +101,7 @@ function slept(ms: number): string {
   return "slept";
 }
 
-describe("B14: a pattern to redact finds what it finds without a bound", () => {
+describe("a pattern to redact finds what it finds without a bound", () => {
   const patterns = [
     /b+/,
     /b+/g,
@@ -147,7 +147,7 @@ describe("B14: a pattern to redact finds what it finds without a bound", () => {
   });
 });
 
-describe.each(stores)("B14: sessions.redact on $name", ({ address }) => {
+describe.each(stores)("sessions.redact on $name", ({ address }) => {
   test("a pattern that takes too long is refused by its name, nothing is changed, and a better one is taken", async () => {
     const hold = await open(address());
     const session = await hold.session("a", { title: "aaa" });
@@ -185,7 +185,7 @@ describe.each(stores)("B14: sessions.redact on $name", ({ address }) => {
   });
 });
 
-describe("B14: sessions.redact", () => {
+describe("sessions.redact", () => {
   if (isThorough)
     test("has the bound for a file, for what stands beside the journal, and for the words in its place", async () => {
       const hold = await open("memory:");
@@ -234,7 +234,7 @@ describe("B14: sessions.redact", () => {
   });
 });
 
-describe("B14: texts from outside, under patterns of our own", () => {
+describe("texts from outside, under patterns of our own", () => {
   const MANY = 300_000;
 
   test("an answer in a fence, with any number of line ends", async () => {
@@ -267,7 +267,7 @@ describe("B14: texts from outside, under patterns of our own", () => {
   });
 });
 
-test("B14: a bound holds in a worker thread", async () => {
+test("a bound holds in a worker thread", async () => {
   const file = fileURLToPath(new URL("../../dist/engine/util/within.js", import.meta.url));
   const worker = new Worker(
     `import(${JSON.stringify(file)}).then(({ within }) => {

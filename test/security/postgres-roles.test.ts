@@ -1,4 +1,4 @@
-/** B11: a role that may only connect can neither freeze a store nor find out what happens in it. */
+/** A role that may only connect can neither freeze a store nor find out what happens in it. */
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -64,7 +64,7 @@ async function untilWaiting(text: string): Promise<void> {
   throw new Error(`no connection waited with ${text}`);
 }
 
-describe("B11: other roles of the same database", () => {
+describe("other roles of the same database", () => {
   let stranger: Client;
   beforeAll(async () => {
     admin = await connected("postgres");
@@ -190,7 +190,7 @@ describe("B11: other roles of the same database", () => {
   });
 });
 
-describe("B11: the first open, without a lock that can be guessed", () => {
+describe("the first open, without a lock that can be guessed", () => {
   beforeAll(async () => {
     admin = await connected("postgres");
   });

@@ -1,5 +1,5 @@
 /**
- * B13: what `redactions()` finds in a corpus of secrets, and what it takes for one in texts that
+ * What `redactions()` finds in a corpus of secrets, and what it takes for one in texts that
  * hold none. The corpus was written from the formats that vendors document, before the rules;
  * `corpus/` says which.
  */
@@ -45,13 +45,13 @@ describe.each(SEEDS)("the corpus of seed %i", (seed) => {
       ).toBe(true);
   });
 
-  test("B13: at least 95 % of the secrets go, with no tail", () => {
+  test("at least 95 % of the secrets go, with no tail", () => {
     const all = positives(seed);
     const left = all.map((positive) => leak(positive)).filter((found) => found !== undefined);
     expect(1 - left.length / all.length, left.join("\n")).toBeGreaterThanOrEqual(0.95);
   });
 
-  test("B13: every kind is found somewhere, and most contexts", () => {
+  test("every kind is found somewhere, and most contexts", () => {
     const all = positives(seed);
     for (const by of ["kind", "context"] as const)
       for (const name of new Set(all.map((positive) => positive[by]))) {
@@ -61,13 +61,13 @@ describe.each(SEEDS)("the corpus of seed %i", (seed) => {
       }
   });
 
-  test("B13: less than 2 % of the texts without a secret are changed", () => {
+  test("less than 2 % of the texts without a secret are changed", () => {
     const all = negatives(seed);
     const changed = all.filter((text) => set.everywhere(text) !== text);
     expect(changed.length / all.length, changed.join("\n")).toBeLessThan(0.02);
   });
 
-  test("B13: a second pass changes nothing, also where secrets stand side by side", () => {
+  test("a second pass changes nothing, also where secrets stand side by side", () => {
     const texts = [...positives(seed).map(({ text }) => text), ...negatives(seed)];
     const pairs = texts.map(
       (text, i) => `${text}${[" ", "\n", "", ",", "&"][i % 5]}${texts[(i * 7 + 3) % texts.length]}`,
@@ -86,7 +86,7 @@ describe.each(SEEDS)("the corpus of seed %i", (seed) => {
   });
 });
 
-test("B13: of a secret with signs nothing stays, and what follows it does", () => {
+test("of a secret with signs nothing stays, and what follows it does", () => {
   expect(set.everywhere("password=aB3&3xyzzy9 next")).toBe("password=[secret] next");
   expect(set.everywhere("?token=a1b2c3d4&next=1")).toBe("?token=[secret]&next=1");
   expect(set.everywhere("Password=p;w0rd!!;Server=db")).toBe("Password=[secret];Server=db");
@@ -133,13 +133,13 @@ const SLOW = [
     "M",
     "0123456789abcdef",
   ],
-  // M3: a word that goes on, with settings in it.
+  // a word that goes on, with settings in it.
   [
     "password=aB3xyz1aaaaaaaaaaaa:b,",
     "password=aB3xyz1aaaaaaaaaaaa=b;c=",
     "token=aB3xyz1aaaaaaaaaaaaa1:b&c=",
   ],
-  // M4: the rules that a reviewer's misses asked for.
+  // the rules that a reviewer's misses asked for.
   [
     "Private-Lines: 1\nabc ",
     "password for a is ",
@@ -156,7 +156,7 @@ const repeated = (piece: string, length: number): string =>
   piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
 const edited = (text: string) => () => set.everywhere(text);
 
-describe("B13: time is linear", () => {
+describe("time is linear", () => {
   test.each(eachNth(3, SLOW))("of %j again and again", (piece) => {
     const [half, whole] = [repeated(piece, LONG), repeated(piece, 2 * LONG)];
     expect(timesSlower(edited(whole), edited(half), 15)).toBeLessThan(LINEAR);
@@ -172,12 +172,12 @@ describe("B13: time is linear", () => {
       },
     );
 
-  test("M3: of signs that end no value", () => {
+  test("of signs that end no value", () => {
     const made = (length: number) => `password=aB3xyz1aaaaaaaaaaaa==b${",".repeat(length)}b`;
     expect(timesSlower(edited(made(2 * LONG)), edited(made(LONG)), 15)).toBeLessThan(LINEAR);
   });
 
-  test("M3: of keys that come to be the same", () => {
+  test("of keys that come to be the same", () => {
     const edit = { text: (text: string) => text.replace(/^user\d+@.*/, "[email]") };
     const keys = (count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, i) => [`user${i}@example.org`, i]));

@@ -1,5 +1,5 @@
 /**
- * B14: a bad schema is refused where it is given; a good one answers every value in bounded time,
+ * A bad schema is refused where it is given; a good one answers every value in bounded time,
  * and the session goes on.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -241,7 +241,7 @@ const toolOf = (input: unknown, made: unknown[] = []) => ({
   run: (input: unknown) => (made.push(input), "made"),
 });
 
-describe.each(stores)("B14: schemas of tools on $name", ({ address }) => {
+describe.each(stores)("schemas of tools on $name", ({ address }) => {
   let on: Processes;
   beforeEach(async () => {
     on = await Processes.on(address());
@@ -323,7 +323,7 @@ describe.each(stores)("B14: schemas of tools on $name", ({ address }) => {
   });
 });
 
-describe("B14: a schema is tried where the agent is defined", async () => {
+describe("a schema is tried where the agent is defined", async () => {
   const on = await Processes.on("memory:");
   const { hold } = on.start();
   const define = (input: unknown) =>

@@ -1,5 +1,5 @@
 /**
- * B8: tools of one agent tell nothing of what other agents have: not by answers, scores, order,
+ * Tools of one agent tell nothing of what other agents have: not by answers, scores, order,
  * cursors or errors, and not by the work done.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
@@ -146,7 +146,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-describe.each(stores)("B8: the tools of one agent, on $name", ({ name, address }) => {
+describe.each(stores)("the tools of one agent, on $name", ({ name, address }) => {
   let alone: Holdfast;
   let beside: Holdfast;
   beforeAll(async () => {
@@ -289,7 +289,7 @@ describe.each(stores)("B8: the tools of one agent, on $name", ({ name, address }
   });
 });
 
-describe("B8: the work of a search in a scope", () => {
+describe("the work of a search in a scope", () => {
   const words = ["merger", "secret", "merg*", "acme merger", "zeppelin", "zepp*"];
 
   test.each(everyStore)(
@@ -343,7 +343,7 @@ describe("B8: the work of a search in a scope", () => {
   );
 });
 
-describe.each(stores)("B8: a scope too large to be gone over, on $name", ({ name, address }) => {
+describe.each(stores)("a scope too large to be gone over, on $name", ({ name, address }) => {
   test("answers the same bytes, whether others are there or not", async () => {
     const [alone, beside] = [await world(address(), false), await world(address(), true)];
     const all = async (hold: Holdfast) => {

@@ -1,5 +1,5 @@
 /**
- * B6: no password of an address is in an error, in what the command line prints, or in what a store
+ * No password of an address is in an error, in what the command line prints, or in what a store
  * says of itself.
  */
 import { inspect } from "node:util";
@@ -74,7 +74,7 @@ function seen(value: unknown): string {
   return `${said}\n${JSON.stringify(chain)}`;
 }
 
-describe("B6: passwords in addresses", () => {
+describe("passwords in addresses", () => {
   // What is wrongly taken for a path shall not stay in the repository.
   const before = process.cwd();
   beforeAll(() => process.chdir(scratch()));

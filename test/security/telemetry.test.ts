@@ -1,4 +1,4 @@
-/** B5: what errors say leaves the process only with `content: true`. */
+/** What errors say leaves the process only with `content: true`. */
 import { context, metrics, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import {
@@ -106,7 +106,7 @@ function everything(): string {
   return JSON.stringify([told, counted.getMetrics().map(({ scopeMetrics }) => scopeMetrics)]);
 }
 
-describe("B5: what tools and models throw", () => {
+describe("what tools and models throw", () => {
   test.each(Object.entries(errors))("%s is in no exported byte", async (_where, thrown) => {
     const told = await exported(false, thrown);
     expect(told).not.toContain(SECRET);
@@ -134,7 +134,7 @@ describe("B5: what tools and models throw", () => {
   });
 });
 
-describe("B5: error.type is a word of a closed list, or the name of a class", () => {
+describe("error.type is a word of a closed list, or the name of a class", () => {
   class RateLimitError extends Error {}
   const long = { ["x".repeat(65)]: class extends Error {} }["x".repeat(65)] as new () => Error;
   const spaced = { "what she said": class extends Error {} }["what she said"] as new () => Error;

@@ -1,5 +1,5 @@
 /**
- * B12: a handle of one tenant shows only the tenant's own numbers, and calls that concern all
+ * A handle of one tenant shows only the tenant's own numbers, and calls that concern all
  * tenants are the operator's.
  */
 import { existsSync } from "node:fs";
@@ -92,7 +92,7 @@ const numberIn = (cursor: string): number =>
 const MOST = 2 * OWN + 5;
 
 describe.each(stores.filter(({ traits }) => traits.durable))(
-  "B12: tenants on $name",
+  "tenants on $name",
   ({ name, address }) => {
     const isShared = name !== "dir";
 
@@ -237,7 +237,7 @@ describe.each(stores.filter(({ traits }) => traits.durable))(
   },
 );
 
-describe("B12: SQLite", () => {
+describe("SQLite", () => {
   test("a backup of all tenants is the operator's to make", async () => {
     const place = scratch();
     const to = join(place, "backup.db");

@@ -1,5 +1,5 @@
 /**
- * Stored text that attacks the terminal it is shown on (V1 of `src/cli/terminal/text.ts`): it is in
+ * Stored text that attacks the terminal it is shown on (TERMINAL-1 of `src/cli/terminal/text.ts`): it is in
  * every place that holds text, and each command that shows any of them is run. Only newlines and
  * our own colours are sent.
  */

@@ -1,5 +1,5 @@
 /**
- * P9: whatever a tenant names, nothing of another is there. The same ids in two tenants are two
+ * PORT-9: whatever a tenant names, nothing of another is there. The same ids in two tenants are two
  * sessions.
  */
 import { describe, expect, test } from "vitest";

@@ -1,8 +1,8 @@
 /**
  * A tree of checkpoints as lanes, the newest on top, like a good git log.
  *
- * G1  each node stands below all its children, and is joined to them.
- * G2  a lane that nothing is waited for in any more is free, and used again.
+ * GRAPH-1  each node stands below all its children, and is joined to them.
+ * GRAPH-2  a lane that nothing is waited for in any more is free, and used again.
  */
 
 export interface Node {
@@ -98,7 +98,7 @@ function joining(
 }
 
 /**
- * G1. Of those whose children have all come, the one with the greatest order, so that times run
+ * GRAPH-1. Of those whose children have all come, the one with the greatest order, so that times run
  * down the page where they can.
  */
 function* childrenFirst<N extends Node>(nodes: readonly N[]): Generator<N> {

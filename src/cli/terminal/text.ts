@@ -1,10 +1,10 @@
 /**
  * Text on its way to a terminal.
  *
- * V1  what is stored is shown and never sent: control characters, and all others that are not seen,
- *     become visible.
- * V2  texts are measured in columns as terminals show them, and cut between characters as people
- *     see them.
+ * TERMINAL-1  what is stored is shown and never sent: control characters, and all others that are
+ *             not seen, become visible.
+ * TERMINAL-2  texts are measured in columns as terminals show them, and cut between characters as
+ *             people see them.
  */
 
 /**

@@ -2,16 +2,16 @@
  * Effects: calls of tools, and what the journal knows of them. Pure, and the only place that
  * decides what may be done about a call.
  *
- * E1  a call is begun only after its intent, or a later `begun`, is in the journal under the
- *     holder's epoch.
- * E2  a call whose outcome is in the journal is never made again.
- * E3  only a `keyed` call, and only while its key outlasts one more attempt, is made again without
- *     an answer to what became of it; a `once` call never is. What is in doubt is not made again
- *     without somebody's word.
- * E4  while another process may still be inside a call, nothing is asked or done about it before
- *     its time has passed.
- * E5  the key of a call is drawn once and stands in its intent. The mode it was begun with counts,
- *     whatever the code says today.
+ * EFFECT-1  a call is begun only after its intent, or a later `begun`, is in the journal under the
+ *           holder's epoch.
+ * EFFECT-2  a call whose outcome is in the journal is never made again.
+ * EFFECT-3  only a `keyed` call, and only while its key outlasts one more attempt, is made again
+ *           without an answer to what became of it; a `once` call never is. What is in doubt is not
+ *           made again without somebody's word.
+ * EFFECT-4  while another process may still be inside a call, nothing is asked or done about it
+ *           before its time has passed.
+ * EFFECT-5  the key of a call is drawn once and stands in its intent. The mode it was begun with
+ *           counts, whatever the code says today.
  */
 import type { MessageInput } from "../messages/message.js";
 import type { Owner } from "../sessions/lease.js";

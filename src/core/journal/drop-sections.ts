@@ -1,4 +1,4 @@
-/** Drop sections of saves, and make one gap of saves that hold nothing any more (J4, J5). */
+/** Drop sections of saves, and make one gap of saves that hold nothing any more (JOURNAL-4, JOURNAL-5). */
 import { firstSeq, type Save } from "./save.js";
 import { inChain } from "./save-digest.js";
 import { type Note, noteOf, priorOf, readNote, writeNote } from "./save-note.js";

@@ -1,4 +1,4 @@
-/** Put other texts in the place of a save's sections (J6). */
+/** Put other texts in the place of a save's sections (JOURNAL-6). */
 import { digest } from "../values/digest.js";
 import type { Save } from "./save.js";
 import { inChain } from "./save-digest.js";
@@ -17,7 +17,7 @@ export interface Rewrite {
 }
 
 /**
- * The save with other texts in the place of some of its sections (J6). Records keep their numbers:
+ * The save with other texts in the place of some of its sections (JOURNAL-6). Records keep their numbers:
  * there are as many as before.
  */
 export function rewrite(save: Save, { items, state, mark, salt }: Rewrite): Save {

@@ -1,4 +1,4 @@
-/** The digest of a save, which chains it to the one before (J2). */
+/** The digest of a save, which chains it to the one before (JOURNAL-2). */
 import { type Digest, digest } from "../values/digest.js";
 import type { Save } from "./save.js";
 

@@ -1,6 +1,6 @@
 /**
  * How the text of a section is written and read: one JSON array with a record to a row, and a salt
- * in the last one (J3).
+ * in the last one (JOURNAL-3).
  */
 import { holdsHalf } from "../values/json.js";
 import { type JournalRecord, SALT_CHARS } from "./record.js";

@@ -8,15 +8,17 @@
  *   mark    the checkpoint, read alone by lists
  * Sections are sealed apart, so that each can be read, verified and dropped without the others.
  *
- * J1  records are numbered without gaps along a branch and its fork points: a fork goes on from the
- *     number it began at.
- * J2  a save's digest covers its branch, number, time, pointers, sections and the digest before it.
- * J3  every section carries a random salt: its digest says nothing about a text that was removed.
- *     Only a checkpoint that says nothing but numbers needs none: it stands in the chain as it is.
- * J4  a section that was dropped leaves its digest; the chain still verifies.
- * J5  a range that was dropped whole leaves one gap, with the digests before and after it.
- * J6  a section that was rewritten is verified against the digest in its save's note, under a salt
- *     of its own; the chain keeps the digest of what was there.
+ * JOURNAL-1  records are numbered without gaps along a branch and its fork points: a fork goes on
+ *            from the number it began at.
+ * JOURNAL-2  a save's digest covers its branch, number, time, pointers, sections and the digest
+ *            before it.
+ * JOURNAL-3  every section carries a random salt: its digest says nothing about a text that was
+ *            removed. Only a checkpoint that says nothing but numbers needs none: it stands in the
+ *            chain as it is.
+ * JOURNAL-4  a section that was dropped leaves its digest; the chain still verifies.
+ * JOURNAL-5  a range that was dropped whole leaves one gap, with the digests before and after it.
+ * JOURNAL-6  a section that was rewritten is verified against the digest in its save's note, under
+ *            a salt of its own; the chain keeps the digest of what was there.
  */
 import type { Digest } from "../values/digest.js";
 import { HoldfastError } from "../values/errors.js";

@@ -1,12 +1,12 @@
 /**
  * The input of a tool call, as a model gave it.
  *
- * G1  an input is used as the model wrote it, or not at all. A number that JavaScript would change
- *     is no reason to call a tool with another.
- * G2  an input that cannot be used is still stored: `raw` says it, or why it cannot be said, and
- *     reading `raw` finds the same flaw again.
- * G3  `input` can always be shown to a provider: it is an object where what the model gave could
- *     not be read.
+ * INPUT-1  an input is used as the model wrote it, or not at all. A number that JavaScript would
+ *          change is no reason to call a tool with another.
+ * INPUT-2  an input that cannot be used is still stored: `raw` says it, or why it cannot be said,
+ *          and reading `raw` finds the same flaw again.
+ * INPUT-3  `input` can always be shown to a provider: it is an object where what the model gave
+ *          could not be read.
  */
 import { HoldfastError } from "../values/errors.js";
 import { freeze, isOfText, type Json } from "../values/json.js";
@@ -68,7 +68,7 @@ export function inputFlaw({ raw }: CallInput): string | undefined {
   return raw === undefined ? undefined : readInput(raw).flaw;
 }
 
-/** G2: half a character, as the escape that says the same in JSON. */
+/** INPUT-2: half a character, as the escape that says the same in JSON. */
 const escaped = (text: string): string =>
   text.isWellFormed()
     ? text

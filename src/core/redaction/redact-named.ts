@@ -106,7 +106,7 @@ function plainAt(text: string, from: number): Value | undefined {
 
 /**
  * Where a value that is a secret ends: at the end of its word, or before the next setting. Nothing
- * behind that is looked at (Q1).
+ * behind that is looked at (REDACTIONS-1).
  */
 function endOf(text: string, { from, to, isQuoted }: Value): number {
   // What follows was cut from it, as a bracket of the code around it.

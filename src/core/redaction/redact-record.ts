@@ -3,11 +3,11 @@
  * and names stay, and there are as many records as before, so that whatever refers to one still
  * finds it.
  *
- * Z1  a digest of an input that was edited becomes `UNKNOWN`: nothing may be taken
- *     for the same, or for another, by what is left. Which digests those are is known once all that
- *     holds such texts was seen (`forgotten`), so a journal is gone over twice.
- * Z2  the input of a call that is not over stays, wherever it stands: whoever makes the call must
- *     find it as it was.
+ * REDACT-1  a digest of an input that was edited becomes `UNKNOWN`: nothing may be taken for the
+ *           same, or for another, by what is left. Which digests those are is known once all that
+ *           holds such texts was seen (`forgotten`), so a journal is gone over twice.
+ * REDACT-2  the input of a call that is not over stays, wherever it stands: whoever makes the call
+ *           must find it as it was.
  */
 
 import {
@@ -55,7 +55,7 @@ export interface RecordEdit {
   /** Told of messages that were edited. */
   readonly edited: (before: MessageInput, after: MessageInput) => void;
   /**
-   * Z1: digests of what was edited. Filled while records are edited, and looked up by those that
+   * REDACT-1: digests of what was edited. Filled while records are edited, and looked up by those that
    * are edited then or later.
    */
   readonly forgotten: Set<string>;
@@ -239,7 +239,7 @@ class Editing {
     return { digest: kept.digest, sizeBytes: kept.bytes };
   }
 
-  /** Z2 */
+  /** REDACT-2 */
   #leaves(message: MessageInput, seq: number, index: number): boolean {
     const id = this.#edit.openCall(seq, index);
     if (id === undefined) return false;
@@ -254,7 +254,7 @@ class Editing {
     return true;
   }
 
-  /** Z1 */
+  /** REDACT-1 */
   #forget(before: MessageInput, after: MessageInput): void {
     this.#edit.forgotten.add(messageDigest(before));
     const calls = callsIn(after);
@@ -345,7 +345,7 @@ class Editing {
     const before = record.blob === undefined ? (record.body as Json) : this.#parsed(record.blob);
     const after = this.#json(before, where);
     if (after === before) return record;
-    // Z2
+    // REDACT-2
     if (this.#edit.isOpen(id)) {
       this.#edit.exempt(id);
       return record;

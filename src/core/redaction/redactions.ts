@@ -2,12 +2,12 @@
  * A ready set of redactions: keys and tokens of well-known shapes, secrets under their names, card
  * numbers, e-inbox messages addresses.
  *
- * Q1  time is linear in the length of a text, with any content: every rule begins at something that
- *     it finds once, and looks no further than a stated length, or to the end of one word, before
- *     it fails. What it has found it passes over.
- * Q2  what was put in the place of something is not found again.
- * Q3  what is found goes whole: rules that see the name or the frame of a secret come before those
- *     that see a part of it.
+ * REDACTIONS-1  time is linear in the length of a text, with any content: every rule begins at
+ *               something that it finds once, and looks no further than a stated length, or to the
+ *               end of one word, before it fails. What it has found it passes over.
+ * REDACTIONS-2  what was put in the place of something is not found again.
+ * REDACTIONS-3  what is found goes whole: rules that see the name or the frame of a secret come
+ *               before those that see a part of it.
  */
 import { findCards } from "./redact-cards.js";
 import { findEmails } from "./redact-emails.js";
@@ -19,7 +19,7 @@ import type { Redact } from "./redact-text.js";
 import { findTokens } from "./redact-tokens.js";
 import { ALONE, isSecret, kindOfName } from "./redact-values.js";
 
-/** What there is to find, in the order in which it is looked for (Q3). */
+/** What there is to find, in the order in which it is looked for (REDACTIONS-3). */
 export const redactionNames = [
   "privateKeys",
   "headers",

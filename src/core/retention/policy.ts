@@ -3,11 +3,12 @@
  * decides it. The rules below speak of checkpoints along a branch; the snapshots of an agent, in
  * the order of their making, follow the same rules.
  *
- * T1  a checkpoint stays if any rule keeps it; a policy without a rule removes nothing.
- * T2  the newest stays, whatever the policy says.
- * T3  hours, days and weeks are those of UTC in which there are checkpoints, counted back along the
- *     branch: no clock is asked.
- * T4  order along the branch is believed more than times. One that is yet to come is no age, and
+ * POLICY-1  a checkpoint stays if any rule keeps it; a policy without a rule removes nothing.
+ * POLICY-2  the newest stays, whatever the policy says.
+ * POLICY-3  hours, days and weeks are those of UTC in which there are checkpoints, counted back
+ *           along the branch: no clock is asked.
+ * POLICY-4  order along the branch is believed more than times. One that is yet to come is no age,
+ *           and
  * none
  *     is older than those before it were young: a clock that was wrong for a while keeps too much,
  *     not too little.
@@ -96,7 +97,7 @@ function keepsLabelled({
   );
 }
 
-/** Keeps the first one it meets of each stretch of time, for so many stretches (T3). */
+/** Keeps the first one it meets of each stretch of time, for so many stretches (POLICY-3). */
 function firstOfEach(count = 0, stretchOf: (at: number) => number): (checkpoint: Dated) => boolean {
   const met = new Set<number>();
   return ({ at }) => {
@@ -107,7 +108,7 @@ function firstOfEach(count = 0, stretchOf: (at: number) => number): (checkpoint:
   };
 }
 
-/** Which are not old enough to go, by their place in the list (T4). */
+/** Which are not old enough to go, by their place in the list (POLICY-4). */
 function youngest(
   newestFirst: readonly Dated[],
   olderThanMs: number | undefined,

@@ -2,14 +2,15 @@
  * What may be dropped when checkpoints go, and how far branches are needed when sessions go. Pure,
  * and the only place that decides it.
  *
- * R1  loading a place reads the newest base before it, the rows of that base's live messages, and
- *     all that follows the base.
- * R2  the places that must load for ever: checkpoints that are kept, the end of every branch, the
- *     fork point of every branch, and what is pinned.
- * R3  what a fork needs of its fork point's branch is what loading its fork point needs, so R2
+ * RETENTION-1  loading a place reads the newest base before it, the rows of that base's live
+ *              messages, and all that follows the base.
+ * RETENTION-2  the places that must load for ever: checkpoints that are kept, the end of every
+ *              branch, the fork point of every branch, and what is pinned.
+ * RETENTION-3  what a fork needs of its fork point's branch is what loading its fork point needs,
+ *              so RETENTION-2
  * covers every
  *     descendant.
- * R4  a checkpoint at which a fork begins is kept, whatever a policy says (core/policy).
+ * RETENTION-4  a checkpoint at which a fork begins is kept, whatever a policy says (core/policy).
  */
 
 export interface KeptPlace {

@@ -2,15 +2,15 @@
  * Text as words. Every store is given the words that are found here and nothing else, so that all
  * of them find the same.
  *
- * W1  letters and numbers make words, and the marks that stand on them; all else, emoji too, stands
- *     between words.
- * W2  words are compared without case, compatibility forms and accents: `Café`, `CAFE` and `ｃａｆé`
- *     are one word. Marks that make another letter stay: vowel signs of Indian scripts, the voicing
- *     marks of kana.
- * W3  scripts that are written without spaces (Han, kana, Thai, Lao, Khmer, Burmese and others)
- *     give a word for each character, so that any part of a text is found as a phrase.
- * W4  of a word that is longer than `MAX_WORD` only its beginning counts.
- * W5  a word holds letters, numbers and marks alone: no syntax of any engine can be made of it.
+ * WORD-1  letters and numbers make words, and the marks that stand on them; all else, emoji too,
+ *         stands between words.
+ * WORD-2  words are compared without case, compatibility forms and accents: `Café`, `CAFE` and
+ *         `ｃａｆé` are one word. Marks that make another letter stay: vowel signs of Indian scripts,
+ *         the voicing marks of kana.
+ * WORD-3  scripts that are written without spaces (Han, kana, Thai, Lao, Khmer, Burmese and others)
+ *         give a word for each character, so that any part of a text is found as a phrase.
+ * WORD-4  of a word that is longer than `MAX_WORD` only its beginning counts.
+ * WORD-5  a word holds letters, numbers and marks alone: no syntax of any engine can be made of it.
  */
 import { clip } from "../messages/truncate.js";
 

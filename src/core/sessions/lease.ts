@@ -1,13 +1,13 @@
 /**
  * Lease decisions. One holder per session; the epoch alone fences.
  *
- * L1  the epoch never falls and rises with every grant, so a superseded holder can be told from the
- *     present one for ever.
- * L2  a lease is granted when it is free, has run out, or its owner is proven dead; never before.
- *     One that seems to last longer than any can is of a time before the clock began anew. One that
- *     came with a copy of the store holds the original, and not this.
- * L3  running out alone takes nothing from a holder: until another is granted the lease, its epoch
- *     still stands.
+ * LEASE-1  the epoch never falls and rises with every grant, so a superseded holder can be told
+ *          from the present one for ever.
+ * LEASE-2  a lease is granted when it is free, has run out, or its owner is proven dead; never
+ *          before. One that seems to last longer than any can is of a time before the clock began
+ *          anew. One that came with a copy of the store holds the original, and not this.
+ * LEASE-3  running out alone takes nothing from a holder: until another is granted the lease, its
+ *          epoch still stands.
  *
  * Times are those of the store's own clock, never of the wall.
  */
@@ -38,7 +38,7 @@ export interface Lease {
   readonly token?: string;
   /**
    * The generation of the store that it was granted in; absent in the first. In another it means
-   * nothing (L2).
+   * nothing (LEASE-2).
    */
   readonly generation?: string;
 }

@@ -1,17 +1,18 @@
 /**
  * The stream of an export: JSON text, one row for each thing, each sealed to the row before it.
  *
- * T1  a row ends with a check over its text and the check before it: one that was changed, lost,
- *     doubled or moved is seen there.
- * T2  the first row says the format, and every version of it is framed like this; the last row says
- *     how many there were.
- * T3  a branch comes after the branch it begins on, its saves in their order, and a blob before the
- *     first save that refers to it. Each comes once, but where a session was begun again.
- * T4  what belongs to a session stands together and ends with the session's own row: what comes
- *     after needs nothing that comes later.
- * T5  agents' records come before the sessions, and need nothing of them.
- * T6  no row is longer than a stated limit: what is long comes in parts before the row it belongs
- *     to.
+ * EXPORT-1  a row ends with a check over its text and the check before it: one that was changed,
+ *           lost, doubled or moved is seen there.
+ * EXPORT-2  the first row says the format, and every version of it is framed like this; the last
+ *           row says how many there were.
+ * EXPORT-3  a branch comes after the branch it begins on, its saves in their order, and a blob
+ *           before the first save that refers to it. Each comes once, but where a session was begun
+ *           again.
+ * EXPORT-4  what belongs to a session stands together and ends with the session's own row: what
+ *           comes after needs nothing that comes later.
+ * EXPORT-5  agents' records come before the sessions, and need nothing of them.
+ * EXPORT-6  no row is longer than a stated limit: what is long comes in parts before the row it
+ *           belongs to.
  */
 import { firstSeq, type Save } from "../journal/save.js";
 import { CHECK_CHARS } from "../journal/save-digest.js";

@@ -2,11 +2,11 @@
  * Values. What goes in is JSON and comes out equal, or is refused with the path of the offender;
  * never silently changed.
  *
- * V1  undefined properties are absent, -0 is 0, key order is kept.
- * V2  each property is read once: a getter cannot show one value to the check and another to the
- *     encoder.
- * V3  what is returned is a frozen copy; nothing the caller does later reaches it.
- * V4  `__proto__` and its like are ordinary keys.
+ * VALUE-1  undefined properties are absent, -0 is 0, key order is kept.
+ * VALUE-2  each property is read once: a getter cannot show one value to the check and another to
+ *          the encoder.
+ * VALUE-3  what is returned is a frozen copy; nothing the caller does later reaches it.
+ * VALUE-4  `__proto__` and its like are ordinary keys.
  */
 import { HoldfastError, pathTo } from "./errors.js";
 import { typeName } from "./ids.js";

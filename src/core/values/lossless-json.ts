@@ -1,11 +1,11 @@
 /**
  * JSON that other programs wrote, read without loss.
  *
- * N1  a whole number that a double cannot tell from its neighbours, however it is spelled, and one
- *     that overflows it, become text with the same characters.
- * N2  what is not JSON is refused, also where it would be after N1.
- * N3  the time taken is linear in the text; nesting is bounded, so that whoever walks the value may
- *     do so by recursion.
+ * LOSSLESS-1  a whole number that a double cannot tell from its neighbours, however it is spelled,
+ *             and one that overflows it, become text with the same characters.
+ * LOSSLESS-2  what is not JSON is refused, also where it would be after LOSSLESS-1.
+ * LOSSLESS-3  the time taken is linear in the text; nesting is bounded, so that whoever walks the
+ *             value may do so by recursion.
  */
 import { HoldfastError, pathTo } from "./errors.js";
 import type { Json } from "./json.js";
@@ -26,7 +26,7 @@ export interface Parsed {
 }
 
 export function parseJson(text: string): Parsed {
-  // N2: first as it stands. A number in the place of a key would be a fine key once it is text.
+  // LOSSLESS-2: first as it stands. A number in the place of a key would be a fine key once it is text.
   const plain = parsePlain(text);
   const { numbers, paths, spans } = scan(text);
   const value = numbers.length === 0 ? plain : (JSON.parse(withTexts(text, numbers)) as Json);

@@ -3,14 +3,14 @@
  * another one. The original may have gone on with them. Calls that are open here may have been made
  * there, and others besides, of which nobody here can know.
  *
- * R1  what was under way in the copy is in doubt once it is opened, and nothing of it goes on
- *     before somebody has said that it may. That is one save, made once, whoever opens it and is
- *     killed meanwhile.
- * R2  what was completed or cancelled opens as it is, and so does a turn that is begun here. What
- *     failed or was halted opens as it is, too, but whoever goes on with it, or acts by hand, is
- *     asked first. A turn that waited in the inbox is begun, and then in doubt.
- * R3  calls that were begun and may not be made twice are in doubt themselves. Those under a key
- *     that keeps are not: in either store they are made under the same one.
+ * DOUBT-1  what was under way in the copy is in doubt once it is opened, and nothing of it goes on
+ *          before somebody has said that it may. That is one save, made once, whoever opens it and
+ *          is killed meanwhile.
+ * DOUBT-2  what was completed or cancelled opens as it is, and so does a turn that is begun here.
+ *          What failed or was halted opens as it is, too, but whoever goes on with it, or acts by
+ *          hand, is asked first. A turn that waited in the inbox is begun, and then in doubt.
+ * DOUBT-3  calls that were begun and may not be made twice are in doubt themselves. Those under a
+ *          key that keeps are not: in either store they are made under the same one.
  */
 import { randomUUID } from "node:crypto";
 import { acts, type Effect, isUnknownInCopy, valueDigest } from "../../core/effects/effect.js";
@@ -30,7 +30,7 @@ import type { WorkingCopy } from "../session/working-copy.js";
 export const IMPORTED = "(imported)";
 const RESTORED = "(restored)";
 
-/** R1: called by whoever opens a session, before anything else is done with it. */
+/** DOUBT-1: called by whoever opens a session, before anything else is done with it. */
 export async function leaveToSomebody(held: HeldSession): Promise<void> {
   const { fold, isOfBefore } = held.work;
   // One that is being cancelled does not go on; and where nothing was ever saved, nothing is under
@@ -53,7 +53,7 @@ const isOnlyKept = ({ head, fold: { inFlight } }: WorkingCopy): boolean =>
   head.generation === IMPORTED && inFlight.turn === undefined && !inFlight.open.some(acts);
 
 /**
- * R2: for whoever is about to go on with the last turn, or to act by hand. Answers what it waits
+ * DOUBT-2: for whoever is about to go on with the last turn, or to act by hand. Answers what it waits
  * for, if it does.
  */
 export async function standstillOf(
@@ -88,7 +88,7 @@ async function doubt(held: HeldSession): Promise<void> {
   await held.commit();
 }
 
-/** R2: stages that a turn, which is begun with the same save, waited when the copy was made. */
+/** DOUBT-2: stages that a turn, which is begun with the same save, waited when the copy was made. */
 export function doubtTurn(work: WorkingCopy, turn: string): void {
   stop(work, RESTORED, {
     says: "This turn waited when the store was copied, and the original may have run it since. Look there, and where its calls act, before it goes on here.",

@@ -1,6 +1,6 @@
 /**
  * Makes the calls of one held session. What may be done about a call is decided in
- * core/effects/effect.ts; here it is done, and nothing is begun before the journal says so (E1).
+ * core/effects/effect.ts; here it is done, and nothing is begun before the journal says so (EFFECT-1).
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -211,7 +211,7 @@ export class CallExecutor {
       }
       const begun = fresh && tries === 0 ? effect : await this.#begin(effect, call);
       if (begun === undefined) return { is: "stopped" };
-      // E2: an inbox message may have said what became of it while that was being saved.
+      // EFFECT-2: an inbox message may have said what became of it while that was being saved.
       if (begun.phase === "done") continue;
       mustRun = false;
       asked = false;
@@ -285,7 +285,7 @@ export class CallExecutor {
   }
 
   /**
-   * E1: the journal says that it is begun again, before it is. Of what does no harm it need not say
+   * EFFECT-1: the journal says that it is begun again, before it is. Of what does no harm it need not say
    * so.
    */
   async #begin(effect: Effect, { options }: Call): Promise<Effect | undefined> {

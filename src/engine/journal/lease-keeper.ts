@@ -97,7 +97,7 @@ export class LeaseKeeper {
       else holder.superseded(superseded(holder.id));
     } catch {
       // Busy or failing now: the next beat tries again, and the epoch fences whatever happens until
-      // then (L3).
+      // then (LEASE-3).
     }
   }
 }

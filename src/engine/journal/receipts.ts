@@ -2,14 +2,14 @@
  * Calls under a key of the caller's: whoever did not hear the answer asks again, and it is done
  * once.
  *
- * K1  what a call changes and its receipt are one apply: both are there, or neither is. Only of a
- *     checkpoint that is deleted the receipt comes first: its id never comes back, and whoever asks
- *     again ends what was begun.
- * K2  the same key for another call, or with other arguments, is a CONFLICT and changes nothing.
- *     Only of two sessions that are deleted under one key at the same moment, the one that is not
- *     may have lost those that its calls ran: they go first.
- * K3  a receipt holds no text of anybody: ids, numbers, and a digest of the arguments that nobody
- *     can guess back who does not know the key. The key itself is not in it.
+ * KEY-1  what a call changes and its receipt are one apply: both are there, or neither is. Only of
+ *        a checkpoint that is deleted the receipt comes first: its id never comes back, and whoever
+ *        asks again ends what was begun.
+ * KEY-2  the same key for another call, or with other arguments, is a CONFLICT and changes nothing.
+ *        Only of two sessions that are deleted under one key at the same moment, the one that is
+ *        not may have lost those that its calls ran: they go first.
+ * KEY-3  a receipt holds no text of anybody: ids, numbers, and a digest of the arguments that
+ *        nobody can guess back who does not know the key. The key itself is not in it.
  */
 import { type Digest, digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
@@ -81,7 +81,7 @@ export async function once<A extends Json, R>(
   requireCapability(ctx.store, "documents", `hold.${name} with a key`);
   const call = { key: checkName(key, "key"), name, args: encode(args, name).value };
   const id = receiptId(call.key);
-  // K3: whoever has the store alone would have to guess the key as well.
+  // KEY-3: whoever has the store alone would have to guess the key as well.
   const about = {
     call: name,
     to: digest(`${call.key}\n${name}\n${to}`),

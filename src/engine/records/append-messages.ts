@@ -3,13 +3,14 @@
  * them: no worker takes a session up for one, and what they hold is read when it can be taken in,
  * not at every look.
  *
- * B1  an inbox message is there once its bell is, and is seen from then on: `append` is posted
+ * INBOX-1  an inbox message is there once its bell is, and is seen from then on: `append` is posted
  * behind the
  *     `append-text` that it names.
- * B2  `append-key` is posted before the bell. Alone it binds nobody: whoever posted it may have
- *     failed. With a bell, that says what was sent under the key; once it was taken in, what is
- *     kept of it tells the same messages from others, long after.
- * B3  only who holds the session takes in, and rewords, a key inbox message: what is kept of it is
+ * INBOX-2  `append-key` is posted before the bell. Alone it binds nobody: whoever posted it may
+ *          have failed. With a bell, that says what was sent under the key; once it was taken in,
+ *          what is kept of it tells the same messages from others, long after.
+ * INBOX-3  only who holds the session takes in, and rewords, a key inbox message: what is kept of
+ *          it is
  * what
  *     was appended.
  */
@@ -65,7 +66,7 @@ export interface Appended {
   readonly messages: readonly MessageInput[];
   /** All that it came in. */
   readonly drained: readonly string[];
-  /** B3: other words for its key inbox message, before it is taken in. */
+  /** INBOX-3: other words for its key inbox message, before it is taken in. */
   readonly reworded?: { readonly id: string; readonly text: string };
 }
 

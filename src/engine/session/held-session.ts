@@ -2,7 +2,7 @@
  * A session in the hands of its holder: the lease, the state it works on, and saves on their way.
  * What sessions by hand and the agent loop have in common.
  *
- * S3  once superseded, nothing this object does changes anything (D5).
+ * SAVE-3  once superseded, nothing this object does changes anything (D5).
  */
 import type { Checkpoint, CheckpointOptions } from "../../core/journal/checkpoint.js";
 import type { Lease } from "../../core/sessions/lease.js";

@@ -1,11 +1,12 @@
 /**
  * Saves on their way to the store.
  *
- * S1  every save goes through one conditional append: this epoch, this branch, this end. Nothing
+ * SAVE-1  every save goes through one conditional append: this epoch, this branch, this end.
+ *         Nothing
  * else
  *     writes the journal.
- * S2  a save that failed is unknown. It stays sealed as it is and is sent again before anything
- *     newer, so it lands once (D4).
+ * SAVE-2  a save that failed is unknown. It stays sealed as it is and is sent again before anything
+ *         newer, so it lands once (D4).
  */
 import type { Checkpoint } from "../../core/journal/checkpoint.js";
 import { firstSeq } from "../../core/journal/save.js";

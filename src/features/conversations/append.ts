@@ -1,13 +1,13 @@
 /**
  * Appending to a session from outside a run, without holding it.
  *
- * E1  once: what is sent under a key is appended once, whoever does it and however often it is
- *     sent. Other messages under the same key are a CONFLICT.
- * E2  whole: all messages of one call are one save.
- * E3  never between a call and its answer: messages that come there wait until all calls are
- *     answered.
- * E4  nothing is set going: a session that has come to rest stays so, and one that waits for
- *     somebody waits on.
+ * APPEND-1  once: what is sent under a key is appended once, whoever does it and however often it
+ *           is sent. Other messages under the same key are a CONFLICT.
+ * APPEND-2  whole: all messages of one call are one save.
+ * APPEND-3  never between a call and its answer: messages that come there wait until all calls are
+ *           answered.
+ * APPEND-4  nothing is set going: a session that has come to rest stays so, and one that waits for
+ *           somebody waits on.
  */
 import { randomUUID } from "node:crypto";
 import { blobsOf, type EncodedMessage, type MessageInput } from "../../core/messages/message.js";
@@ -155,7 +155,7 @@ export async function appendTo(
 const postKey = (ctx: StoreContext, { session, key, check }: Sending) =>
   tryPost(ctx.store, session, { kind: "append-key", check }, { id: appendKeyId(key), due: HIDDEN });
 
-/** E1: what became of a call with this key. Throws where it was another one. */
+/** APPEND-1: what became of a call with this key. Throws where it was another one. */
 async function standing(ctx: StoreContext, sending: Sending): Promise<Standing> {
   const { session, key, check } = sending;
   if ((await postKey(ctx, sending)) === "posted") return "open";

@@ -6,7 +6,8 @@
  * SIGNAL-1  whether a call waits for a signal is looked up after the signal was posted. A holder
  *           that begins to wait later looks at its inbox before it lets go, and finds the signal
  *           there.
- * SIGNAL-2  at most `MAX_SIGNALS` wait in the session and in its inbox together (ROOM-1, ROOM-2).
+ * SIGNAL-2  at most `MAX_SIGNALS` wait in the session and in its inbox together (INBOXLIMIT-1,
+ *           INBOXLIMIT-2).
  */
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";

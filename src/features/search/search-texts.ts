@@ -104,7 +104,7 @@ const blobText = async (journal: Journal, name: Digest): Promise<string> =>
   Buffer.from(await journal.blob(name)).toString("utf8");
 
 /**
- * No query asks for this symbol: words are inbox messages, numbers and marks (W5). An index takes
+ * No query asks for this symbol: words are inbox messages, numbers and marks (WORD-5). An index takes
  * it for a word.
  */
 const DAMAGED = "\u2400";

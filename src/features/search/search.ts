@@ -67,7 +67,7 @@ export class Search {
       const page = await this.#page(await findIn(this.#index, asked), asked);
       return behind === 0 ? page : { ...page, behind };
     } catch (error) {
-      // I3: an index that cannot be made or read is no reason not to find anything. What is wrong
+      // INDEX-3: an index that cannot be made or read is no reason not to find anything. What is wrong
       // with the store itself shows there too.
       if (error instanceof HoldfastError && error.code === "CLOSED") throw error;
       return this.#page(await this.#scan.find(asked.query, asked.filter), asked);
@@ -78,7 +78,7 @@ export class Search {
     return pageOf(this.#ctx, found, asked);
   }
 
-  /** I5: in a scope that is not large. Undefined where it is, or there is no scope. */
+  /** INDEX-5: in a scope that is not large. Undefined where it is, or there is no scope. */
   async #findSmall({ query, filter }: Asked): Promise<Found | undefined> {
     const scope = filter.within?.session ?? filter.agent;
     if (scope === undefined) return undefined;

@@ -1,11 +1,13 @@
 /**
  * Putting an agent and its sessions back to where a snapshot found them.
  *
- * R1  everything the snapshot points at is read and verified before anything is changed.
- * R2  the change is one step: a snapshot of what is there now (`recovery`), the agent's record, and
+ * RESTORE-1  everything the snapshot points at is read and verified before anything is changed.
+ * RESTORE-2  the change is one step: a snapshot of what is there now (`recovery`), the agent's
+ *            record, and
  * every session on its new branch. It is made whole or not at all, and no one who held a session
  *     before can write to it after.
- * R3  nothing is lost by it: sessions go to new branches and keep the old ones, those begun later
+ * RESTORE-3  nothing is lost by it: sessions go to new branches and keep the old ones, those begun
+ *            later
  * are
  *     archived, those deleted come back.
  */
@@ -107,7 +109,7 @@ export class SnapshotRestore {
     throw goesOn(this.#snapshot.agent);
   }
 
-  /** R1 */
+  /** RESTORE-1 */
   async #verify(): Promise<ReadonlyMap<string, Verified>> {
     const verified = new Map<string, Verified>();
     const { sessions } = this.#contents;
@@ -195,7 +197,7 @@ export class SnapshotRestore {
   }
 
   /**
-   * R2. Undefined where a session is to be moved that is not seized, or not any more: then all of
+   * RESTORE-2. Undefined where a session is to be moved that is not seized, or not any more: then all of
    * them are seized anew.
    */
   async #apply(

@@ -76,7 +76,7 @@ export function moved(
   };
 }
 
-/** R3: deleted, it is there again, from the part that the snapshot has kept. */
+/** RESTORE-3: deleted, it is there again, from the part that the snapshot has kept. */
 export function made(
   { entry, status, reason }: Verified,
   agent: string,

@@ -1,12 +1,12 @@
 /**
  * The files of a directory that somebody else wrote.
  *
- * F1  only regular files inside of it are read: no link is followed, of a file or of a directory,
- *     and what a file says of another is compared as a name and never opened.
- * F2  a file is read only if it is the one that was found when the directory was listed, and is
- *     where it was found: a directory on the way may become a link and a directory again at any
- *     time.
- * F3  what is not read is said, and why.
+ * SOURCE-1  only regular files inside of it are read: no link is followed, of a file or of a
+ *           directory, and what a file says of another is compared as a name and never opened.
+ * SOURCE-2  a file is read only if it is the one that was found when the directory was listed, and
+ *           is where it was found: a directory on the way may become a link and a directory again
+ *           at any time.
+ * SOURCE-3  what is not read is said, and why.
  */
 import { constants } from "node:fs";
 import { type FileHandle, lstat, open, readdir, readlink, realpath } from "node:fs/promises";
@@ -160,7 +160,7 @@ export async function readFound(root: string, file: FoundFile): Promise<Buffer> 
 }
 
 /**
- * F2: where an open file really is. Linux says it of the file itself; elsewhere the way to it is
+ * SOURCE-2: where an open file really is. Linux says it of the file itself; elsewhere the way to it is
  * looked at once more.
  */
 const placeOf = (handle: FileHandle, path: string): Promise<string> =>

@@ -1,13 +1,13 @@
 /**
  * The SQLite database of smooth-operator.
  *
- * D1  the database is not changed, and nothing is made beside it: it is read from a copy, together
- *     with its log, as a crash would have left it. The copy is good if nothing was written
- *     meanwhile.
- * D2  what the database says is data: only a plain table is read, a row at a time.
- * D3  a rollback journal is never given to SQLite: one can name any file, which SQLite then
- *     deletes. smooth writes none, as it has a log; where one is left all the same, whoever trusts
- *     it opens the database once.
+ * SMOOTH-1  the database is not changed, and nothing is made beside it: it is read from a copy,
+ *           together with its log, as a crash would have left it. The copy is good if nothing was
+ *           written meanwhile.
+ * SMOOTH-2  what the database says is data: only a plain table is read, a row at a time.
+ * SMOOTH-3  a rollback journal is never given to SQLite: one can name any file, which SQLite then
+ *           deletes. smooth writes none, as it has a log; where one is left all the same, whoever
+ *           trusts it opens the database once.
  */
 import { constants } from "node:fs";
 import { lstat, mkdtemp, open, readdir, rm, writeFile } from "node:fs/promises";
@@ -89,7 +89,7 @@ export async function readRows({
   }
 }
 
-/** D1: a copy that nobody wrote to while it was made. */
+/** SMOOTH-1: a copy that nobody wrote to while it was made. */
 async function copyOf(path: string): Promise<{ folder: string; path: string; mtimeMs: number }> {
   await sweep();
   const folder = await mkdtemp(join(tmpdir(), FOLDER));
@@ -220,7 +220,7 @@ class Rows {
       const sql = db
         .prepare("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'checkpoints'")
         .get()?.[0];
-      // D2: a virtual table would run what its module likes, and a generated column what its author
+      // SMOOTH-2: a virtual table would run what its module likes, and a generated column what its author
       // does.
       if (typeof sql !== "string" || !/^\s*CREATE\s+TABLE\b/i.test(sql))
         throw unreadable("no table");
@@ -320,7 +320,7 @@ class Rows {
   }
 }
 
-/** D2: not those that the database computes. */
+/** SMOOTH-2: not those that the database computes. */
 const columnsOf = (db: Driver): readonly { readonly name: string; readonly isPlain: boolean }[] =>
   db
     .prepare("PRAGMA table_xinfo(checkpoints)")

@@ -1,16 +1,16 @@
 /**
  * What is to be done with a session, decided from what the source has and what the store has.
  *
- * P1  a step is known again by its id and the digest of what was written: it is imported once,
- *     however often the import is run or killed.
- * P2  a step is written after the one that it follows, on a branch of its own where others have
- *     followed that already. What would have to stand before all that is here is named, and left
- *     out; so is what was here and has been pruned.
- * P3  a session that is not an import of this source, or that has gone on here by itself, is left
- *     as it is.
- * P4  a session stands where the last import left it, or where one that was killed can have left
- *     it; otherwise somebody has moved it. What its words say may be older than it is: restoring a
- *     snapshot of its agent brings them back.
+ * IMPORT-1  a step is known again by its id and the digest of what was written: it is imported
+ *           once, however often the import is run or killed.
+ * IMPORT-2  a step is written after the one that it follows, on a branch of its own where others
+ *           have followed that already. What would have to stand before all that is here is named,
+ *           and left out; so is what was here and has been pruned.
+ * IMPORT-3  a session that is not an import of this source, or that has gone on here by itself, is
+ *           left as it is.
+ * IMPORT-4  a session stands where the last import left it, or where one that was killed can have
+ *           left it; otherwise somebody has moved it. What its words say may be older than it is:
+ *           restoring a snapshot of its agent brings them back.
  */
 import { sortedText } from "../../core/values/json.js";
 import type { Checkpoint, JsonObject, SessionSummary } from "../../index.js";
@@ -179,7 +179,7 @@ function isAtEnd(
   return latest === undefined || latest.id === expected;
 }
 
-/** P4: at the checkpoint that was written last, or on the way to the next, or to the end. */
+/** IMPORT-4: at the checkpoint that was written last, or on the way to the next, or to the end. */
 function isUnderWay(
   { steps, current }: ForeignSession,
   source: JsonObject,

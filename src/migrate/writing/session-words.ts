@@ -1,10 +1,10 @@
 /**
  * What is said of a session beside its steps: title, tags, archived, metadata.
  *
- * WORDS-1  A session has the words of its source, also where the source has changed or removed them
+ * LABEL-1  A session has the words of its source, also where the source has changed or removed them
  *          since the last import. A word, or a field of metadata, that people have changed here
  *          since then stays as they left it.
- * WORDS-2  A word that Holdfast refuses is left out, and said; the others are written. What the
+ * LABEL-2  A word that Holdfast refuses is left out, and said; the others are written. What the
  *          import must know again is written last.
  */
 import { sortedText } from "../../core/values/json.js";
@@ -96,7 +96,7 @@ export function labelBy(words: Words, known: JsonObject): Label {
 }
 
 /**
- * WORDS-1: the same for a session that is here. A fork begins with the words of its parent (`isOwn`
+ * LABEL-1: the same for a session that is here. A fork begins with the words of its parent (`isOwn`
  * is false): those are not its own.
  */
 export function labelOver(
@@ -140,7 +140,7 @@ export function labelOver(
 
 type Update = (update: SessionUpdate) => Promise<unknown>;
 
-/** WORDS-2. Answers what was taken. `refused` is told of the rest. */
+/** LABEL-2. Answers what was taken. `refused` is told of the rest. */
 export async function give(
   label: Label,
   update: Update,

@@ -259,7 +259,7 @@ export class SessionWork {
       );
     this.#isChecked = true;
     if (this.#isUnfinished) return;
-    // P4: killed from here on, it stands where nobody has put it.
+    // IMPORT-4: killed from here on, it stands where nobody has put it.
     await into.sessions.update(id, {
       metadata: { ...metadata, source: { ...source, isUnfinished: true } },
     });

@@ -1,6 +1,6 @@
 /**
  * What a group of changes would do: every condition is checked here, against what is there and what
- * the changes before it do, and nothing is touched. A plan that is refused leaves no trace (P1).
+ * the changes before it do, and nothing is touched. A plan that is refused leaves no trace (PORT-1).
  */
 import { firstSeq } from "../../core/journal/save.js";
 import type { BranchId, Place } from "../../core/values/ids.js";

@@ -1,12 +1,13 @@
 /**
  * Runs what changes the store, one after another, and answers when it will last.
  *
- * C4  what comes in one tick is written together and synced together, but succeeds and fails apart.
- * C5  after a failed sync, or a write that could not be taken back, nothing more is written through
- *     this store. It releases the lock, as a kill would. After any other failure all is as before,
- *     and the store goes on.
- * C6  nor after a file or directory of the store is no longer the one that was opened. What was
- *     written to it is not acknowledged (GONE-1).
+ * DIR-4  what comes in one tick is written together and synced together, but succeeds and fails
+ *        apart.
+ * DIR-5  after a failed sync, or a write that could not be taken back, nothing more is written
+ *        through this store. It releases the lock, as a kill would. After any other failure all is
+ *        as before, and the store goes on.
+ * DIR-6  nor after a file or directory of the store is no longer the one that was opened. What was
+ *        written to it is not acknowledged (GONE-1).
  */
 import type { Save } from "../../core/journal/save.js";
 import { HoldfastError } from "../../core/values/errors.js";
@@ -20,7 +21,7 @@ import type { Writer } from "./writer.js";
 export interface Done<T> {
   readonly answer: T;
   readonly saves: readonly Save[];
-  /** False where nothing was written: the lock is not kept for it (T2). */
+  /** False where nothing was written: the lock is not kept for it (TENURE-2). */
   readonly wrote?: false;
 }
 
@@ -72,7 +73,7 @@ export class Committer {
     return !this.#isRunning;
   }
 
-  /** C5, for what is written beside the groups. */
+  /** DIR-5, for what is written beside the groups. */
   fail(error: unknown): void {
     this.#told(error);
   }
@@ -104,7 +105,7 @@ export class Committer {
    */
   #run(): void {
     while (this.#queue.length > 0) {
-      // C5: nor is the lock taken again, once it was released.
+      // DIR-5: nor is the lock taken again, once it was released.
       if (this.#failed) {
         for (const { reject } of this.#queue.splice(0)) reject(this.#failed);
         break;

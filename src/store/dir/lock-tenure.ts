@@ -1,13 +1,13 @@
 /**
  * For how long a process keeps the lock.
  *
- * T1  while another process waits for the lock, it is released between two changes, once its holder
- *     has had a turn.
- * T2  a process that has not written for a moment releases the lock unasked, also if it holds a
- *     session: it may be stopped, or be inside a tool that blocks it, when others ask. An agent
- *     that saves in a loop takes the lock once.
- * T3  work that goes on over several turns of the event loop, and relies on being the only writer,
- *     keeps the lock until it ends.
+ * TENURE-1  while another process waits for the lock, it is released between two changes, once its
+ *           holder has had a turn.
+ * TENURE-2  a process that has not written for a moment releases the lock unasked, also if it holds
+ *           a session: it may be stopped, or be inside a tool that blocks it, when others ask. An
+ *           agent that saves in a loop takes the lock once.
+ * TENURE-3  work that goes on over several turns of the event loop, and relies on being the only
+ *           writer, keeps the lock until it ends.
  */
 
 /**
@@ -27,7 +27,7 @@ export interface Tenancy {
 
 /** A group of changes that has ended. */
 export interface Group {
-  /** T2: a change that was refused, or found nothing to do, is no reason to keep the lock. */
+  /** TENURE-2: a change that was refused, or found nothing to do, is no reason to keep the lock. */
   readonly hasWritten: boolean;
 }
 
@@ -58,7 +58,7 @@ export class Tenure {
   }
 
   /**
-   * T1, between two groups of changes. A loop of saves leaves timers no turn, so the time is looked
+   * TENURE-1, between two groups of changes. A loop of saves leaves timers no turn, so the time is looked
    * at here too.
    */
   ended({ hasWritten }: Group): void {
@@ -69,7 +69,7 @@ export class Tenure {
     this.#endIf(() => this.#isDue());
   }
 
-  /** T3 */
+  /** TENURE-3 */
   async keep<T>(run: () => Promise<T>): Promise<T> {
     this.#kept += 1;
     try {
@@ -97,12 +97,12 @@ export class Tenure {
     }
   }
 
-  /** T1 */
+  /** TENURE-1 */
   #isDue(): boolean {
     return this.#kept === 0 && performance.now() - this.#began >= TURN_MS && this.#of.isWanted();
   }
 
-  /** T2 */
+  /** TENURE-2 */
   #isOver(): boolean {
     return this.#kept === 0 && performance.now() - this.#wrote >= IDLE_MS;
   }

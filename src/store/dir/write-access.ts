@@ -146,7 +146,7 @@ export class WriteAccess {
     this.#writer = undefined;
     sessions.endWriting();
     journals.endWriting();
-    // C5: this store writes no more. Others do, as after a kill.
+    // DIR-5: this store writes no more. Others do, as after a kill.
     if (this.committer.hasFailed) index.forsake();
     else index.close();
     journals.unsynced.mark();
@@ -169,7 +169,7 @@ export class WriteAccess {
     }
   }
 
-  /** K4: else the lock is kept until this process ends. */
+  /** VIEW-4: else the lock is kept until this process ends. */
   #isMarked(): boolean {
     try {
       this.#files.journals.unsynced.mark();

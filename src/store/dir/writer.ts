@@ -2,13 +2,13 @@
  * What changes the store. All of it runs to its end at once, in the order of the committer; only
  * syncs of several journals are waited for.
  *
- * C1  saves of one branch and nothing else: one write to its journal, made when the last one's seal
- *     is there.
- * C2  anything more: first the journals, synced, with seals that say which version of the session's
- *     file they belong to; then the index; then that file (S1), or commit.json where there are
- *     several (S2).
- * C3  what fails before that point is taken back whole. Where it cannot be, or a sync fails,
- *     nothing more is written (committer.ts).
+ * DIR-1  saves of one branch and nothing else: one write to its journal, made when the last one's
+ *        seal is there.
+ * DIR-2  anything more: first the journals, synced, with seals that say which version of the
+ *        session's file they belong to; then the index; then that file (SESSIONFILE-1), or
+ *        commit.json where there are several (SESSIONFILE-2).
+ * DIR-3  what fails before that point is taken back whole. Where it cannot be, or a sync fails,
+ *        nothing more is written (committer.ts).
  */
 import type { Save } from "../../core/journal/save.js";
 import { firstSeq } from "../../core/journal/save.js";
@@ -78,7 +78,7 @@ export class Writer {
     return save;
   }
 
-  /** C1 */
+  /** DIR-1 */
   #save(append: Append): void {
     this.#of.blobs.keepAll(append.saves);
     const journal = this.writable.open(append.branch.id, append.home);
@@ -86,7 +86,7 @@ export class Writer {
     this.#of.journals.dirty.add(journal);
   }
 
-  /** C2 */
+  /** DIR-2 */
   #commit(plan: ChangeCheck): void {
     const { sessions, index, journals, blobs, presence } = this.#of;
     // Files are named by their paths: they must not be put into a directory that stands in the

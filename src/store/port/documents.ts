@@ -5,7 +5,7 @@ import type { Present } from "./rows.js";
 
 /**
  * A small text beside the sessions, under a kind and an id: an agent, a snapshot, a policy. What is
- * long and not wanted in lists stands in `body`. It may pin places, which then stay (P10).
+ * long and not wanted in lists stands in `body`. It may pin places, which then stay (PORT-10).
  */
 export interface Doc {
   readonly kind: string;

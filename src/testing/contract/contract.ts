@@ -5,7 +5,7 @@
  *
  * A case acts on a fresh store and checks what it finds; where the store says it is durable, it is
  * then closed, opened again, and checked once more. Where it says it is not, it must be empty
- * instead. Names begin with the invariants of the port they test (P1 …).
+ * instead. Names begin with the invariants of the port they test (PORT-1 …).
  */
 import { callback, invalid } from "../../core/values/check-options.js";
 import { CAPABILITIES } from "../../store/capabilities.js";

@@ -328,7 +328,7 @@ export const documents: readonly ContractCase[] = [
   }),
 
   define(
-    "P8 P10 a document that ends, and is made anew with the same apply, is another one, with pins of its own",
+    "P8 PORT-10 a document that ends, and is made anew with the same apply, is another one, with pins of its own",
     {
       async act(store) {
         const f = new Fixture("a", { agent: "x" });

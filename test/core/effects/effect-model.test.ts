@@ -328,7 +328,7 @@ function resultsOf(name: string): readonly Found[] {
 }
 
 describe("the life of calls", () => {
-  test.each(Object.keys(searches))("E1 to E5 hold in every world of %s", (name) => {
+  test.each(Object.keys(searches))("E1 to EFFECT-5 hold in every world of %s", (name) => {
     expect(resultsOf(name).flatMap(({ broken }) => [...broken])).toEqual([]);
   });
 

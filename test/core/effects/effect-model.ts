@@ -850,7 +850,7 @@ export class Model {
     return found;
   }
 
-  /** E1: the journal says so before it is begun again. Of what does no harm it need not. */
+  /** EFFECT-1: the journal says so before it is begun again. Of what does no harm it need not. */
   #begin(world: World, who: Who, call: number, one: Making, effect: Effect): Step[] {
     const no = (effect.attempt?.no ?? 0) + 1;
     const next: Making = {

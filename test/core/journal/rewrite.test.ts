@@ -1,5 +1,5 @@
 /**
- * J4 to J6: sections that are rewritten, dropped and gone in gaps, in any order, and the chain they
+ * JOURNAL-4 to JOURNAL-6: sections that are rewritten, dropped and gone in gaps, in any order, and the chain they
  * leave.
  */
 import fc from "fast-check";

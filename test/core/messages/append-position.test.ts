@@ -1,5 +1,5 @@
 /**
- * E3 as a model: an agent that asks and answers, and letters that come at any time. Whatever
+ * APPEND-3 as a model: an agent that asks and answers, and letters that come at any time. Whatever
  * happens, no letter stands between the two.
  */
 import fc from "fast-check";

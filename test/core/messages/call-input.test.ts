@@ -39,7 +39,7 @@ const text = fc.oneof(
   ),
 );
 
-test("G1, G2: an input is what JSON.parse reads, without loss, or has a flaw that is found again in what is stored", () => {
+test("G1, INPUT-2: an input is what JSON.parse reads, without loss, or has a flaw that is found again in what is stored", () => {
   fc.assert(
     fc.property(text, (given) => {
       const stored = callInputOf(given);
@@ -67,7 +67,7 @@ test("G2: a value that cannot be stored has a flaw in what is stored, whatever i
   ]) {
     const stored = callInputOf(given);
     expect(inputFlaw(stored)).toMatch(/^is not JSON: input/);
-    // G3
+    // INPUT-3
     expect(isObject(stored.input)).toBe(true);
   }
 });

@@ -106,7 +106,7 @@ describe("the ready set", () => {
   ][])
     test.each(cases)(`${name}: %s`, (text, edited) => {
       expect(run(text)).toBe(edited);
-      // Q2, and nothing of it without its rule and those that know the same shape.
+      // REDACTIONS-2, and nothing of it without its rule and those that know the same shape.
       expect(run(edited)).toBe(edited);
     });
 

@@ -42,7 +42,7 @@ const timesLeft = (
 };
 
 describe("what a policy keeps", () => {
-  test("T1 to T4: exactly what a plain reading of the rules says", () => {
+  test("T1 to POLICY-4: exactly what a plain reading of the rules says", () => {
     holds(expired);
   });
 

@@ -48,7 +48,7 @@ function holdsAny(set: ReadonlySet<number>, first: number, last: number): boolea
   return false;
 }
 
-/** R1 word for word, as sets of numbers. */
+/** RETENTION-1 word for word, as sets of numbers. */
 function neededByHand(places: readonly KeptPlace[]): { items: Set<number>; state: Set<number> } {
   const items = new Set<number>();
   const state = new Set<number>();
@@ -73,7 +73,7 @@ function expectSame(places: readonly KeptPlace[]): void {
 }
 
 describe("needed and touches", () => {
-  test("R1: say of every stretch of records what R1 says of its numbers", () => {
+  test("R1: say of every stretch of records what RETENTION-1 says of its numbers", () => {
     fc.assert(fc.property(placesWithBase(baseBefore), expectSame), { numRuns: 150 });
   });
 
@@ -140,7 +140,7 @@ describe("reach", () => {
     );
 
   /**
-   * R3 word for word: walk back from every owned line, and note how far each orphan on the way was
+   * RETENTION-3 word for word: walk back from every owned line, and note how far each orphan on the way was
    * used.
    */
   function reachByHand(branches: readonly BranchNode[]): Map<string, number> {

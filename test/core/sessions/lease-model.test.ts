@@ -492,7 +492,7 @@ const situations = Object.keys({
 
 describe("two holders of one session", () => {
   if (isThorough)
-    test("L1, L2, L3, D4, D5, J1: hold in every world of two epochs and two records, to the end", () => {
+    test("L1, LEASE-2, LEASE-3, D4, D5, JOURNAL-1: hold in every world of two epochs and two records, to the end", () => {
       const { broken, met, complete, worlds } = search(real, {
         lastMs: 3,
         maxEpoch: 2,
@@ -507,7 +507,7 @@ describe("two holders of one session", () => {
     });
 
   const MOST_STEPS = runs(14, 16);
-  test(`L1, L2, L3, D4, D5, J1: hold within ${MOST_STEPS} steps where the lease goes to and fro and three records are written`, () => {
+  test(`L1, LEASE-2, LEASE-3, D4, D5, JOURNAL-1: hold within ${MOST_STEPS} steps where the lease goes to and fro and three records are written`, () => {
     const { broken, met } = search(real, {
       lastMs: 4,
       maxEpoch: 3,

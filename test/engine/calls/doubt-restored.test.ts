@@ -1,5 +1,5 @@
 /**
- * R1 to R3: a store that was put back from a copy. What was under way in it goes on once somebody
+ * DOUBT-1 to DOUBT-3: a store that was put back from a copy. What was under way in it goes on once somebody
  * has said so, and not before.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -101,7 +101,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
         mode: "once",
         input: { was: "in-progress", says: expect.stringContaining("copy") },
       });
-      // R3: only what may not be made twice is in doubt itself.
+      // DOUBT-3: only what may not be made twice is in doubt itself.
       expect(items.map(({ name }) => name).toSorted()).toEqual(
         at === "mail" ? ["(restored)", "mail"] : ["(restored)"],
       );

@@ -1,5 +1,5 @@
 /**
- * K1 to K3: what is called under a key is done once, whoever did not hear the answer, on every
+ * KEY-1 to KEY-3: what is called under a key is done once, whoever did not hear the answer, on every
  * store.
  */
 import { afterEach, describe, expect, test } from "vitest";

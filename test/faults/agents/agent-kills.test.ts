@@ -1,5 +1,5 @@
 /**
- * E1 to E5 under kill -9: a call whose outcome was recorded is not made again, one that may have
+ * EFFECT-1 to EFFECT-5 under kill -9: a call whose outcome was recorded is not made again, one that may have
  * happened is finished under its key, by asking, or by a person, and nobody is told anything else
  * than what happened.
  */

@@ -1,5 +1,5 @@
 /**
- * E4, D5: a session whose holder was killed, or stopped for longer than its lease lasts, while it
+ * EFFECT-4, D5: a session whose holder was killed, or stopped for longer than its lease lasts, while it
  * was inside a call.
  */
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
  * Kills whoever makes backups at random moments, and looks each time whether the store and the
- * backup that was there are whole (B2).
+ * backup that was there are whole (BACKUP-2).
  */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

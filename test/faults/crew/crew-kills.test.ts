@@ -1,5 +1,5 @@
 /**
- * W1 under kill -9: two workers on one store, each killed again and again. Every turn that was
+ * WORKER-1 under kill -9: two workers on one store, each killed again and again. Every turn that was
  * submitted is run once and to its end, not before its time, nothing happens twice, and what nobody
  * knows is told.
  */

@@ -177,7 +177,7 @@ async function attempt(
     code(forked) !== undefined &&
     code(forked) !== "IO" &&
     found.get("forked") !== undefined;
-  // C4: a failed sync may have lost pages that a second sync would not miss.
+  // COMMIT-4: a failed sync may have lost pages that a second sync would not miss.
   if (
     fault?.code?.startsWith("SQLITE_IOERR") &&
     failed &&

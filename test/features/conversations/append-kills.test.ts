@@ -1,4 +1,4 @@
-/** E1 under kills: whoever dies, and at whichever write, what is sent under a key is there once. */
+/** APPEND-1 under kills: whoever dies, and at whichever write, what is sent under a key is there once. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { MAX_SEQ } from "../../../src/core/values/ids.js";

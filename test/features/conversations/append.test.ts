@@ -1,4 +1,4 @@
-/** Appending to a session from outside a run: E1 to E4. */
+/** Appending to a session from outside a run: APPEND-1 to APPEND-4. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { HIDDEN } from "../../../src/engine/records/append-messages.js";
@@ -354,7 +354,7 @@ describe.each(stores)("append on $name", ({ address }) => {
     expect(await hold.sessions.get("a")).toMatchObject({ status: "completed" });
   });
 
-  test("E3, E4: in a session that waits for somebody it waits too, wakes nobody, and comes behind the answer", async () => {
+  test("E3, APPEND-4: in a session that waits for somebody it waits too, wakes nobody, and comes behind the answer", async () => {
     const { hold } = on.start();
     const bot = hold.agent({
       name: "bot",

@@ -1,6 +1,6 @@
 /**
  * Many turns submitted to one session: a submit does not read all turns that wait, and the bound
- * holds (ROOM-1, ROOM-2).
+ * holds (INBOXLIMIT-1, INBOXLIMIT-2).
  */
 import { expect, test } from "vitest";
 import { inboxText } from "../../../src/engine/records/rows.js";

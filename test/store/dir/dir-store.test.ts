@@ -77,7 +77,7 @@ describe("names", () => {
     fc.constantFrom("..", ".", "con", "nul.txt", "a/b", "A", "a", "a~b", "é", "COM1", ""),
   );
 
-  test("N1, N2: a name is one plain component, and two ids never share one, whatever their case", () => {
+  test("N1, NAME-2: a name is one plain component, and two ids never share one, whatever their case", () => {
     fc.assert(
       fc.property(ids, ids, (a, b) => {
         for (const name of [nameOf(a), nameOf(b)]) {
@@ -120,7 +120,7 @@ describe("rows", () => {
     );
   });
 
-  test("R2, R3: a seal says how much stands before it, and no changed bit of it is believed", () => {
+  test("R2, ROWS-3: a seal says how much stands before it, and no changed bit of it is believed", () => {
     fc.assert(
       fc.property(fc.option(texts), fc.option(texts), salts, fc.nat(), (items, state, salt, at) => {
         const { save } = seal({
@@ -896,7 +896,7 @@ describe("other processes", () => {
         (name) => basename(name).split("~")[0],
       ),
     ).toEqual(["one"]);
-    // M3: a later session of the same name has a box of its own.
+    // POST-3: a later session of the same name has a box of its own.
     await store.apply([{ session: "a", when: {}, remove: true }]);
     await store.apply([begin("a", { epoch: 2 })]);
     expect(await store.inbox.list("a", { dueBy: 0, limit: 10 })).toEqual([]);

@@ -168,7 +168,7 @@ test.each(["fdatasyncSync", "fdatasync"] as const)(
     ))
       expect(answer).toMatchObject({ status: "rejected", reason: { code: "IO" } });
     expect(found.failed.size).toBe(1);
-    // C5, and the lock is released all the same.
+    // DIR-5, and the lock is released all the same.
     await expect(store.apply([begin("more")])).rejects.toMatchObject({ code: "IO" });
     for (const each of saves)
       expect(await other.apply([each.save({ items: 1 })])).toEqual({ ok: true });

@@ -1,7 +1,7 @@
 /**
  * Which sessions a worker may take up. It claims those that are due, leaves those alone for a while
  * that could not go on, and counts how often a session ended its process without getting anywhere
- * (W2).
+ * (WORKER-2).
  */
 import { grantLease, type Lease, releaseLease } from "../../../core/sessions/lease.js";
 import type { SessionId } from "../../../core/values/ids.js";
@@ -107,7 +107,7 @@ export class SessionClaims {
 
   /**
    * Why a session that has been taken up is to be halted: it ended its process too often since it
-   * last got anywhere (W2).
+   * last got anywhere (WORKER-2).
    */
   async whyHalt(held: HeldSession): Promise<string | undefined> {
     const { attempts = 1, seen } = held.lease;

@@ -1,10 +1,10 @@
 /**
  * Workers: take turns that were submitted, and sessions whose holder died, and run them.
  *
- * W1  what is taken is held by a lease like any other: a worker that dies is taken over from.
- * W2  a session that ends its process again and again without getting anywhere is set aside, and
- *     says so.
- * W3  agents take turns: none is starved by another's backlog.
+ * WORKER-1  what is taken is held by a lease like any other: a worker that dies is taken over from.
+ * WORKER-2  a session that ends its process again and again without getting anywhere is set aside,
+ *           and says so.
+ * WORKER-3  agents take turns: none is starved by another's backlog.
  */
 import { HoldfastError } from "../../../core/values/errors.js";
 import type { SessionId } from "../../../core/values/ids.js";
@@ -239,7 +239,7 @@ export class Worker {
   }
 
   /**
-   * Takes one session of each agent in turn, until there is no room or nothing left (W3). Answers
+   * Takes one session of each agent in turn, until there is no room or nothing left (WORKER-3). Answers
    * whether it took any.
    */
   async #takeSome(): Promise<boolean> {

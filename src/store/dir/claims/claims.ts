@@ -95,7 +95,7 @@ export class Claims {
     }
   }
 
-  /** Removes the marker of a session, unless something waits for it (K2). */
+  /** Removes the marker of a session, unless something waits for it (MARKER-2). */
   settle(name: string): void {
     this.#waiting.settle(name, () => {
       const doc = this.#docOf(name);

@@ -2,10 +2,12 @@
  * Which sessions an inbox message waits for: an empty file for each in one directory, named as the
  * session's own directory is, so that a claim lists these and does not look into every inbox.
  *
- * K1  whoever posts first writes a draft of the inbox, then the marker, and only then makes inbox
+ * MARKER-1  whoever posts first writes a draft of the inbox, then the marker, and only then makes
+ *           inbox
  * messages of
  *     the draft: where an inbox message waits, its marker was there before, and will last.
- * K2  a marker that may be needless is set aside, under a name that still counts, then the inbox is
+ * MARKER-2  a marker that may be needless is set aside, under a name that still counts, then the
+ *           inbox is
  * looked at, and the marker goes only where neither inbox messages nor a draft was found. One who
  * posts
  *     meanwhile puts another; one who found it there before is seen by its draft.
@@ -37,7 +39,7 @@ export class InboxMarkers {
     this.path = join(root, "waiting");
   }
 
-  /** K1 */
+  /** MARKER-1 */
   mark(name: string): void {
     makeDirectory(this.path);
     this.#add(join(this.path, name));
@@ -90,7 +92,7 @@ export class InboxMarkers {
     );
   }
 
-  /** K2. `waits` looks whether there is inbox messages, or a draft of some. */
+  /** MARKER-2. `waits` looks whether there is inbox messages, or a draft of some. */
   settle(name: string, waits: () => boolean): void {
     const path = join(this.path, name);
     try {

@@ -39,7 +39,7 @@ export class Blobs {
     this.#root = root;
   }
 
-  /** W3: a directory that became a link would lead out of the store. */
+  /** FILE-3: a directory that became a link would lead out of the store. */
   #path(digest: Digest): string {
     const path = join(this.#root, blobPath(digest));
     checkDirectory(dirname(path));
@@ -106,7 +106,7 @@ export class Blobs {
   /** All blobs, those of one directory at a time. */
   *all(): Generator<readonly KeptBlob[]> {
     for (const bucket of namesIn(join(this.#root, "blobs")).sort()) {
-      // W3: a sweep would remove what stands behind a link.
+      // FILE-3: a sweep would remove what stands behind a link.
       if (/^[0-9a-f]{2}$/.test(bucket)) checkDirectory(join(this.#root, "blobs", bucket));
       yield namesIn(join(this.#root, "blobs", bucket))
         .sort()

@@ -15,7 +15,7 @@ export class Unsure extends Error {
   }
 }
 
-/** Takes back what was done, the last step first (C3). */
+/** Takes back what was done, the last step first (DIR-3). */
 export function takeBack(undo: readonly (() => void)[]): void {
   try {
     for (const step of undo.toReversed()) step();
@@ -103,6 +103,6 @@ export const isUnseen = (error: unknown): boolean => isUnreadable(error) || isEx
 
 /**
  * Whether nothing more may be written after this failure. A call that failed in any other way has
- * changed nothing (W5).
+ * changed nothing (FILE-5).
  */
 export const isLasting = (error: unknown): boolean => error instanceof Unsure;

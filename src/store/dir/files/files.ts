@@ -1,14 +1,14 @@
 /**
  * Reading and writing files so that they survive, and so that nothing else is taken for one.
  *
- * W1  a file is replaced whole: a draft beside it, synced, then renamed. Whoever reads it finds the
- *     old one or the new one.
- * W2  a rename, a link or a new file is there for good once its directory was synced: alone it can
- *     vanish in a power cut.
- * W3  links are not followed, and nothing but a plain file is read or waited at.
- * W4  files are for their owner alone.
- * W5  a call that failed has changed nothing, or the store learns that it did. So only a failed
- *     sync leaves doubt, and what was begun can be taken back after any other failure.
+ * FILE-1  a file is replaced whole: a draft beside it, synced, then renamed. Whoever reads it finds
+ *         the old one or the new one.
+ * FILE-2  a rename, a link or a new file is there for good once its directory was synced: alone it
+ *         can vanish in a power cut.
+ * FILE-3  links are not followed, and nothing but a plain file is read or waited at.
+ * FILE-4  files are for their owner alone.
+ * FILE-5  a call that failed has changed nothing, or the store learns that it did. So only a failed
+ *         sync leaves doubt, and what was begun can be taken back after any other failure.
  *
  * All calls block. A save is one small write and one sync: through the thread pool each would cost
  * several times as much.
@@ -47,7 +47,7 @@ export interface Opened {
   readonly stat: Stats;
 }
 
-/** W3. Undefined where there is no such file. */
+/** FILE-3. Undefined where there is no such file. */
 export function openFile(path: string, how: "read" | "write" = "read"): Opened | undefined {
   let fd: number;
   try {
@@ -174,7 +174,7 @@ export class OpenDirectory {
     this.#fd = process.platform === "win32" ? undefined : openSync(path, O_RDONLY);
   }
 
-  /** W2 */
+  /** FILE-2 */
   sync(): void {
     try {
       if (this.#fd !== undefined) fsyncSync(this.#fd);
@@ -199,7 +199,7 @@ function closeSafely(fd: number): void {
 }
 
 /**
- * W5: makes a change of names. Where the disk failed, `isMade` looks whether it was made all the
+ * FILE-5: makes a change of names. Where the disk failed, `isMade` looks whether it was made all the
  * same. Then it counts, and the sync of its directory says whether it lasts.
  */
 function changeNames(change: () => void, isMade: () => boolean): void {
@@ -222,7 +222,7 @@ function seen(isMade: () => boolean, failed: unknown): boolean {
 const isAt = (fd: number, path: string): boolean =>
   lstatSync(path, { throwIfNoEntry: false })?.ino === fstatSync(fd).ino;
 
-/** Puts an open draft in the place of a file. W5 */
+/** Puts an open draft in the place of a file. FILE-5 */
 const renameDraft = (fd: number, draft: string, path: string): void =>
   changeNames(
     () => renameSync(draft, path),
@@ -230,7 +230,7 @@ const renameDraft = (fd: number, draft: string, path: string): void =>
   );
 
 /**
- * Makes a change in a directory, and makes it last (W2). False as an answer: nothing was changed.
+ * Makes a change in a directory, and makes it last (FILE-2). False as an answer: nothing was changed.
  */
 export function changeDirectory<T>(path: string, change: () => T): T {
   const directory = new OpenDirectory(path);
@@ -314,7 +314,7 @@ function discard(draft: string): void {
 const within = <T>(path: string, lasting: boolean, change: () => T): T =>
   lasting ? changeDirectory(dirname(path), change) : change();
 
-/** W1 */
+/** FILE-1 */
 export function putFile(
   path: string,
   content: Content,
@@ -349,7 +349,7 @@ export function addFile(
   });
 }
 
-/** Makes a directory, and those above it; W2. */
+/** Makes a directory, and those above it; FILE-2. */
 export function makeDirectory(path: string): void {
   if (checkDirectory(path)) return;
   try {
@@ -369,7 +369,7 @@ export function makeDirectory(path: string): void {
   }
 }
 
-/** W3: a directory of ours that was exchanged for a link would lead out of the store. */
+/** FILE-3: a directory of ours that was exchanged for a link would lead out of the store. */
 export function checkDirectory(path: string): boolean {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found !== undefined && !found.isDirectory())
@@ -381,7 +381,7 @@ export function checkDirectory(path: string): boolean {
   return found !== undefined;
 }
 
-/** Removes a file that may be gone already. W5 */
+/** Removes a file that may be gone already. FILE-5 */
 export function remove(path: string): void {
   try {
     changeNames(

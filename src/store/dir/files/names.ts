@@ -1,11 +1,11 @@
 /**
  * Names of files and directories, made from ids that may be any text.
  *
- * N1  two ids never have one name, nor two names that differ only by case: not every file system
- *     tells those apart.
- * N2  a name is one component of a path and nothing else: no separator, no dot at its ends, no
- *     device of Windows.
- * N3  an id that is a good name already is its own, so that people find what they look for.
+ * NAME-1  two ids never have one name, nor two names that differ only by case: not every file
+ *         system tells those apart.
+ * NAME-2  a name is one component of a path and nothing else: no separator, no dot at its ends, no
+ *         device of Windows.
+ * NAME-3  an id that is a good name already is its own, so that people find what they look for.
  */
 import { hash } from "node:crypto";
 

@@ -2,7 +2,7 @@
  * Journals whose sync failed. The system may have forgotten what it could not write, and report
  * success for the next sync of the same file.
  *
- * So such a journal is never synced again (K4, journal-file.ts). A marker beside it tells the next
+ * So such a journal is never synced again (VIEW-4, journal-file.ts). A marker beside it tells the next
  * writer, which writes the journal anew before it writes to it.
  *
  * A marker need not outlive a power cut: after that, the journal holds what the disk does. A kill

@@ -23,7 +23,7 @@ export function sessionDirectories(root: string): string[] {
 
 export async function readAllEntries(root: string, sessions: SessionFiles): Promise<Entry[]> {
   const entries: Entry[] = [];
-  // S2: in this order. What is put in its place in between is found there.
+  // SESSIONFILE-2: in this order. What is put in its place in between is found there.
   const unfinished = sessions.unfinished();
   const directories = [...new Set([...unfinished.keys(), ...sessionDirectories(root)])];
   let unnumbered = 0;

@@ -2,13 +2,15 @@
  * What sessions there are: a catalogue in memory, made from the sessions' files when a store is
  * opened, and a log by which processes tell each other which of these files change.
  *
- * X1  a row with the ids of sessions is appended before their files change, and is not synced. So a
- *     change may come after its row: the files of the last row are asked again at every look.
- * X2  the log is for processes that live. Where it is missing, or is not the one that was followed,
- *     all files are read again. What a power cut leaves of it misleads no process: those that read
- *     it have ended.
- * X3  no row is overlooked. A reader believes the file's times only where they tell (STAMP-1). A
- *     process that has taken the lock looks into the file: it appends behind the last row.
+ * CATALOG-1  a row with the ids of sessions is appended before their files change, and is not
+ *            synced. So a change may come after its row: the files of the last row are asked again
+ *            at every look.
+ * CATALOG-2  the log is for processes that live. Where it is missing, or is not the one that was
+ *            followed, all files are read again. What a power cut leaves of it misleads no process:
+ *            those that read it have ended.
+ * CATALOG-3  no row is overlooked. A reader believes the file's times only where they tell
+ *            (STAMP-1). A process that has taken the lock looks into the file: it appends behind
+ *            the last row.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, ftruncateSync, lstatSync } from "node:fs";
@@ -79,8 +81,8 @@ export class SessionIndex {
   }
 
   /**
-   * Sees what changed since. False: it is not known, and all files are to be read again (X2).
-   * `how`: the process that has taken the lock looks into the file in any case (X3).
+   * Sees what changed since. False: it is not known, and all files are to be read again (CATALOG-2).
+   * `how`: the process that has taken the lock looks into the file in any case (CATALOG-3).
    */
   follow(how: "by its times" | "always" = "by its times"): boolean {
     if (this.#followOn(how)) return true;
@@ -138,7 +140,7 @@ export class SessionIndex {
   /** For the writer alone, once all that there is is known. */
   beginWriting(): void {
     if ((this.#followed?.size ?? MOST_BYTES) >= MOST_BYTES) {
-      // After a power cut it may be gone again: then there is none who has followed it (X2).
+      // After a power cut it may be gone again: then there is none who has followed it (CATALOG-2).
       putFile(this.#path, firstRow(), { lasting: false });
       this.#followed = this.end();
     }

@@ -16,7 +16,7 @@ export class JournalCache {
   readonly #files = new Map<string, JournalFile>();
   readonly #directory: (session: string) => string;
   readonly unsynced = new Unsynced();
-  /** Files that were looked at for K4. */
+  /** Files that were looked at for VIEW-4. */
   readonly #sound = new WeakSet<JournalFile>();
   #writes = false;
   /** Written, and not yet synced. */
@@ -48,7 +48,7 @@ export class JournalCache {
     return file;
   }
 
-  /** The same, to write to it. K4: one whose sync failed is written anew before. */
+  /** The same, to write to it. VIEW-4: one whose sync failed is written anew before. */
   toWrite(branch: Pick<CatalogEntry, "id" | "home">, version: number): JournalFile {
     const file = this.of(branch, version);
     if (this.#sound.has(file)) return file;

@@ -1,10 +1,10 @@
 /**
  * The file of one branch as it is written (journal-view.ts reads it).
  *
- * K3       a file changes in place only at its end. To change what stands before, it is written
- *          anew and exchanged.
- * K4       a file whose sync failed is not synced again, but written anew by the next writer
- *          (unsynced.ts).
+ * VIEW-3  a file changes in place only at its end. To change what stands before, it is written anew
+ *         and exchanged.
+ * VIEW-4  a file whose sync failed is not synced again, but written anew by the next writer
+ *         (unsynced.ts).
  */
 import { fstatSync, ftruncateSync } from "node:fs";
 import { dirname } from "node:path";
@@ -51,14 +51,14 @@ export class JournalFile extends JournalView {
     this.#unsynced = unsynced;
   }
 
-  /** Takes back saves that were written for a change that was never made (K2). */
+  /** Takes back saves that were written for a change that was never made (VIEW-2). */
   dropUncommitted(): void {
     if (this.fd === undefined || this.whole === this.lastEnd || this.size !== this.whole) return;
     this.#truncate(this.lastEnd);
     this.#sync();
   }
 
-  /** K1: all that does not count. Answers the name of the file that has it now. */
+  /** VIEW-1: all that does not count. Answers the name of the file that has it now. */
   setAside(): string {
     const fd = this.fd as number;
     const path = this.path.replace(/\.jsonl$/, "");
@@ -145,7 +145,7 @@ export class JournalFile extends JournalView {
     return this.#directory === undefined ? this.fd : undefined;
   }
 
-  /** K4 */
+  /** VIEW-4 */
   failedToSync(): void {
     this.#unsynced.add(this.path);
   }
@@ -192,7 +192,7 @@ export class JournalFile extends JournalView {
 
   /**
    * Makes the save before the last `count` one that counts by itself, where it counts only with
-   * those behind it (K2): they are to go. Answers whether the file was exchanged for that, and has
+   * those behind it (VIEW-2): they are to go. Answers whether the file was exchanged for that, and has
    * to be looked at again.
    */
   endGroupBefore(count: number): boolean {
@@ -234,7 +234,7 @@ export class JournalFile extends JournalView {
   }
 
   /**
-   * K3: saves in the place of others. What stands between and beside them is copied as it is,
+   * VIEW-3: saves in the place of others. What stands between and beside them is copied as it is,
    * damage too. False where what is there is not what was read: then nothing is changed.
    */
   rewrite(replacements: readonly Replacement[]): boolean {
@@ -264,7 +264,7 @@ export class JournalFile extends JournalView {
     return true;
   }
 
-  /** K4: all of it, as it stands, in a file of its own. Has to be looked at again. */
+  /** VIEW-4: all of it, as it stands, in a file of its own. Has to be looked at again. */
   renew(): void {
     if (this.fd !== undefined) this.#exchange(readPieces(this.fd, 0, this.size));
   }

@@ -2,11 +2,12 @@
  * The file of one branch as it is read: its saves one after another, each closed by its seal
  * (save-rows.ts).
  *
- * K1 (D2) what stands behind the last whole seal is no save. Readers stop before it; the writer
+ * VIEW-1 (D2)  what stands behind the last whole seal is no save. Readers stop before it; the
+ *         writer
  * sets it aside before it writes.
- * K2       a save whose seal says `with` counts once its session's file has reached that version,
- *          one that says `more` with the save that follows it; until then nothing else stands
- *          behind them.
+ * VIEW-2  a save whose seal says `with` counts once its session's file has reached that version,
+ *         one that says `more` with the save that follows it; until then nothing else stands behind
+ *         them.
  */
 import { closeSync, lstatSync, type Stats } from "node:fs";
 import { firstSeq, type Save } from "../../../core/journal/save.js";
@@ -137,7 +138,7 @@ export abstract class JournalView {
     return this.spans.length === count;
   }
 
-  /** Whether saves stand at its end that do not count yet (K2). */
+  /** Whether saves stand at its end that do not count yet (VIEW-2). */
   get hasUncommitted(): boolean {
     return this.whole > this.lastEnd;
   }
@@ -252,7 +253,7 @@ export abstract class JournalView {
     );
   }
 
-  /** Whether the save before the last `count` counts only with those behind it (K2). */
+  /** Whether the save before the last `count` counts only with those behind it (VIEW-2). */
   isInGroup(count: number): boolean {
     this.reach(() => this.spans.length <= count);
     return (

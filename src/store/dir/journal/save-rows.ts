@@ -6,12 +6,12 @@
  *     {"checkpoint":{…}}                           the mark
  *     {"seal":{…},"sum":"…"}
  *
- * R1  a section's text and its rows say the same, byte for byte: `[a,\nb,\n"salt"]` stands as the
- *     rows a and b, its salt in the seal.
- * R2  a save is there if and only if its seal is whole. The seal says how many bytes stand before
- *     it, so that a reader finds the sections without parsing them, and the save before.
- * R3  digests cover what a save says; the sum covers the rest of the seal, above all which blobs it
- *     needs.
+ * ROWS-1  a section's text and its rows say the same, byte for byte: `[a,\nb,\n"salt"]` stands as
+ *         the rows a and b, its salt in the seal.
+ * ROWS-2  a save is there if and only if its seal is whole. The seal says how many bytes stand
+ *         before it, so that a reader finds the sections without parsing them, and the save before.
+ * ROWS-3  digests cover what a save says; the sum covers the rest of the seal, above all which
+ *         blobs it needs.
  */
 import { crc32 } from "node:zlib";
 import type { Save } from "../../../core/journal/save.js";

@@ -1,19 +1,20 @@
 /**
  * Who writes: one process at a time. It keeps the lock for as long as it needs it (lock-tenure.ts).
  *
- * O1  a lock is a file lock-<n>.json. It is taken by linking a draft to the next number: the system
- *     lets one be first.
- * O2  a number is never used again. The holder releases its lock by a second name for its file,
- *     lock-<n>.free.json, which needs neither room nor a descriptor. Only a later holder removes
- *     the two.
- * O3  a lock is free if its holder released it, or is proven dead: on this machine, and of another
- *     boot, or a process that has ended. Another machine, another container, or doubt: it is not.
- * O4  a process that waits for the lock says so (lock-queue.ts). The holder looks whether one
- *     waits, and releases the lock.
- * O5  of those who wait the first takes the lock, and a process that has released it waits behind
- *     them.
- * O6  a call that fails while the lock is taken leaves it held here, or free. A living process that
- *     does not know that it holds the lock would lock out all others, and itself.
+ * LOCK-1  a lock is a file lock-<n>.json. It is taken by linking a draft to the next number: the
+ *         system lets one be first.
+ * LOCK-2  a number is never used again. The holder releases its lock by a second name for its file,
+ *         lock-<n>.free.json, which needs neither room nor a descriptor. Only a later holder
+ *         removes the two.
+ * LOCK-3  a lock is free if its holder released it, or is proven dead: on this machine, and of
+ *         another boot, or a process that has ended. Another machine, another container, or doubt:
+ *         it is not.
+ * LOCK-4  a process that waits for the lock says so (lock-queue.ts). The holder looks whether one
+ *         waits, and releases the lock.
+ * LOCK-5  of those who wait the first takes the lock, and a process that has released it waits
+ *         behind them.
+ * LOCK-6  a call that fails while the lock is taken leaves it held here, or free. A living process
+ *         that does not know that it holds the lock would lock out all others, and itself.
  *
  * The names need not outlive a power cut, which ends every holder. The content does: a lock that
  * says nothing is not free.
@@ -70,7 +71,7 @@ export class Lock {
     return this.#isAgain;
   }
 
-  /** O4: whether another process waits for the lock that is held here. */
+  /** LOCK-4: whether another process waits for the lock that is held here. */
   get isWanted(): boolean {
     return this.#number !== undefined && isAwaited(this.#root);
   }
@@ -78,7 +79,7 @@ export class Lock {
   look(): Newest {
     const { number, isReleased } = this.#newest();
     const holder = number === 0 ? undefined : this.#read(number);
-    // O6: one that was linked here, and could be neither taken nor removed.
+    // LOCK-6: one that was linked here, and could be neither taken nor removed.
     const isLeft = this.#number === undefined && this.#isOwn(holder);
     return {
       number,
@@ -129,7 +130,7 @@ export class Lock {
         await sleep(ahead.length === 0 ? 2 : 5 + Math.random() * 10);
       }
     } finally {
-      // O6: one that stays is removed as that of a process which does not come.
+      // LOCK-6: one that stays is removed as that of a process which does not come.
       attempt(() => place.leave());
     }
   }
@@ -142,7 +143,7 @@ export class Lock {
     this.#isAgain = this.#isOwn(before.holder);
     this.#number = number;
     this.#identity = identity;
-    // O6: the next holder removes what stays.
+    // LOCK-6: the next holder removes what stays.
     attempt(() => this.#clearAway(number));
     return true;
   }
@@ -199,7 +200,7 @@ export class Lock {
     return `${JSON.stringify(holder)}\n`;
   }
 
-  /** O2 */
+  /** LOCK-2 */
   release(): void {
     if (this.#number === undefined) return;
     try {
@@ -248,7 +249,7 @@ export class Lock {
   }
 }
 
-/** O3 */
+/** LOCK-3 */
 function isFree(
   holder: Holder | undefined,
   isDead: (owner: Owner, oneMachine: boolean) => boolean,

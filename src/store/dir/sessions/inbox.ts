@@ -1,11 +1,13 @@
 /**
  * Inbox messages, a file each, in the directory of its session: anybody may post, without the lock.
  *
- * M1  the system lets one file of a name be first, so an id is posted once.
- * M2  an inbox message is taken in when its session's file says so; moving it to done/ only clears
+ * POST-1  the system lets one file of a name be first, so an id is posted once.
+ * POST-2  an inbox message is taken in when its session's file says so; moving it to done/ only
+ *         clears
  * up, and may
  *     come later.
- * M3  inbox messages belongs to a session's number: that of an older session of the same name is
+ * POST-3  inbox messages belongs to a session's number: that of an older session of the same name
+ *         is
  * not there
  *     for a later one.
  */
@@ -55,7 +57,7 @@ export class Inbox {
     this.#session = session;
   }
 
-  /** `mark` leaves a marker for those who look for inbox messages (K1). */
+  /** `mark` leaves a marker for those who look for inbox messages (MARKER-1). */
   post(message: InboxMessage, drained: readonly string[], mark: () => void): Posted {
     const path = this.#file(message.id);
     const before = this.#known(message.id);
@@ -77,7 +79,7 @@ export class Inbox {
     if (!addFile(path, text, { drafted: mark })) {
       const other = this.#known(message.id);
       if (other !== undefined) return isKnown(other, message) ? "known" : "conflict";
-      // M3: it waits for a session that is no more.
+      // POST-3: it waits for a session that is no more.
       putFile(path, text, { drafted: mark });
     }
     // Between the look and the link another may have been posted, taken in and moved.
@@ -164,7 +166,7 @@ export class Inbox {
   }
 
   /**
-   * M2: nothing is left of what was taken in but a digest, in a file that is there before the other
+   * POST-2: nothing is left of what was taken in but a digest, in a file that is there before the other
    * goes.
    */
   clear(drained: readonly string[]): void {

@@ -1,11 +1,11 @@
 /**
  * The sessions' files, and how they change.
  *
- * S1  a change of one session is made when its session.json is exchanged (W1).
- * S2  a change of several, or of documents beside them, is made when commit.json is there, with
- *     what they will be. Then each is put in its place, and commit.json goes. Whoever reads looks
- *     at both: the higher version counts.
- * S3  the writer knows what it wrote; everybody else reads again at every call.
+ * SESSIONFILE-1  a change of one session is made when its session.json is exchanged (FILE-1).
+ * SESSIONFILE-2  a change of several, or of documents beside them, is made when commit.json is
+ *                there, with what they will be. Then each is put in its place, and commit.json
+ *                goes. Whoever reads looks at both: the higher version counts.
+ * SESSIONFILE-3  the writer knows what it wrote; everybody else reads again at every call.
  */
 import { lstatSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -39,7 +39,7 @@ export class SessionFiles {
   readonly #commit: string;
   readonly documents: DocFiles;
   #writes = false;
-  /** S3, the last used last. */
+  /** SESSIONFILE-3, the last used last. */
   readonly #known = new Map<string, SessionDoc>();
 
   constructor(root: string) {
@@ -64,7 +64,7 @@ export class SessionFiles {
 
   /**
    * What stands in a session's directory, whosever it is, or will once a change that is made is put
-   * in place (S2).
+   * in place (SESSIONFILE-2).
    */
   at(directory: string, unfinished = this.unfinished()): Found {
     return later(readDoc(directory, undefined), unfinished.get(directory));
@@ -131,7 +131,7 @@ export class SessionFiles {
       this.#commit,
       sealedText({ sessions, ...(documents.length === 0 ? undefined : { documents }) }),
     );
-    // S2: made. Where one cannot be put in its place now, commit.json stays, and says what it is.
+    // SESSIONFILE-2: made. Where one cannot be put in its place now, commit.json stays, and says what it is.
     try {
       this.finish();
     } catch (error) {
@@ -139,7 +139,7 @@ export class SessionFiles {
     }
   }
 
-  /** S2 */
+  /** SESSIONFILE-2 */
   finish(): void {
     const pending = this.#pending();
     for (const doc of pending?.sessions ?? []) {
@@ -182,7 +182,7 @@ export class SessionFiles {
   }
 }
 
-/** S2: the higher version counts. */
+/** SESSIONFILE-2: the higher version counts. */
 const later = (found: Found, pending: SessionDoc | undefined): Found =>
   pending !== undefined &&
   (found === undefined || found === "damaged" || found.version < pending.version)

@@ -3,9 +3,9 @@
  * meanwhile wait, and go together in one transaction and one round trip: on one machine that was
  * measured twice as fast as a connection for each.
  *
- * S1  saves of one session go in the order in which they came.
- * S2  saves that go together fail apart (P4): a refusal is an answer like others, and after an
- *     exception each goes alone.
+ * BATCH-1  saves of one session go in the order in which they came.
+ * BATCH-2  saves that go together fail apart (PORT-4): a refusal is an answer like others, and
+ *          after an exception each goes alone.
  */
 import type { HoldfastError } from "../../../core/values/errors.js";
 import type { Applied, Refusal } from "../../port/changes.js";
@@ -136,7 +136,7 @@ export class Appends {
       }
     } catch (error) {
       const { code } = error as HoldfastError;
-      // S2. What was tried for as long as it may be would only be tried again.
+      // BATCH-2. What was tried for as long as it may be would only be tried again.
       const isFinal =
         code === "UNREACHABLE" || code === "CLOSED" || (code === "BUSY" && sessions.length === 1);
       if (saves.length === 1 || isFinal) for (const { reject } of saves) reject(error);

@@ -2,10 +2,11 @@
  * Postgres as a database of the SQL store: a save is one call of a function, everything else a
  * transaction of a few round trips.
  *
- * G1 (D5) what is written to a session is written under its lock: a save finds the epoch that a
- * grant left, and a grant what was saved. G2 (D4) a commit whose answer was lost is settled by
+ * LOCKS-1 (D5)  what is written to a session is written under its lock: a save finds the epoch that
+ *          a
+ * grant left, and a grant what was saved. LOCKS-2 (D4) a commit whose answer was lost is settled by
  * looking for its work, not by doing it again.
- * G3       a transaction names its tenant, and leaves nothing behind on its connection: a pooler
+ * LOCKS-3  a transaction names its tenant, and leaves nothing behind on its connection: a pooler
  *          may stand in between.
  */
 import { firstSeq } from "../../../core/journal/save.js";
@@ -26,7 +27,7 @@ import { Reads } from "./reads.js";
 export interface PostgresSettings {
   /** Quoted. */
   readonly schema: string;
-  /** What lock keys are made of (M5). */
+  /** What lock keys are made of (POSTGRES-5). */
   readonly space: string;
   readonly tenant: string;
   /** Whether transactions are `read committed` without being told. */
@@ -162,7 +163,7 @@ export class PostgresDatabase implements Database {
       opening = [];
       return asks.map(({ changes }, i) => rowsOf(own[i] as Answer, changes));
     };
-    // G2: an earlier try may have been done. Then there is nothing to change, and only to tell.
+    // LOCKS-2: an earlier try may have been done. Then there is nothing to change, and only to tell.
     const settled = again && job.settle ? await drive(job.settle(), send) : undefined;
     const answer = settled ?? (await drive(job.steps(), send));
     if (opening.length === 0)

@@ -1,4 +1,4 @@
-/** Advisory locks: their keys (M5), and the order that all take them in. */
+/** Advisory locks: their keys (POSTGRES-5), and the order that all take them in. */
 import { createHash } from "node:crypto";
 import type { Lock, SqlCall } from "../database.js";
 import type { Statement } from "./pg-client.js";
@@ -42,7 +42,7 @@ export class Locks {
       }));
   }
 
-  /** As `Database.tryLock`. G1 also holds for claims, which do not wait. */
+  /** As `Database.tryLock`. LOCKS-1 also holds for claims, which do not wait. */
   readonly tryLock = (session: string): SqlCall => ({
     text: "SELECT pg_try_advisory_xact_lock(?)",
     params: [this.session(session)],

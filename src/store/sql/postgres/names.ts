@@ -1,8 +1,8 @@
 /**
  * Names that Postgres is given.
  *
- * M4  no name is cut. Postgres takes the first 63 bytes of a longer name without an error, and two
- *     long names would mean one thing.
+ * POSTGRES-4  no name is cut. Postgres takes the first 63 bytes of a longer name without an error,
+ *             and two long names would mean one thing.
  */
 import { HoldfastError, quote } from "../../../core/values/errors.js";
 import { typeName } from "../../../core/values/ids.js";
@@ -31,7 +31,7 @@ export function checkSchema(name: unknown): string {
   return name;
 }
 
-/** M4 */
+/** POSTGRES-4 */
 export function refuseCut(name: string, what: "schema" | "database" | "user"): void {
   const bytes = Buffer.byteLength(name);
   if (bytes > MAX_BYTES)

@@ -4,7 +4,7 @@
  * then.
  *
  * What is sent is a digest, and so is the channel: every role of the database may listen, and shall
- * not learn names. They are digests with the store's own id (M5), so that a name cannot be checked
+ * not learn names. They are digests with the store's own id (POSTGRES-5), so that a name cannot be checked
  * by guessing it. A NOTIFY inside every save would make all commits of the database wait for each
  * other; many changes are told in one, apart from them.
  */

@@ -1,14 +1,15 @@
 /**
  * A store in a Postgres schema: how it is opened and brought up to date.
  *
- * M1  the process that comes first migrates, and others wait for it; a process that finds
- *     everything in place needs no right to make anything. They wait for what only the store's
- *     roles can make or lock: the schema, and the table `meta`. An advisory lock would be any
- *     role's to take.
- * M2  a schema made by a newer version is refused before anything is read from it.
- * M3  what is sent to the server of names is quoted; what is shown of an address has no password.
- * M5  advisory locks and notices are named by the store's own id, which is drawn and which only its
- *     roles can read: others can guess neither.
+ * POSTGRES-1  the process that comes first migrates, and others wait for it; a process that finds
+ *             everything in place needs no right to make anything. They wait for what only the
+ *             store's roles can make or lock: the schema, and the table `meta`. An advisory lock
+ *             would be any role's to take.
+ * POSTGRES-2  a schema made by a newer version is refused before anything is read from it.
+ * POSTGRES-3  what is sent to the server of names is quoted; what is shown of an address has no
+ *             password.
+ * POSTGRES-5  advisory locks and notices are named by the store's own id, which is drawn and which
+ *             only its roles can read: others can guess neither.
  */
 import { randomBytes } from "node:crypto";
 import { HoldfastError, quote } from "../../../core/values/errors.js";
@@ -145,7 +146,7 @@ async function formatOf(connection: Connection, schema: string): Promise<number>
   return found;
 }
 
-/** M5 */
+/** POSTGRES-5 */
 async function known(
   connection: Connection,
   schema: string,

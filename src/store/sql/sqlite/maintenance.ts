@@ -116,7 +116,7 @@ export class SqliteMaintenance implements Maintenance {
 
   async compact(limit: number): Promise<Freed> {
     const { room, writes, opened } = this.#of;
-    // It would use up the room to delete by, and free nothing (ROOM-1).
+    // It would use up the room to delete by, and free nothing (RECLAIM-1).
     if (room.isHeld && !room.isShrinkable) return { count: 0, bytes: 0 };
     const freed = await writes.remove(() => writes.giveBack(limit));
     if (freed.count < limit) {
@@ -142,7 +142,7 @@ export class SqliteMaintenance implements Maintenance {
     watching.end();
     await committer.drain();
     // SQLite moves the log when the last connection is closed, also where there is no room for all
-    // of it (ROOM-1).
+    // of it (RECLAIM-1).
     if (room.isHeld && !presence.gone.aborted && !room.letGo()) reserve?.keepRest();
     reserve?.close();
     await anchors.close();

@@ -4,9 +4,9 @@
  * that was noted for them have no way but to be copied whole, which stops writers: that is only
  * done where it is soon over.
  *
- * ROOM-1  the log is moved into the file only where the disk has room for all that the file grows
- *         by. Half of it would take the room that a delete needs, and free nothing. Meanwhile
- *         deletes go on in the log, and make what there is to move smaller.
+ * RECLAIM-1  the log is moved into the file only where the disk has room for all that the file
+ *            grows by. Half of it would take the room that a delete needs, and free nothing.
+ *            Meanwhile deletes go on in the log, and make what there is to move smaller.
  */
 import { statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -32,7 +32,7 @@ export class SpaceReclaimer {
   }
 
   /**
-   * Whether the log stays where it is, because the disk has no room for it in the file (ROOM-1).
+   * Whether the log stays where it is, because the disk has no room for it in the file (RECLAIM-1).
    */
   get isHeld(): boolean {
     return this.#isHeld;
@@ -86,7 +86,7 @@ export class SpaceReclaimer {
 
   /**
    * Lets SQLite move the log by itself, after some commit, or keeps it from that: where there is
-   * room for it, and where not (ROOM-1).
+   * room for it, and where not (RECLAIM-1).
    */
   letGo(): boolean {
     const fits = this.#fits(() => this.#number("page_count"));

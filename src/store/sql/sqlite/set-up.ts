@@ -1,6 +1,6 @@
 /**
  * Set up a connection: its settings, the tables of a new store, and what is checked before anything
- * is read (F1 to F6).
+ * is read (SQLITE-1 to SQLITE-6).
  */
 import { randomBytes, randomInt } from "node:crypto";
 import { existsSync, renameSync } from "node:fs";
@@ -40,7 +40,7 @@ export function checkVersion(db: Driver): void {
 
 export function setUp(db: Driver, file: string): void {
   db.exec("PRAGMA busy_timeout = 20");
-  // H1, H2: until there is a log, page 1 is written without a journal beside it. Only its first
+  // HEADER-1, HEADER-2: until there is a log, page 1 is written without a journal beside it. Only its first
   // hundred bytes change (the rest of a new one is zeros), so a write of it that is cut short
   // leaves the old page or the new one.
   if (pragma(db, "journal_mode") !== "wal") db.exec("PRAGMA journal_mode = MEMORY");
@@ -85,7 +85,7 @@ export function setUpToLook(db: Driver, file: string): void {
   checkSchema(db, file);
 }
 
-/** Writes the first page of a new store, with all that it is known by (H1). */
+/** Writes the first page of a new store, with all that it is known by (HEADER-1). */
 function begin(db: Driver): void {
   db.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
   transaction(db, "BEGIN", () => {
@@ -124,7 +124,7 @@ export function storeIdOf(db: Driver, file: string): string {
   return storeId;
 }
 
-/** F6 */
+/** SQLITE-6 */
 export function becomeStore(db: Driver, file: string): void {
   if (markedAt(db) === undefined) return;
   transaction(db, "BEGIN IMMEDIATE", () => {
@@ -153,7 +153,7 @@ function transaction(db: Driver, begin: "BEGIN" | "BEGIN IMMEDIATE", run: () => 
 }
 
 /**
- * F5. A large file would take too long: there, only the tables that say what else there is are
+ * SQLITE-5. A large file would take too long: there, only the tables that say what else there is are
  * checked, and not even those unless `isThorough`; `verify` checks the rest.
  */
 export function checkTrees(

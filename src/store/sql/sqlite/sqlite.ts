@@ -2,17 +2,18 @@
  * How a store in one SQLite file is opened: in place, by its reserve on a full disk, or as a copy
  * that is only looked at.
  *
- * F1 (D1) write-ahead log, synced at every commit; set explicitly, because drivers are built with
+ * SQLITE-1 (D1)  write-ahead log, synced at every commit; set explicitly, because drivers are built
+ *           with
  * weaker defaults.
- * F2       a file that is not ours, or from a newer version, is refused before anything is written
- *          to it.
- * F3       the schema is exactly the one this version makes: a trigger or a view that was added to
- *          it is not run.
- * F4       files are created for their owner alone.
- * F5       rows that damage hides are not passed over in silence: the trees are checked before
- *          anything is read from them.
- * F6       a backup that is opened becomes a store of its own, in another generation: also a copy
- *          that was put there by hand.
+ * SQLITE-2  a file that is not ours, or from a newer version, is refused before anything is written
+ *           to it.
+ * SQLITE-3  the schema is exactly the one this version makes: a trigger or a view that was added to
+ *           it is not run.
+ * SQLITE-4  files are created for their owner alone.
+ * SQLITE-5  rows that damage hides are not passed over in silence: the trees are checked before
+ *           anything is read from them.
+ * SQLITE-6  a backup that is opened becomes a store of its own, in another generation: also a copy
+ *           that was put there by hand.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { AnchorFile } from "../../anchors.js";
@@ -58,7 +59,7 @@ export interface SqliteOptions {
   readonly busyMs?: number;
   readonly tenant?: string;
   readonly driver?: DriverName;
-  /** Whether the trees of a large file are checked, too (F5). */
+  /** Whether the trees of a large file are checked, too (SQLITE-5). */
   readonly checks?: boolean;
 }
 

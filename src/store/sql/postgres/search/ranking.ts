@@ -1,5 +1,5 @@
 /**
- * Asking Postgres. Words hold inbox messages, numbers and marks alone (W5): in quotes, nothing of
+ * Asking Postgres. Words hold inbox messages, numbers and marks alone (WORD-5): in quotes, nothing of
  * the syntax of tsquery can be made of them.
  */
 import type { Phrase, Query } from "../../../../core/search/query.js";
@@ -17,7 +17,7 @@ export const byIndex = look(
   "SELECT set_config('enable_bitmapscan', 'on', true), set_config('enable_seqscan', 'off', true)",
 );
 
-/** The best first, and of equals the newer. `ts_rank` takes nothing but the text itself (I5). */
+/** The best first, and of equals the newer. `ts_rank` takes nothing but the text itself (INDEX-5). */
 export function* rank(
   tenant: string,
   query: Query,

@@ -2,17 +2,18 @@
  * Commits together what comes together: jobs of one tick share one transaction, and one sync of the
  * disk.
  *
- * C1 (D10) jobs committed together succeed and fail apart. A job that is refused changes nothing
- * and harms no other. C2 (D10) after any exception the driver is asked whether the transaction
+ * COMMIT-1 (D10)  jobs committed together succeed and fail apart. A job that is refused changes
+ *           nothing
+ * and harms no other. COMMIT-2 (D10) after any exception the driver is asked whether the transaction
  * still stands (SQLite takes it back by itself when the
  * disk is full; a statement after that would commit alone); then every job of the group is tried
  * alone.
- * C3        a busy database is waited for in short blocks with jitter between them, and the event
+ * COMMIT-3  a busy database is waited for in short blocks with jitter between them, and the event
  *           loop runs meanwhile.
- * C4        after a failed write or sync nothing more is written through this connection: the
+ * COMMIT-4  after a failed write or sync nothing more is written through this connection: the
  *           system may have forgotten the pages it could not write, and a second sync would report
  *           success.
- * C5        nor after the file, or its log, is no longer the one that was opened: what was
+ * COMMIT-5  nor after the file, or its log, is no longer the one that was opened: what was
  *           committed to it is not acknowledged (GONE-1).
  */
 import { HoldfastError, quote } from "../../../../core/values/errors.js";

@@ -2,12 +2,14 @@
  * A backup of a store in one SQLite file: a copy of all there is at one moment, made while others
  * write.
  *
- * B1  a read transaction is held while pages are copied a few at a time: nobody waits for it, and
- *     what is written meanwhile is not in it.
- * B2  whatever stands at the path is replaced by one rename, once the copy is whole, checked and
- *     synced; a kill leaves the old one, and at most a draft that the next backup clears away.
- * B3  the copy says of itself that it is one, so that whoever opens it begins another generation;
- *     and it has a stamp of its own, so that no log of the original is taken for its own (H3).
+ * BACKUP-1  a read transaction is held while pages are copied a few at a time: nobody waits for it,
+ *           and what is written meanwhile is not in it.
+ * BACKUP-2  whatever stands at the path is replaced by one rename, once the copy is whole, checked
+ *           and synced; a kill leaves the old one, and at most a draft that the next backup clears
+ *           away.
+ * BACKUP-3  the copy says of itself that it is one, so that whoever opens it begins another
+ *           generation; and it has a stamp of its own, so that no log of the original is taken for
+ *           its own (HEADER-3).
  */
 import { randomInt } from "node:crypto";
 import { lstatSync, statSync } from "node:fs";
@@ -104,7 +106,7 @@ function refuse(target: string, force: boolean): void {
     );
 }
 
-/** B1 */
+/** BACKUP-1 */
 async function copy(
   { file, place }: Source,
   driver: DriverName,
@@ -164,7 +166,7 @@ async function beginReading(db: Driver): Promise<void> {
 }
 
 /**
- * B3. Nobody else knows of the file yet: what is cut short here is thrown away. Answers how many
+ * BACKUP-3. Nobody else knows of the file yet: what is cut short here is thrown away. Answers how many
  * sessions are in it.
  */
 function markAsBackup(draft: string, driver: DriverName): number {

@@ -3,7 +3,7 @@
  * or an index over an expression is code that its author chose, and SQLite runs it at the
  * statements of the process that opens the file.
  *
- * SCHEMA-1  the schema is compared, text by text, before the first statement that reads or writes a
+ * TABLES-1  the schema is compared, text by text, before the first statement that reads or writes a
  *           table, or checks its trees. A store that is being made has no tables yet, and nothing
  *           else either.
  */

@@ -3,13 +3,13 @@
  * journal, takes in a log, deletes the log beside an empty file. Whether all of that is ours is
  * therefore decided on raw bytes, and nothing is written here.
  *
- * H1  a file of ours carries our application id from its first byte on: id and first page are one
- *     write, made without a journal. So a file without the id is either empty or somebody else's,
- *     at whatever instant the making of a store was cut short.
- * H2  there is never a rollback journal of ours, and a log or anchors only beside a file that is
- *     not empty.
- * H3  a log whose pages are of another size, or whose first page carries another id or stamp, is
- *     not of this store.
+ * HEADER-1  a file of ours carries our application id from its first byte on: id and first page are
+ *           one write, made without a journal. So a file without the id is either empty or somebody
+ *           else's, at whatever instant the making of a store was cut short.
+ * HEADER-2  there is never a rollback journal of ours, and a log or anchors only beside a file that
+ *           is not empty.
+ * HEADER-3  a log whose pages are of another size, or whose first page carries another id or stamp,
+ *           is not of this store.
  *
  * What cannot be told before SQLite takes it in: a log in which no first page is (nothing grew
  * while it was written), and a log of this very store from another time, beside an older copy. The

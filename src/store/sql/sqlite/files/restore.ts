@@ -1,13 +1,13 @@
 /**
  * A backup put in the place of a store.
  *
- * B4  the backup is only read, as bytes; what is opened and checked is a copy of it beside the
- *     target.
- * B5  a store that any process has open is not replaced. What stood in its place is kept under a
- *     name that says so, with all that belongs to it; it is a copy from then on, too, and can be
- *     restored like one.
- * B6  there is a store at the path at every instant at which there was one before: the copy takes
- *     its place by one rename.
+ * BACKUP-4  the backup is only read, as bytes; what is opened and checked is a copy of it beside
+ *           the target.
+ * BACKUP-5  a store that any process has open is not replaced. What stood in its place is kept
+ *           under a name that says so, with all that belongs to it; it is a copy from then on, too,
+ *           and can be restored like one.
+ * BACKUP-6  there is a store at the path at every instant at which there was one before: the copy
+ *           takes its place by one rename.
  */
 import {
   chmodSync,
@@ -150,7 +150,7 @@ const inUse = (target: string): HoldfastError =>
     `Some process has ${quote(target)} open. Stop all that use it, then restore again. Nothing was changed.`,
   );
 
-/** SCHEMA-1. Before the trees are checked: that runs what a schema holds. */
+/** TABLES-1. Before the trees are checked: that runs what a schema holds. */
 function refuseForeign(draft: string, source: string, driver: DriverName): void {
   checkHeaderOf(draft);
   const db = openDriver(draft, driver);
@@ -181,7 +181,7 @@ function prepare(
   }
 }
 
-/** B5, B6. The old store's lock is held until another stands in its place. */
+/** BACKUP-5, BACKUP-6. The old store's lock is held until another stands in its place. */
 async function replace(draft: string, target: string, driver: DriverName): Promise<string> {
   const aside = freeName(target);
   const old = isOurs(target) ? takeDown(target, driver) : undefined;
@@ -234,7 +234,7 @@ function takeDown(target: string, driver: DriverName): Driver | undefined {
   try {
     // Whoever has the store open has a lock on it, and this needs all of them.
     db.exec("PRAGMA busy_timeout = 200; PRAGMA locking_mode = EXCLUSIVE");
-    // A copy that was put here and never opened has no log: its journal would stay beside it (H2).
+    // A copy that was put here and never opened has no log: its journal would stay beside it (HEADER-2).
     if (db.prepare("PRAGMA journal_mode").get()?.[0] !== "wal")
       db.exec("PRAGMA journal_mode = MEMORY");
     db.exec("BEGIN IMMEDIATE");
@@ -245,7 +245,7 @@ function takeDown(target: string, driver: DriverName): Driver | undefined {
     mark(db);
     db.exec("COMMIT");
     // The log goes into the file. There is never a journal beside a store of ours, not even for
-    // this (H2).
+    // this (HEADER-2).
     if (db.prepare("PRAGMA journal_mode = MEMORY").get()?.[0] !== "memory") throw inUse(target);
     return db;
   } catch (error) {
@@ -256,7 +256,7 @@ function takeDown(target: string, driver: DriverName): Driver | undefined {
   }
 }
 
-/** Whether a write runs nothing but what we know (SCHEMA-1). */
+/** Whether a write runs nothing but what we know (TABLES-1). */
 function isSound(db: Driver, target: string): boolean {
   try {
     checkSchema(db, target);

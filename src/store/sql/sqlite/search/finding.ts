@@ -1,7 +1,7 @@
 /**
  * Finding in an open index: the best places, and what stands there in the store, which is attached
  * to it. What people wrote never reaches the syntax of FTS5: words hold inbox messages, numbers and
- * marks alone (W5), and stand in quotes.
+ * marks alone (WORD-5), and stand in quotes.
  */
 import type { Phrase, Query } from "../../../../core/search/query.js";
 import {
@@ -92,7 +92,7 @@ export function documentsWith(
     isIn: (owners) => ["d.owner IN (SELECT value FROM json_each(?))", [JSON.stringify(owners)]],
   });
   const docs = wheres === "" ? "" : ` CROSS JOIN doc d ON d.no = text.rowid${joins}`;
-  // I5: `rank` is over the texts of all.
+  // INDEX-5: `rank` is over the texts of all.
   const columns = isScoped(options) ? "0, d.owner, d.seq" : "text.rank";
   const text = `SELECT text.rowid, ${columns} FROM text${docs} WHERE text MATCH ?${wheres}`;
   return { text, params };

@@ -3,12 +3,12 @@
  * tenant's name behind it. Filling it takes neither the store's lock nor its syncs, whoever deletes
  * it has it made again, and a backup need not carry it.
  *
- * X1  a file that is not such an index (another program's, a link, a directory) is moved aside, and
- *     never opened.
- * X2  one of ours that is damaged, of another version or another store, or that somebody changed,
- *     is removed and made anew.
- * X3  files are created for their owner alone. What is lost in a power cut is taken in again: it is
- *     synced only as far as it needs to be not to be damaged.
+ * SEARCHFILE-1  a file that is not such an index (another program's, a link, a directory) is moved
+ *               aside, and never opened.
+ * SEARCHFILE-2  one of ours that is damaged, of another version or another store, or that somebody
+ *               changed, is removed and made anew.
+ * SEARCHFILE-3  files are created for their owner alone. What is lost in a power cut is taken in
+ *               again: it is synced only as far as it needs to be not to be damaged.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { closeSync, lstatSync, openSync, readSync, renameSync, rmSync } from "node:fs";
@@ -104,7 +104,7 @@ export class IndexFile {
     }
   }
 
-  /** X2 */
+  /** SEARCHFILE-2 */
   remove(): void {
     this.close();
     if (this.isThere()) remove(this.#path);
@@ -124,7 +124,7 @@ function remove(path: string): void {
     rmSync(path + suffix, { force: true, recursive: false });
 }
 
-/** X1 */
+/** SEARCHFILE-1 */
 function putAside(path: string): void {
   for (const suffix of ["-wal", "-shm", "-journal", ""]) {
     const found = lstatSync(path + suffix, { throwIfNoEntry: false });

@@ -170,7 +170,7 @@ export class OpenIndex {
   }
 
   /**
-   * X2: a damaged index is made anew the next time somebody wants it. One that was closed meanwhile
+   * SEARCHFILE-2: a damaged index is made anew the next time somebody wants it. One that was closed meanwhile
    * is not damaged for that.
    */
   failed(error: unknown): Error {
