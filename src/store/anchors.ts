@@ -8,9 +8,7 @@
  * it speaks for.
  *
  * ANCHOR-1  a branch that was deleted on purpose is not reported as lost, whichever process deleted
- *           it,
- * and
- *     whenever any of them is killed.
+ *           it, and whenever any of them is killed.
  * ANCHOR-2  a row that was cut short or damaged says nothing, and takes no other row with it.
  */
 import { randomBytes } from "node:crypto";

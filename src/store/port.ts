@@ -16,9 +16,7 @@
  * PORT-6  nothing that is passed in or handed out is changed afterwards by either side.
  * PORT-7  ids are compared byte by byte; no text is ever taken for a pattern, a path or a query.
  * PORT-8  branches and sessions are numbered in the order of their making; no number and no branch
- *         id
- * is
- *     used twice.
+ *         id is used twice.
  * PORT-9  a store is opened for one tenant. What others keep in the same place is not there for it:
  *         not to read, count, fork or delete.
  * PORT-10  a place that a document pins stays as it is: no `replace` that did not know of it, and

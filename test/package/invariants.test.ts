@@ -76,9 +76,10 @@ test("all ten promises are defined, and each is cited by a test", () => {
   const promises = Array.from({ length: 10 }, (_, n) => `D${n + 1}`);
   expect(defined.map(({ label }) => label).filter((label) => /^D\d/.test(label))).toEqual(promises);
   const cited = new Set(
-    labelsIn(CITED, tests.map(({ file, text }) => ({ file, text: wordsOf(text) }))).map(
-      ({ label }) => label,
-    ),
+    labelsIn(
+      CITED,
+      tests.map(({ file, text }) => ({ file, text: wordsOf(text) })),
+    ).map(({ label }) => label),
   );
   expect(promises.filter((label) => !cited.has(label))).toEqual([]);
 });

@@ -8,10 +8,8 @@
  * POLICY-3  hours, days and weeks are those of UTC in which there are checkpoints, counted back
  *           along the branch: no clock is asked.
  * POLICY-4  order along the branch is believed more than times. One that is yet to come is no age,
- *           and
- * none
- *     is older than those before it were young: a clock that was wrong for a while keeps too much,
- *     not too little.
+ *           and none is older than those before it were young: a clock that was wrong for a while
+ *           keeps too much, not too little.
  */
 import type { CheckpointKind } from "../journal/checkpoint.js";
 

@@ -7,9 +7,7 @@
  * RETENTION-2  the places that must load for ever: checkpoints that are kept, the end of every
  *              branch, the fork point of every branch, and what is pinned.
  * RETENTION-3  what a fork needs of its fork point's branch is what loading its fork point needs,
- *              so RETENTION-2
- * covers every
- *     descendant.
+ *              so RETENTION-2 covers every descendant.
  * RETENTION-4  a checkpoint at which a fork begins is kept, whatever a policy says (core/policy).
  */
 

@@ -3,10 +3,8 @@
  * one.
  *
  * INBOXLIMIT-1  Inbox messages are counted before the first one, and again after every `STEP`. So a
- * thousand
- * inbox messages do not read a thousand inbox messages each, and each other process may pass the
- * bound by
- *         `STEP` at most.
+ *               thousand inbox messages do not read a thousand inbox messages each, and each other
+ *               process may pass the bound by `STEP` at most.
  * INBOXLIMIT-2  Those that are posted at the same moment wait for one count, and a count waits for
  *               those that are on their way: within a process the bound is exact.
  */

@@ -4,15 +4,12 @@
  * not at every look.
  *
  * INBOX-1  an inbox message is there once its bell is, and is seen from then on: `append` is posted
- * behind the
- *     `append-text` that it names.
+ *          behind the `append-text` that it names.
  * INBOX-2  `append-key` is posted before the bell. Alone it binds nobody: whoever posted it may
  *          have failed. With a bell, that says what was sent under the key; once it was taken in,
  *          what is kept of it tells the same messages from others, long after.
  * INBOX-3  only who holds the session takes in, and rewords, a key inbox message: what is kept of
- *          it is
- * what
- *     was appended.
+ *          it is what was appended.
  */
 import { randomUUID } from "node:crypto";
 import type { MessageInput } from "../../core/messages/message.js";

@@ -2,9 +2,7 @@
  * Saves on their way to the store.
  *
  * SAVE-1  every save goes through one conditional append: this epoch, this branch, this end.
- *         Nothing
- * else
- *     writes the journal.
+ *         Nothing else writes the journal.
  * SAVE-2  a save that failed is unknown. It stays sealed as it is and is sent again before anything
  *         newer, so it lands once (D4).
  */

@@ -3,13 +3,10 @@
  *
  * RESTORE-1  everything the snapshot points at is read and verified before anything is changed.
  * RESTORE-2  the change is one step: a snapshot of what is there now (`recovery`), the agent's
- *            record, and
- * every session on its new branch. It is made whole or not at all, and no one who held a session
- *     before can write to it after.
+ *            record, and every session on its new branch. It is made whole or not at all, and no
+ *            one who held a session before can write to it after.
  * RESTORE-3  nothing is lost by it: sessions go to new branches and keep the old ones, those begun
- *            later
- * are
- *     archived, those deleted come back.
+ *            later are archived, those deleted come back.
  */
 import { describeOwner, grantLease, type Lease, releaseLease } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";

@@ -1,4 +1,4 @@
-/** What a reviewer found that the rules missed, and what they took for a secret (POSTGRES-4). */
+/** What a reviewer found that the rules missed, and what they took for a secret. */
 import { ALNUM, BASE64, DIGITS, type Draw, HEX, LETTERS, LOWER, UPPER } from "./draw.js";
 
 const word = (d: Draw): string =>

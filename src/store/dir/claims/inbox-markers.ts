@@ -3,14 +3,12 @@
  * session's own directory is, so that a claim lists these and does not look into every inbox.
  *
  * MARKER-1  whoever posts first writes a draft of the inbox, then the marker, and only then makes
- *           inbox
- * messages of
- *     the draft: where an inbox message waits, its marker was there before, and will last.
+ *           inbox messages of the draft: where an inbox message waits, its marker was there before,
+ *           and will last.
  * MARKER-2  a marker that may be needless is set aside, under a name that still counts, then the
- *           inbox is
- * looked at, and the marker goes only where neither inbox messages nor a draft was found. One who
- * posts
- *     meanwhile puts another; one who found it there before is seen by its draft.
+ *           inbox is looked at, and the marker goes only where neither inbox messages nor a draft
+ *           was found. One who posts meanwhile puts another; one who found it there before is seen
+ *           by its draft.
  *
  * So a process that is killed, and a power cut, at any point leave a marker too many perhaps, and
  * never one too few.

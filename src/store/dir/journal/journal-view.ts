@@ -3,8 +3,7 @@
  * (save-rows.ts).
  *
  * VIEW-1 (D2)  what stands behind the last whole seal is no save. Readers stop before it; the
- *         writer
- * sets it aside before it writes.
+ *         writer sets it aside before it writes.
  * VIEW-2  a save whose seal says `with` counts once its session's file has reached that version,
  *         one that says `more` with the save that follows it; until then nothing else stands behind
  *         them.

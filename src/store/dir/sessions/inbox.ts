@@ -3,13 +3,9 @@
  *
  * POST-1  the system lets one file of a name be first, so an id is posted once.
  * POST-2  an inbox message is taken in when its session's file says so; moving it to done/ only
- *         clears
- * up, and may
- *     come later.
+ *         clears up, and may come later.
  * POST-3  inbox messages belongs to a session's number: that of an older session of the same name
- *         is
- * not there
- *     for a later one.
+ *         is not there for a later one.
  */
 import { lstatSync, rmSync } from "node:fs";
 import { join } from "node:path";

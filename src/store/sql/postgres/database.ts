@@ -3,9 +3,9 @@
  * transaction of a few round trips.
  *
  * LOCKS-1 (D5)  what is written to a session is written under its lock: a save finds the epoch that
- *          a
- * grant left, and a grant what was saved. LOCKS-2 (D4) a commit whose answer was lost is settled by
- * looking for its work, not by doing it again.
+ *          a grant left, and a grant what was saved.
+ * LOCKS-2 (D4)  a commit whose answer was lost is settled by looking for its work, not by doing it
+ *          again.
  * LOCKS-3  a transaction names its tenant, and leaves nothing behind on its connection: a pooler
  *          may stand in between.
  */

@@ -3,8 +3,7 @@
  * that is only looked at.
  *
  * SQLITE-1 (D1)  write-ahead log, synced at every commit; set explicitly, because drivers are built
- *           with
- * weaker defaults.
+ *           with weaker defaults.
  * SQLITE-2  a file that is not ours, or from a newer version, is refused before anything is written
  *           to it.
  * SQLITE-3  the schema is exactly the one this version makes: a trigger or a view that was added to

@@ -3,11 +3,10 @@
  * disk.
  *
  * COMMIT-1 (D10)  jobs committed together succeed and fail apart. A job that is refused changes
- *           nothing
- * and harms no other. COMMIT-2 (D10) after any exception the driver is asked whether the transaction
- * still stands (SQLite takes it back by itself when the
- * disk is full; a statement after that would commit alone); then every job of the group is tried
- * alone.
+ *           nothing and harms no other.
+ * COMMIT-2 (D10)  after any exception the driver is asked whether the transaction still stands
+ *           (SQLite takes it back by itself when the disk is full; a statement after that would
+ *           commit alone); then every job of the group is tried alone.
  * COMMIT-3  a busy database is waited for in short blocks with jitter between them, and the event
  *           loop runs meanwhile.
  * COMMIT-4  after a failed write or sync nothing more is written through this connection: the
