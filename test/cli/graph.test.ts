@@ -84,7 +84,7 @@ test("what has lost its parent begins a lane, and a lane that is free is used ag
   expect(drawn([node("b", "gone", 2), node("a", undefined, 1)])).toEqual(["● b", "● a"]);
 });
 
-test("G1 of any tree: each node once, below all its children, joined to each of them, and no lane is left open", () => {
+test("GRAPH-1 of any tree: each node once, below all its children, joined to each of them, and no lane is left open", () => {
   const trees = fc
     .array(fc.tuple(fc.nat(), fc.nat(50)), { minLength: 1, maxLength: 40 })
     .map((given) =>

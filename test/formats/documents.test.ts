@@ -16,7 +16,7 @@ const isWhole = (message: MessageInput) =>
 describe.each(documents)("$format", (document) => {
   const { format, messages } = document;
 
-  test("F2: comes back as it was, with nothing in the remainder", () => {
+  test("FORMAT-2: comes back as it was, with nothing in the remainder", () => {
     expect(toFormat(format, fromFormat(document))).toEqual(document);
     expect(toFormat(format, fromFormat(through(document)))).toEqual(document);
   });
@@ -46,7 +46,7 @@ describe.each(documents)("$format", (document) => {
     ).toEqual(known[format]);
   });
 
-  test("F2 holds for any part of it, in any order, with fields that nobody has heard of, and with what has the wrong type", () => {
+  test("FORMAT-2 holds for any part of it, in any order, with fields that nobody has heard of, and with what has the wrong type", () => {
     const one = fc.constantFrom(...(messages as readonly never[]));
     const wrong = fc.oneof(
       fc.dictionary(
@@ -103,13 +103,13 @@ describe.each(documents)("$format", (document) => {
     );
   });
 
-  test("F1 holds for what it says, in every format", () => {
+  test("FORMAT-1 holds for what it says, in every format", () => {
     const ours = fromFormat(document);
     for (const { format: other } of documents)
       expect(fromFormat(through(toFormat(other, ours)))).toEqual(ours);
   });
 
-  test("F2 has a control: without what was kept for this format, it does not come back", () => {
+  test("FORMAT-2 has a control: without what was kept for this format, it does not come back", () => {
     const forgets = fromFormat(document).map((message) => ({
       ...message,
       content:

@@ -47,19 +47,19 @@ test("of a part that is there only what differs stands in the remainder", () => 
   }
 });
 
-test("A2: what was said since comes behind, and all that was kept still counts", () => {
+test("REMAINDER-2: what was said since comes behind, and all that was kept still counts", () => {
   const transcript = through(toFormat("openai", ours));
   transcript.messages.push({ role: "user", content: "More?" });
   expect(fromFormat(transcript)).toEqual([...ours, { role: "user", content: "More?" }]);
 });
 
-test("A2: a message that was changed is taken as it is now, and the others keep what is theirs", () => {
+test("REMAINDER-2: a message that was changed is taken as it is now, and the others keep what is theirs", () => {
   const transcript = through(toFormat("openai", ours));
   transcript.messages[1] = { role: "user", content: "Good day" };
   expect(fromFormat(transcript)).toEqual([ours[0], { role: "user", content: "Good day" }, ours[2]]);
 });
 
-test("A2: of a transcript that was cut nothing is made up", () => {
+test("REMAINDER-2: of a transcript that was cut nothing is made up", () => {
   const transcript = through(toFormat("openai", ours));
   transcript.messages.length = 2;
   expect(fromFormat(transcript)).toEqual(ours.slice(0, 2));

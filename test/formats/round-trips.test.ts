@@ -37,7 +37,7 @@ const options = {
 const through = (value: unknown) => JSON.parse(JSON.stringify(value)) as never;
 
 describe.each(FORMATS)("%s", (format) => {
-  test("F1: ours, written, sent as JSON and read again, is what it was", () => {
+  test("FORMAT-1: ours, written, sent as JSON and read again, is what it was", () => {
     fc.assert(
       fc.property(messages, (ours) => {
         expect(fromFormat(through(toFormat(format, ours)))).toEqual(ours as MessageInput[]);
@@ -46,7 +46,7 @@ describe.each(FORMATS)("%s", (format) => {
     );
   });
 
-  test("F2: what was written, and read without the remainder, is written as it was", () => {
+  test("FORMAT-2: what was written, and read without the remainder, is written as it was", () => {
     fc.assert(
       fc.property(messages, (ours) => {
         const { remainder: _remainder, ...theirs } = toFormat(format, ours);
@@ -83,7 +83,7 @@ test("a call of the provider's is not given what answers another with the same i
   ]);
 });
 
-test("F2: what is written as it was, but from two messages, is kept whole", () => {
+test("FORMAT-2: what is written as it was, but from two messages, is kept whole", () => {
   const asked = { type: "tool-look", toolCallId: "c1", input: {}, output: "x" };
   const theirs = {
     format: "ai-sdk-ui",

@@ -209,7 +209,7 @@ describe("a backup of another length than it says", () => {
 });
 
 describe("the check of a file in a thread", () => {
-  test("L4 what SQLite threw is told in its words", async () => {
+  test("what SQLite threw is told in its words", async () => {
     const file = join(place(), "odd.backup");
     const bytes = readFileSync(honest);
     bytes.fill(0xff, 100, 108);

@@ -175,7 +175,7 @@ describe("inputs of tools", () => {
   );
 
   test.each(ways)(
-    "L1: %s refuses with a code what throws when it is read, for every tool, and changes nothing",
+    "LEASE-1: %s refuses with a code what throws when it is read, for every tool, and changes nothing",
     async (way, call) => {
       const { hold, at, tools } = await world();
       const before = await everything(hold);

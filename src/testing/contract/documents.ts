@@ -57,7 +57,7 @@ const define = defineFor("documents");
 const defineWithReclaim = defineFor("documents", "reclaim");
 
 export const documents: readonly ContractCase[] = [
-  define("P2 a document is there, whole, and is listed newest first without its body", {
+  define("PORT-2 a document is there, whole, and is listed newest first without its body", {
     async act(store) {
       for (const [i, id] of ["a", "b", "c", "d"].entries())
         ok(
@@ -140,7 +140,7 @@ export const documents: readonly ContractCase[] = [
     },
   }),
 
-  define("P8 the number of a document that was removed is not given again", {
+  define("PORT-8 the number of a document that was removed is not given again", {
     async act(store) {
       ok(await store.apply([], [made("note", "a"), made("note", "b")]));
       const old = (await store.documents.get("note", "b"))?.no ?? 0;
@@ -161,7 +161,7 @@ export const documents: readonly ContractCase[] = [
     },
   }),
 
-  define("P1 documents and sessions change together, or not at all", {
+  define("PORT-1 documents and sessions change together, or not at all", {
     async act(store) {
       ok(
         await store.apply([begin("a", { agent: "x" })], [made("note", "a"), made("note", "gone")]),
@@ -201,7 +201,7 @@ export const documents: readonly ContractCase[] = [
     },
   }),
 
-  define("P7 names of documents are compared byte by byte and never interpreted", {
+  define("PORT-7 names of documents are compared byte by byte and never interpreted", {
     async act(store) {
       const names = [
         "a",
@@ -281,7 +281,7 @@ export const documents: readonly ContractCase[] = [
     },
   ),
 
-  defineWithReclaim("P10 what a document pins is kept from those who did not know of it", {
+  defineWithReclaim("PORT-10 what a document pins is kept from those who did not know of it", {
     async act(store) {
       const f = new Fixture("a", { agent: "x" });
       ok(await store.apply([f.begin()]));
@@ -328,7 +328,7 @@ export const documents: readonly ContractCase[] = [
   }),
 
   define(
-    "P8 PORT-10 a document that ends, and is made anew with the same apply, is another one, with pins of its own",
+    "PORT-8 PORT-10 a document that ends, and is made anew with the same apply, is another one, with pins of its own",
     {
       async act(store) {
         const f = new Fixture("a", { agent: "x" });
@@ -380,7 +380,7 @@ export const documents: readonly ContractCase[] = [
     },
   ),
 
-  defineWithReclaim("P10 what no document pins any more is free", {
+  defineWithReclaim("PORT-10 what no document pins any more is free", {
     async act(store) {
       const f = new Fixture("a", { agent: "x" });
       ok(await store.apply([f.begin()]));
@@ -407,7 +407,7 @@ export const documents: readonly ContractCase[] = [
   }),
 
   {
-    name: "P9 documents of another tenant are not there",
+    name: "PORT-9 documents of another tenant are not there",
     needs: ["documents"],
     async run(make) {
       const harness = await make();

@@ -22,7 +22,7 @@ export const moving: readonly ContractCase[] = [
         );
         const first = f.save({ items: 2, mark: true, blob: "kept" });
         ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]));
-        ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]), "P3 again");
+        ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]), "PORT-3 again");
         refused(
           await store.apply([{ ...absent, saves: f.later(f.peek({ items: 1 }), 1).saves ?? [] }]),
           "tail",
@@ -181,7 +181,7 @@ export const moving: readonly ContractCase[] = [
   }),
 
   {
-    name: "P9 tenants do not see each other, whatever they name",
+    name: "PORT-9 tenants do not see each other, whatever they name",
     needs: [],
     async run(make) {
       const harness = await make();

@@ -177,7 +177,7 @@ export const reclaim: readonly ContractCase[] = [
     },
   }),
 
-  define("P8 the number of a branch that was cut away is not given again", {
+  define("PORT-8 the number of a branch that was cut away is not given again", {
     async act(store) {
       const made = begin("a");
       ok(await store.apply([made]));
@@ -240,7 +240,7 @@ export const reclaim: readonly ContractCase[] = [
   }),
 
   define(
-    "P3 a save that came with a head, or was pruned to a gap since, is known; one in its place is not taken for it",
+    "PORT-3 a save that came with a head, or was pruned to a gap since, is known; one in its place is not taken for it",
     {
       async act(store) {
         const f = new Fixture("a");

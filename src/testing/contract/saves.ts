@@ -10,7 +10,7 @@ import { all, type ContractCase, define, ok, refused, seqs } from "./case.js";
 import { begin, branchOf, bytesOf, digestOf, Fixture } from "./fixture.js";
 
 export const saves: readonly ContractCase[] = [
-  define("P2 saves are there, section by section", {
+  define("PORT-2 saves are there, section by section", {
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
@@ -40,7 +40,7 @@ export const saves: readonly ContractCase[] = [
   }),
 
   define(
-    "P5 ranges give the saves that hold any of their records, in either order, up to a limit",
+    "PORT-5 ranges give the saves that hold any of their records, in either order, up to a limit",
     {
       async act(store) {
         const f = new Fixture("a");
@@ -68,7 +68,7 @@ export const saves: readonly ContractCase[] = [
     },
   ),
 
-  define("P1 every condition is checked, and a refusal changes nothing", {
+  define("PORT-1 every condition is checked, and a refusal changes nothing", {
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin({ epoch: 5, until: 1_000, version: 3 })]));
@@ -126,7 +126,7 @@ export const saves: readonly ContractCase[] = [
     },
   }),
 
-  define("P1 a save must follow the end of its branch", {
+  define("PORT-1 a save must follow the end of its branch", {
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
@@ -143,7 +143,7 @@ export const saves: readonly ContractCase[] = [
     },
   }),
 
-  define("P1 changes applied together stand or fall together", {
+  define("PORT-1 changes applied together stand or fall together", {
     async act(store) {
       const a = new Fixture("a");
       const b = new Fixture("b");
@@ -178,7 +178,7 @@ export const saves: readonly ContractCase[] = [
     },
   }),
 
-  define("P3 a save that is there already is ok again, and is there once", {
+  define("PORT-3 a save that is there already is ok again, and is there once", {
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
@@ -201,7 +201,7 @@ export const saves: readonly ContractCase[] = [
     },
   }),
 
-  define("P4 applies of one tick succeed and fail apart", {
+  define("PORT-4 applies of one tick succeed and fail apart", {
     async act(store) {
       const fixtures = Array.from({ length: 20 }, (_, i) => new Fixture(`s${i}`));
       for (const f of fixtures) ok(await store.apply([f.begin()]));
@@ -223,7 +223,7 @@ export const saves: readonly ContractCase[] = [
     },
   }),
 
-  define("P4 applies of one session in one tick keep their order", {
+  define("PORT-4 applies of one session in one tick keep their order", {
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
@@ -237,7 +237,7 @@ export const saves: readonly ContractCase[] = [
     },
   }),
 
-  define("P6 what is passed in and handed out is nobody's to change", {
+  define("PORT-6 what is passed in and handed out is nobody's to change", {
     async act(store) {
       const f = new Fixture("a");
       const bytes = new Uint8Array([1, 2, 3]);

@@ -8,7 +8,7 @@ import { all, type ContractCase, define, ok, refused, seqs } from "./case.js";
 import { begin, branchOf, Fixture } from "./fixture.js";
 
 export const sessions: readonly ContractCase[] = [
-  define("P2 a session that was made is there, whole", {
+  define("PORT-2 a session that was made is there, whole", {
     async act(store) {
       const made = begin("a", {
         agent: "scribe",
@@ -78,7 +78,7 @@ export const sessions: readonly ContractCase[] = [
     },
   }),
 
-  define("P7 ids and texts are compared byte by byte and never interpreted", {
+  define("PORT-7 ids and texts are compared byte by byte and never interpreted", {
     async act(store) {
       const ids = [
         "a",
@@ -128,7 +128,7 @@ export const sessions: readonly ContractCase[] = [
     },
   }),
 
-  define("P8 sessions are listed newest first, by filters and pages", {
+  define("PORT-8 sessions are listed newest first, by filters and pages", {
     async act(store) {
       for (let i = 0; i < 12; i++) {
         ok(
@@ -183,7 +183,7 @@ export const sessions: readonly ContractCase[] = [
   }),
 
   define(
-    "P7 ids that begin alike are found byte by byte, those of sessions and of branches that have an owner",
+    "PORT-7 ids that begin alike are found byte by byte, those of sessions and of branches that have an owner",
     {
       async act(store) {
         const branches: string[] = [];
@@ -224,7 +224,7 @@ export const sessions: readonly ContractCase[] = [
     },
   }),
 
-  define("P8 no number is used twice, and the epoch of a deleted session is kept", {
+  define("PORT-8 no number is used twice, and the epoch of a deleted session is kept", {
     async act(store) {
       const old = new Fixture("a");
       ok(await store.apply([old.begin({ epoch: 7 })]));
@@ -258,7 +258,7 @@ export const sessions: readonly ContractCase[] = [
     },
   }),
 
-  define("P8 branches are listed newest first, by session and by fork point", {
+  define("PORT-8 branches are listed newest first, by session and by fork point", {
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
@@ -317,7 +317,7 @@ export const sessions: readonly ContractCase[] = [
     },
   }),
 
-  define("P1 a fork's branch goes on from the number it began at", {
+  define("PORT-1 a fork's branch goes on from the number it began at", {
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));

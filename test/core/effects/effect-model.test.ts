@@ -38,7 +38,7 @@ interface Invariant {
 
 const invariants: readonly Invariant[] = [
   {
-    name: "E1: nothing is begun that the journal does not say so of",
+    name: "EFFECT-1: nothing is begun that the journal does not say so of",
     holds({ inFlight, left }, { started }) {
       if (started === undefined) return true;
       const effect = inFlight.get(started.id) ?? left.find(({ id }) => id === started.id);
@@ -46,7 +46,7 @@ const invariants: readonly Invariant[] = [
     },
   },
   {
-    name: "E2: a call whose outcome is recorded is not begun again",
+    name: "EFFECT-2: a call whose outcome is recorded is not begun again",
     holds({ inFlight, processes, lease }, { started, about, to }) {
       if (about?.is === "begun") return inFlight.get(about.id)?.phase !== "done";
       // Who was superseded and does not know may start what it had saved before: that is what
@@ -64,7 +64,7 @@ const invariants: readonly Invariant[] = [
     },
   },
   {
-    name: "E2: a recorded outcome never changes",
+    name: "EFFECT-2: a recorded outcome never changes",
     holds: ({ inFlight, branch }, { to }) =>
       branch !== to.branch ||
       inFlight === to.inFlight ||
@@ -75,7 +75,7 @@ const invariants: readonly Invariant[] = [
       }),
   },
   {
-    name: "E2: what is recorded is what happened",
+    name: "EFFECT-2: what is recorded is what happened",
     holds: (_, { to }) =>
       effectsOf(to.inFlight).every((effect) => {
         if (effect.phase !== "done" || !acts(effect) || effect.outcome === "denied") return true;
@@ -83,22 +83,22 @@ const invariants: readonly Invariant[] = [
       }),
   },
   {
-    name: "E3: a once call acts at most once",
+    name: "EFFECT-3: a once call acts at most once",
     holds: (_, { acted }) => !(acted?.mode === "once" && acted.again),
   },
   {
     // What is made past its time by a process that slept through it may come when the key is no
     // longer known: nobody can keep it from that.
-    name: "E3: a keyed call acts at most once, as long as its attempts keep to their time",
+    name: "EFFECT-3: a keyed call acts at most once, as long as its attempts keep to their time",
     holds: (_, { acted }) => !(acted?.mode === "keyed" && acted.again && acted.inTime),
   },
   {
-    name: "E3: what is in doubt is not begun again without a word",
+    name: "EFFECT-3: what is in doubt is not begun again without a word",
     holds: ({ inFlight }, { about }) =>
       about?.is !== "begun" || about.asked === true || inFlight.get(about.id)?.phase !== "doubt",
   },
   {
-    name: "E4: nobody asks about, or begins, what another may be inside of in its time",
+    name: "EFFECT-4: nobody asks about, or begins, what another may be inside of in its time",
     holds({ processes, lease, now, inFlight }, { about }) {
       if (about === undefined || processes[about.by].epoch !== lease.epoch) return true;
       return processes.every(
@@ -115,7 +115,7 @@ const invariants: readonly Invariant[] = [
     },
   },
   {
-    name: "E4: where check is told that the holder is dead, nobody is inside",
+    name: "EFFECT-4: where check is told that the holder is dead, nobody is inside",
     holds({ processes, lease }, { about }) {
       if (about?.told !== "dead" || processes[about.by].epoch !== lease.epoch) return true;
       return processes.every(
@@ -126,7 +126,7 @@ const invariants: readonly Invariant[] = [
     },
   },
   {
-    name: "E5: the key and the mode of a call never change",
+    name: "EFFECT-5: the key and the mode of a call never change",
     holds: ({ inFlight, branch }, { to }) =>
       branch !== to.branch ||
       inFlight === to.inFlight ||
@@ -136,7 +136,7 @@ const invariants: readonly Invariant[] = [
       }),
   },
   {
-    name: "E5: a call is made under the key that the journal says",
+    name: "EFFECT-5: a call is made under the key that the journal says",
     holds({ inFlight, left }, { started }) {
       const effect =
         started && (inFlight.get(started.id) ?? left.find(({ id }) => id === started.id));
@@ -328,7 +328,7 @@ function resultsOf(name: string): readonly Found[] {
 }
 
 describe("the life of calls", () => {
-  test.each(Object.keys(searches))("E1 to EFFECT-5 hold in every world of %s", (name) => {
+  test.each(Object.keys(searches))("EFFECT-1 to EFFECT-5 hold in every world of %s", (name) => {
     expect(resultsOf(name).flatMap(({ broken }) => [...broken])).toEqual([]);
   });
 
@@ -347,18 +347,19 @@ describe("the life of calls", () => {
 
 // ---- mutants
 
-const E1 = "E1: nothing is begun that the journal does not say so of";
-const MADE_AGAIN = "E2: a call whose outcome is recorded is not begun again";
-const OUTCOME_CHANGED = "E2: a recorded outcome never changes";
-const UNTRUE = "E2: what is recorded is what happened";
-const ONCE_TWICE = "E3: a once call acts at most once";
+const E1 = "EFFECT-1: nothing is begun that the journal does not say so of";
+const MADE_AGAIN = "EFFECT-2: a call whose outcome is recorded is not begun again";
+const OUTCOME_CHANGED = "EFFECT-2: a recorded outcome never changes";
+const UNTRUE = "EFFECT-2: what is recorded is what happened";
+const ONCE_TWICE = "EFFECT-3: a once call acts at most once";
 const KEYED_TWICE =
-  "E3: a keyed call acts at most once, as long as its attempts keep to their time";
-const UNASKED_IN_DOUBT = "E3: what is in doubt is not begun again without a word";
-const TOO_EARLY = "E4: nobody asks about, or begins, what another may be inside of in its time";
-const NOT_DEAD = "E4: where check is told that the holder is dead, nobody is inside";
-const KEY_CHANGED = "E5: the key and the mode of a call never change";
-const OTHER_KEY = "E5: a call is made under the key that the journal says";
+  "EFFECT-3: a keyed call acts at most once, as long as its attempts keep to their time";
+const UNASKED_IN_DOUBT = "EFFECT-3: what is in doubt is not begun again without a word";
+const TOO_EARLY =
+  "EFFECT-4: nobody asks about, or begins, what another may be inside of in its time";
+const NOT_DEAD = "EFFECT-4: where check is told that the holder is dead, nobody is inside";
+const KEY_CHANGED = "EFFECT-5: the key and the mode of a call never change";
+const OTHER_KEY = "EFFECT-5: a call is made under the key that the journal says";
 const FENCED = "D5: what a superseded holder saves changes nothing";
 const LATE = "a late result settles a call that is open";
 const UNASKED = "what was made in the part left behind is not made again unasked";

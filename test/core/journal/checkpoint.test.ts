@@ -75,7 +75,7 @@ describe("checkOptions", () => {
     });
   });
 
-  test("V2: each option is read once, so a getter cannot show the check one value and the journal another", () => {
+  test("VALUE-2: each option is read once, so a getter cannot show the check one value and the journal another", () => {
     let reads = 0;
     const fickle = {
       get label() {
@@ -106,7 +106,7 @@ describe("options that are not what they seem", () => {
     expectInvalid("checkpoint", () => given(proxy));
   });
 
-  test("V2: metadata is read once, and what was checked is what is kept", () => {
+  test("VALUE-2: metadata is read once, and what was checked is what is kept", () => {
     let reads = 0;
     const fickle = Object.defineProperty({}, "x", { enumerable: true, get: () => ++reads });
     expect(given({ metadata: fickle })).toEqual({ metadata: { x: 1 } });
@@ -115,7 +115,7 @@ describe("options that are not what they seem", () => {
 });
 
 describe("checkMetadata", () => {
-  test("V3: answers a frozen copy", () => {
+  test("VALUE-3: answers a frozen copy", () => {
     const mine = { list: [1] };
     const copy = checkMetadata(mine, "metadata");
     mine.list.push(2);
@@ -240,7 +240,7 @@ describe("checkpointOf", () => {
     expect([made, made.metadata, made.metadata.a].every(Object.isFrozen)).toBe(true);
   });
 
-  test("J3: its record reads back, and ends with a salt where it holds words, and only there", () => {
+  test("JOURNAL-3: its record reads back, and ends with a salt where it holds words, and only there", () => {
     const words = {
       label: fc.string(),
       description: fc.string(),
@@ -276,7 +276,7 @@ describe("checkpointOf", () => {
     );
   });
 
-  test("V3: is frozen, with its metadata", () => {
+  test("VALUE-3: is frozen, with its metadata", () => {
     const { checkpoint } = written({ step: 1, messages: 0, bytes: 0, metadata: { a: [1] } });
     expect([checkpoint, checkpoint?.metadata, checkpoint?.metadata.a].every(Object.isFrozen)).toBe(
       true,

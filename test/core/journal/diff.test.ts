@@ -199,7 +199,7 @@ describe("state", () => {
     );
   });
 
-  test("V4: `__proto__` is a key like any other, in data and in words", () => {
+  test("VALUE-4: `__proto__` is a key like any other, in data and in words", () => {
     const having = JSON.parse('{"__proto__":{"admin":true}}') as JsonObject;
     const gone = diff(side([], having), side([], {}));
     expect(JSON.stringify(gone.state.removed)).toBe('{"__proto__":{"admin":true}}');

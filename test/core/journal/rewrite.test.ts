@@ -72,7 +72,7 @@ function take(save: Save, step: Step, n: number): Save {
   });
 }
 
-test("J6: whatever is rewritten and dropped, what is left verifies, and the chain is the one that was sealed", () => {
+test("JOURNAL-6: whatever is rewritten and dropped, what is left verifies, and the chain is the one that was sealed", () => {
   fc.assert(
     fc.property(steps, (taken) => {
       const { save: first, digest: sealed } = make("secret words");
@@ -106,7 +106,7 @@ test("J6: whatever is rewritten and dropped, what is left verifies, and the chai
   );
 });
 
-test("J6: nothing is left of what was there: not its text, not its salt, and not a digest that one could guess at", () => {
+test("JOURNAL-6: nothing is left of what was there: not its text, not its salt, and not a digest that one could guess at", () => {
   const { save } = make("4111");
   const after = rewrite(save, {
     items: [append("…"), append("…")],
@@ -123,7 +123,7 @@ test("J6: nothing is left of what was there: not its text, not its salt, and not
   expect(recordTexts(after.items)).toEqual([append("…"), append("…")]);
 });
 
-test("J6: a changed bit in a section that was rewritten, in its note or its digest, is found", () => {
+test("JOURNAL-6: a changed bit in a section that was rewritten, in its note or its digest, is found", () => {
   const { save } = make("words");
   const after = rewrite(save, {
     items: [append("…"), append("…")],
@@ -145,7 +145,7 @@ test("J6: a changed bit in a section that was rewritten, in its note or its dige
   expectCode("CORRUPT", () => open({ ...save, items: after.items }, ALL));
 });
 
-test("J6: there are as many records as before, or nothing is rewritten", () => {
+test("JOURNAL-6: there are as many records as before, or nothing is rewritten", () => {
   const { save } = make("words");
   expect(() => rewrite(save, { items: [append("…")], salt })).toThrow(TypeError);
   expect(() => rewrite(save, { state: [], salt })).toThrow(TypeError);

@@ -153,7 +153,7 @@ function* damaged(whole: string): Generator<string> {
 }
 
 describe("seal and open", () => {
-  test("J2: what was sealed opens with the same digest, and gives back every record in its order", () => {
+  test("JOURNAL-2: what was sealed opens with the same digest, and gives back every record in its order", () => {
     fc.assert(
       fc.property(drafts, (given) => {
         const { save, digest: end } = seal(given);
@@ -169,7 +169,7 @@ describe("seal and open", () => {
     );
   });
 
-  test("J1: records are numbered on from the one before, items first, the checkpoint last", () => {
+  test("JOURNAL-1: records are numbered on from the one before, items first, the checkpoint last", () => {
     fc.assert(
       fc.property(drafts, (given) => {
         const { save } = seal(given);
@@ -202,12 +202,12 @@ describe("seal and open", () => {
     expect(open({ ...save, items: null }, { state: true }).state).toHaveLength(2);
   });
 
-  test("J1: a section with more rows than it says is damage, even where it was sealed that way", () => {
+  test("JOURNAL-1: a section with more rows than it says is damage, even where it was sealed that way", () => {
     const { save } = seal(draft({ items: ['{"append":1},\n{"append":2}'] }));
     expect(thrown(() => open(save, ALL)).message).toContain("miscounts its records");
   });
 
-  test("J3: the same content sealed twice has other texts and other digests", () => {
+  test("JOURNAL-3: the same content sealed twice has other texts and other digests", () => {
     const [one, two] = [seal(draft()).save, seal(draft()).save];
     expect(one.items).not.toBe(two.items);
     expect(one.state).not.toBe(two.state);
@@ -215,7 +215,7 @@ describe("seal and open", () => {
     expect(one.stateDigest).not.toBe(two.stateDigest);
   });
 
-  test("J3: no digest of a section can be found by guessing its records", () => {
+  test("JOURNAL-3: no digest of a section can be found by guessing its records", () => {
     const { save } = seal(draft());
     const guessed = [draft().items, draft().state].map((records) => digest(records.join(",\n")));
     expect(guessed).not.toContain(save.itemsDigest);
@@ -234,7 +234,7 @@ describe("seal and open", () => {
   });
 });
 
-describe("J2: damage is seen", () => {
+describe("JOURNAL-2: damage is seen", () => {
   const { save } = seal(draft());
 
   test.each(["items", "state", "mark", "prev", "check", "branch"] as const)(
@@ -344,7 +344,7 @@ describe("J2: damage is seen", () => {
   });
 });
 
-describe("J4: a section that was dropped leaves its digest", () => {
+describe("JOURNAL-4: a section that was dropped leaves its digest", () => {
   const { save, digest: end } = seal(draft());
   const flags = [false, true];
   const combinations = flags.flatMap((items) =>
@@ -467,7 +467,7 @@ describe("notes", () => {
     expect(isGap(noted)).toBe(false);
   });
 
-  test("J4: any damaged character of a note is CORRUPT for whoever reads it", () => {
+  test("JOURNAL-4: any damaged character of a note is CORRUPT for whoever reads it", () => {
     for (const wrong of damaged(noted.note as string)) {
       const bad = { ...noted, note: wrong };
       expectCode("CORRUPT", () => open(bad, {}));
@@ -476,7 +476,7 @@ describe("notes", () => {
     }
   });
 
-  test("J4: a note is about its own save: moved to another, or taken away, it is CORRUPT", () => {
+  test("JOURNAL-4: a note is about its own save: moved to another, or taken away, it is CORRUPT", () => {
     const elsewhere = drop(seal(draft({ after: 60 })).save, {
       items: false,
       state: false,
@@ -488,7 +488,7 @@ describe("notes", () => {
   });
 });
 
-describe("J5: a range that was dropped whole leaves one gap", () => {
+describe("JOURNAL-5: a range that was dropped whole leaves one gap", () => {
   const { saves, digests } = chained(4);
   const [first, second, third, fourth] = saves as [Save, Save, Save, Save];
   const emptied = (save: Save, prior = 0) =>

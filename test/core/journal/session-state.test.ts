@@ -388,7 +388,7 @@ describe("live", () => {
     );
   });
 
-  test("V3: what it shows is frozen, and stays as it was when the fold goes on", () => {
+  test("VALUE-3: what it shows is frozen, and stays as it was when the fold goes on", () => {
     const live = new Live().apply([
       {
         do: "append",
@@ -434,7 +434,7 @@ describe("rebuilt from records", () => {
     );
   });
 
-  test("V1: and the keys of the state in the same order, when each save holds one change", () => {
+  test("VALUE-1: and the keys of the state in the same order, when each save holds one change", () => {
     fc.assert(
       fc.property(oneByOne, (given) => {
         const live = new Live().apply(given);
@@ -444,7 +444,7 @@ describe("rebuilt from records", () => {
     );
   });
 
-  test("V1: and the keys of the state in the same order, however many changes a save holds", () => {
+  test("VALUE-1: and the keys of the state in the same order, however many changes a save holds", () => {
     fc.assert(
       fc.property(ops, (given) => {
         const live = new Live().apply(given);
@@ -454,7 +454,7 @@ describe("rebuilt from records", () => {
     );
   });
 
-  test("V1: a key that is set again in one save keeps its place, one that was taken away in between goes to the end", () => {
+  test("VALUE-1: a key that is set again in one save keeps its place, one that was taken away in between goes to the end", () => {
     const set = (key: string): Op => ({ do: "set", key, value: 0 });
     const again = new Live().apply([set("x"), set("y"), set("x")]);
     expect(Object.keys(rebuilt(again).state)).toEqual(["x", "y"]);
@@ -510,7 +510,7 @@ describe("rebuilt from records", () => {
 });
 
 describe("bases", () => {
-  test("R1: a base, its ranges, and all that follows give the same as all records", () => {
+  test("RETENTION-1: a base, its ranges, and all that follows give the same as all records", () => {
     fc.assert(
       fc.property(ops, ops, (before, after) => {
         const live = new Live().apply(before);
@@ -530,7 +530,7 @@ describe("bases", () => {
     );
   });
 
-  test("R1: a base made by a fold that came from a base serves as well", () => {
+  test("RETENTION-1: a base made by a fold that came from a base serves as well", () => {
     fc.assert(
       fc.property(ops, ops, ops, (first, second, third) => {
         const live = new Live().apply(first);
@@ -547,7 +547,7 @@ describe("bases", () => {
     );
   });
 
-  test("R1: ranges name the live messages in their order, and nothing else", () => {
+  test("RETENTION-1: ranges name the live messages in their order, and nothing else", () => {
     fc.assert(
       fc.property(ops, (given) => {
         const live = new Live().apply(given);
@@ -592,7 +592,7 @@ describe("bases", () => {
     expect(live.fold.ranges()).toEqual([[1, live.fold.messages.at(-1)?.seq]]);
   });
 
-  test("V1: a base keeps the order of keys, and `__proto__` among them", () => {
+  test("VALUE-1: a base keeps the order of keys, and `__proto__` among them", () => {
     const live = new Live().apply([
       { do: "set", key: "z", value: 1 },
       { do: "set", key: "__proto__", value: { a: 1 } },

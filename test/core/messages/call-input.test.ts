@@ -39,7 +39,7 @@ const text = fc.oneof(
   ),
 );
 
-test("G1, INPUT-2: an input is what JSON.parse reads, without loss, or has a flaw that is found again in what is stored", () => {
+test("INPUT-1, INPUT-2: an input is what JSON.parse reads, without loss, or has a flaw that is found again in what is stored", () => {
   fc.assert(
     fc.property(text, (given) => {
       const stored = callInputOf(given);
@@ -56,7 +56,7 @@ test("G1, INPUT-2: an input is what JSON.parse reads, without loss, or has a fla
   );
 });
 
-test("G2: a value that cannot be stored has a flaw in what is stored, whatever it was", () => {
+test("INPUT-2: a value that cannot be stored has a flaw in what is stored, whatever it was", () => {
   const deep = (levels: number) => JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`) as Json;
   for (const given of [
     { a: "\ud800" },

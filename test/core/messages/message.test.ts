@@ -167,7 +167,7 @@ describe("parts", () => {
     expect(storedPart({ ...parts[type], [field]: undefined })).toEqual(parts[type]);
   });
 
-  test("V2: each property of a part and of its data is read once", () => {
+  test("VALUE-2: each property of a part and of its data is read once", () => {
     let reads = 0;
     const once = (fields: object) => {
       const watched = {};
@@ -304,7 +304,7 @@ describe("file data", () => {
     expect(blobsOf(value.content)).toEqual([stored.digest, innerStored.digest]);
   });
 
-  test("V3: the blob is a copy: a buffer that the caller uses again does not change it", () => {
+  test("VALUE-3: the blob is a copy: a buffer that the caller uses again does not change it", () => {
     const mine = Buffer.from("before");
     const { blobs } = encodePart(file({ bytes: mine }));
     mine.write("after!");
@@ -460,7 +460,7 @@ describe("messages", () => {
     );
   });
 
-  test("V3: the value is not the caller's own, and what it holds is frozen", () => {
+  test("VALUE-3: the value is not the caller's own, and what it holds is frozen", () => {
     const mine = { role: "user", content: [{ type: "text", text: "a" }] };
     const { value } = encodeMessage(mine, "m");
     (mine.content[0] as { text: string }).text = "b";
@@ -507,7 +507,7 @@ describe("messages", () => {
     );
   });
 
-  test("V1: a field that is undefined is absent", () => {
+  test("VALUE-1: a field that is undefined is absent", () => {
     expect(encodeMessage(message({ unknown: undefined }), "m").text).toBe(
       '{"role":"user","content":"hi"}',
     );

@@ -171,7 +171,7 @@ describe("the ready set", () => {
     expect(redactions().everywhere("bob@example.com")).toBe("[email]");
   });
 
-  test("Q2: what it gave it leaves as it is, whatever it was given", () => {
+  test("REDACTIONS-2: what it gave it leaves as it is, whatever it was given", () => {
     const samples = Object.values(FOUND).flatMap((cases) => cases.map(([text]) => text));
     const texts = fc.array(fc.oneof(fc.constantFrom(...samples), fc.string({ maxLength: 12 })), {
       maxLength: 6,
@@ -224,7 +224,7 @@ describe("the ready set", () => {
     { pieces: crafted, bytes: isThorough ? 1024 * 1024 : 128 * 1024, ms: isThorough ? 2_000 : 250 },
     { pieces: halves, bytes: 32 * 1024, ms: 200 },
   ])(
-    "Q1: $bytes bytes of what is made to be slow take no longer than $ms ms",
+    "REDACTIONS-1: $bytes bytes of what is made to be slow take no longer than $ms ms",
     { timeout: 100_000 },
     ({ pieces, bytes, ms }) => {
       const set = redactions();

@@ -42,7 +42,7 @@ const timesLeft = (
 };
 
 describe("what a policy keeps", () => {
-  test("T1 to POLICY-4: exactly what a plain reading of the rules says", () => {
+  test("POLICY-1 to POLICY-4: exactly what a plain reading of the rules says", () => {
     holds(expired);
   });
 
@@ -80,7 +80,7 @@ describe("what a policy keeps", () => {
     for (const [name, rule] of Object.entries(wrong)) expect(() => holds(rule), name).toThrow();
   });
 
-  test("T1: an empty policy removes nothing, nor does one that only says what else stays", () => {
+  test("POLICY-1: an empty policy removes nothing, nor does one that only says what else stays", () => {
     const all = made(start + 2, start + 1, start);
     expect(timesLeft(all, {})).toHaveLength(3);
     expect(timesLeft(all, { labelled: true, kinds: ["manual"] })).toHaveLength(3);
@@ -93,7 +93,7 @@ describe("what a policy keeps", () => {
     expect(timesLeft(all, { keep: 2, daily: 0 })).toEqual([4, 3, 1]);
   });
 
-  test("T3: the newest of each of the last hours and days that have any", () => {
+  test("POLICY-3: the newest of each of the last hours and days that have any", () => {
     const at = (day: number, hour: number, minute = 0) =>
       start + day * DAY + hour * HOUR + minute * 60_000;
     const all = made(
@@ -112,7 +112,7 @@ describe("what a policy keeps", () => {
     expect(timesLeft(all, { weekly: 2 })).toEqual([at(9, 12, 50), at(2, 23)]);
   });
 
-  test("T4: a clock that was wrong for a while makes nothing go that was young", () => {
+  test("POLICY-4: a clock that was wrong for a while makes nothing go that was young", () => {
     const now = start + 100 * DAY;
     const policy = { olderThanMs: 10 * DAY };
     // Set back to 1970 after a reboot.

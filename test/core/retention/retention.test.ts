@@ -73,15 +73,15 @@ function expectSame(places: readonly KeptPlace[]): void {
 }
 
 describe("needed and touches", () => {
-  test("R1: say of every stretch of records what RETENTION-1 says of its numbers", () => {
+  test("RETENTION-1: say of every stretch of records what RETENTION-1 says of its numbers", () => {
     fc.assert(fc.property(placesWithBase(baseBefore), expectSame), { numRuns: 150 });
   });
 
-  test("R1: also for a place whose own save holds the base", () => {
+  test("RETENTION-1: also for a place whose own save holds the base", () => {
     fc.assert(fc.property(placesWithBase(baseAtPlace), expectSame), { numRuns: 150 });
   });
 
-  test("R1: the intervals are sorted and apart, so that each number is said once", () => {
+  test("RETENTION-1: the intervals are sorted and apart, so that each number is said once", () => {
     fc.assert(
       fc.property(placesWithBase(baseBefore), (places) => {
         for (const intervals of Object.values(needed(places))) {
@@ -95,7 +95,7 @@ describe("needed and touches", () => {
     );
   });
 
-  test("R1: an example: the base at 20, its live messages, and all that follows it up to the place", () => {
+  test("RETENTION-1: an example: the base at 20, its live messages, and all that follows it up to the place", () => {
     const place: KeptPlace = {
       seq: 25,
       base: 20,
@@ -155,7 +155,7 @@ describe("reach", () => {
     return found;
   }
 
-  test("R3: an orphan is needed up to the last needed fork from it, on any forest of lines in any order", () => {
+  test("RETENTION-3: an orphan is needed up to the last needed fork from it, on any forest of lines in any order", () => {
     fc.assert(
       fc.property(
         forests.chain((branches) =>
@@ -174,7 +174,7 @@ describe("reach", () => {
     );
   });
 
-  test("R3: a chain of orphans is needed as long as its far end is", () => {
+  test("RETENTION-3: a chain of orphans is needed as long as its far end is", () => {
     const chain = (owned: boolean): BranchNode[] => [
       { id: "root", owned: false, forkPoint: null },
       { id: "middle", owned: false, forkPoint: { branch: "root", seq: 5 } },

@@ -97,7 +97,7 @@ describe("words", () => {
     expect(ms(1_000_000) / ms(125_000)).toBeLessThan(25);
   });
 
-  test("W4, WORD-5: they are bounded, and hold nothing but letters, numbers and marks; places rise and do not overlap", () => {
+  test("WORD-4, WORD-5: they are bounded, and hold nothing but letters, numbers and marks; places rise and do not overlap", () => {
     fc.assert(
       fc.property(someText, (text) => {
         const found = split(text);
@@ -115,7 +115,7 @@ describe("words", () => {
     );
   });
 
-  test("W2: folding what is folded changes nothing", () => {
+  test("WORD-2: folding what is folded changes nothing", () => {
     fc.assert(
       fc.property(someText, (text) => {
         expect(words(words(text).join(" "))).toEqual(words(text));

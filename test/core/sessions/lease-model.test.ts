@@ -328,20 +328,20 @@ interface Invariant {
 
 const invariants: readonly Invariant[] = [
   {
-    name: "L1: the epoch never falls",
+    name: "LEASE-1: the epoch never falls",
     holds: (from, { to }) => to.lease.epoch >= from.lease.epoch,
   },
   {
-    name: "L1: every grant raises the epoch",
+    name: "LEASE-1: every grant raises the epoch",
     holds: (from, { to, granted }) => granted === undefined || to.lease.epoch > from.lease.epoch,
   },
   {
-    name: "L1: at most one holder's epoch is the stored one",
+    name: "LEASE-1: at most one holder's epoch is the stored one",
     holds: (_, { to }) =>
       to.holders.filter(({ held }) => held !== null && held.epoch === to.lease.epoch).length <= 1,
   },
   {
-    name: "L2: the lease of a living holder is not granted away before it runs out",
+    name: "LEASE-2: the lease of a living holder is not granted away before it runs out",
     holds({ lease, now, holders }, { granted }) {
       if (granted === undefined || lease.owner === null) return true;
       return now >= lease.until || !holders[owners.indexOf(lease.owner) as Who].alive;
@@ -352,7 +352,7 @@ const invariants: readonly Invariant[] = [
     holds: ({ lease }, { accepted }) => accepted === undefined || accepted.epoch === lease.epoch,
   },
   {
-    name: "J1: records are numbered without gaps",
+    name: "JOURNAL-1: records are numbered without gaps",
     holds: (_, { to }) => to.journal.every(({ after }, i) => after === i),
   },
   {
@@ -492,7 +492,7 @@ const situations = Object.keys({
 
 describe("two holders of one session", () => {
   if (isThorough)
-    test("L1, LEASE-2, LEASE-3, D4, D5, JOURNAL-1: hold in every world of two epochs and two records, to the end", () => {
+    test("LEASE-1, LEASE-2, LEASE-3, D4, D5, JOURNAL-1: hold in every world of two epochs and two records, to the end", () => {
       const { broken, met, complete, worlds } = search(real, {
         lastMs: 3,
         maxEpoch: 2,
@@ -507,7 +507,7 @@ describe("two holders of one session", () => {
     });
 
   const MOST_STEPS = runs(14, 16);
-  test(`L1, LEASE-2, LEASE-3, D4, D5, JOURNAL-1: hold within ${MOST_STEPS} steps where the lease goes to and fro and three records are written`, () => {
+  test(`LEASE-1, LEASE-2, LEASE-3, D4, D5, JOURNAL-1: hold within ${MOST_STEPS} steps where the lease goes to and fro and three records are written`, () => {
     const { broken, met } = search(real, {
       lastMs: 4,
       maxEpoch: 3,
@@ -533,17 +533,17 @@ describe("protocols with one rule broken are caught", () => {
     [
       "a write that ignores the tail",
       { append: ({ lease }, { epoch }) => (lease.epoch === epoch ? "appended" : "refused") },
-      "J1: records are numbered without gaps",
+      "JOURNAL-1: records are numbered without gaps",
     ],
     [
       "a grant that ignores until",
       { decide: (lease, request) => grantLease({ ...lease, until: request.now }, request) },
-      "L2: the lease of a living holder is not granted away before it runs out",
+      "LEASE-2: the lease of a living holder is not granted away before it runs out",
     ],
     [
       "a grant that takes the living for dead",
       { isDead: () => true },
-      "L2: the lease of a living holder is not granted away before it runs out",
+      "LEASE-2: the lease of a living holder is not granted away before it runs out",
     ],
     [
       "a grant that does not raise the epoch",
@@ -555,27 +555,27 @@ describe("protocols with one rule broken are caught", () => {
             : grant;
         },
       },
-      "L1: at most one holder's epoch is the stored one",
+      "LEASE-1: at most one holder's epoch is the stored one",
     ],
     [
       "a claim that ignores what was read",
       { claims: () => true },
-      "L1: every grant raises the epoch",
+      "LEASE-1: every grant raises the epoch",
     ],
     [
       "a claim that looks at the epoch it read and not at until",
       { claims: (stored, read) => stored.epoch === read.epoch },
-      "L2: the lease of a living holder is not granted away before it runs out",
+      "LEASE-2: the lease of a living holder is not granted away before it runs out",
     ],
     [
       "a renewal or release that ignores the epoch",
       { changes: () => true },
-      "L1: the epoch never falls",
+      "LEASE-1: the epoch never falls",
     ],
     [
       "letting go of the epoch with the lease",
       { letGo: () => freeLease },
-      "L1: the epoch never falls",
+      "LEASE-1: the epoch never falls",
     ],
   ];
 

@@ -32,7 +32,7 @@ const leases = fc.oneof(
 const isGranted = (grant: Grant): boolean => "granted" in grant;
 
 describe("grantLease", () => {
-  test("L1: the epoch rises by one with every grant, and the grant lasts leaseMs from now", () => {
+  test("LEASE-1: the epoch rises by one with every grant, and the grant lasts leaseMs from now", () => {
     fc.assert(
       fc.property(leases, time, leaseMs, fc.boolean(), (lease, now, ms, dead) => {
         const grant = grantLease(lease, { owner: b, now, leaseMs: ms, dead: () => dead });
@@ -43,7 +43,7 @@ describe("grantLease", () => {
     );
   });
 
-  test("L2: granted exactly when it is free, has run out, or its owner is proven dead", () => {
+  test("LEASE-2: granted exactly when it is free, has run out, or its owner is proven dead", () => {
     fc.assert(
       fc.property(leases, time, fc.boolean(), (lease, now, dead) => {
         const isFree = lease.owner === null || lease.until <= now || dead;
@@ -54,14 +54,14 @@ describe("grantLease", () => {
     );
   });
 
-  test("L2: the last millisecond still belongs to the holder, the next one does not", () => {
+  test("LEASE-2: the last millisecond still belongs to the holder, the next one does not", () => {
     const lease: Lease = { epoch: 3, owner: a, until: 1_000 };
     const ask = (now: number) => grantLease(lease, { owner: b, now, leaseMs: 50, dead: alive });
     expect(ask(999)).toEqual({ heldBy: a, remainingMs: 1 });
     expect(ask(1_000)).toEqual({ granted: { epoch: 4, owner: b, until: 1_050 } });
   });
 
-  test("L2: one that seems to last longer than any can is of a time before the clock began anew", () => {
+  test("LEASE-2: one that seems to last longer than any can is of a time before the clock began anew", () => {
     const ask = (until: number) =>
       isGranted(
         grantLease({ epoch: 3, owner: a, until }, { owner: b, now: 60, leaseMs: 50, dead: alive }),
@@ -69,7 +69,7 @@ describe("grantLease", () => {
     expect([ask(60 + MAX_LEASE_MS), ask(61 + MAX_LEASE_MS)]).toEqual([false, true]);
   });
 
-  test("L2: a holder that asks again is refused like any other: one session, one pair of hands", () => {
+  test("LEASE-2: a holder that asks again is refused like any other: one session, one pair of hands", () => {
     expect(
       isGranted(
         grantLease(
@@ -80,7 +80,7 @@ describe("grantLease", () => {
     ).toBe(false);
   });
 
-  test("L2: a lease of another generation holds nobody up, and a grant says of which it is", () => {
+  test("LEASE-2: a lease of another generation holds nobody up, and a grant says of which it is", () => {
     const lease: Lease = { epoch: 3, owner: a, until: 1_000, generation: "one" };
     const ask = (generation?: string) =>
       grantLease(lease, {
@@ -115,7 +115,7 @@ describe("grantLease", () => {
 });
 
 describe("renewLease", () => {
-  test("L1: keeps epoch and owner, and never makes a lease shorter", () => {
+  test("LEASE-1: keeps epoch and owner, and never makes a lease shorter", () => {
     fc.assert(
       fc.property(held, time, leaseMs, (lease, now, ms) => {
         const renewed = renewLease(lease, now, ms);
@@ -128,7 +128,7 @@ describe("renewLease", () => {
     );
   });
 
-  test("L3: a lease that ran out and that nobody took is renewed under its old epoch", () => {
+  test("LEASE-3: a lease that ran out and that nobody took is renewed under its old epoch", () => {
     expect(renewLease({ epoch: 4, owner: a, until: 10 }, 500, 30)).toEqual({
       epoch: 4,
       owner: a,
@@ -138,7 +138,7 @@ describe("renewLease", () => {
 });
 
 describe("releaseLease", () => {
-  test("L1: keeps the epoch, so that the next grant fences what is still on its way", () => {
+  test("LEASE-1: keeps the epoch, so that the next grant fences what is still on its way", () => {
     fc.assert(
       fc.property(held, time, (lease, now) => {
         const free = releaseLease(lease);

@@ -29,7 +29,7 @@ function nested(levels: number, leaf: unknown = 0): unknown {
 }
 
 describe("encode", () => {
-  test("V1: what goes in comes out equal, with its keys in the order given", () => {
+  test("VALUE-1: what goes in comes out equal, with its keys in the order given", () => {
     fc.assert(
       fc.property(jsonValue, (value) => {
         const { value: copy, text, bytes } = encode(value, "state.x");
@@ -43,21 +43,21 @@ describe("encode", () => {
     );
   });
 
-  test("V1: undefined properties are absent, also at any depth", () => {
+  test("VALUE-1: undefined properties are absent, also at any depth", () => {
     expect(encode({ a: undefined, b: { c: undefined, d: 1 } }, "v").text).toBe('{"b":{"d":1}}');
   });
 
-  test("V1: -0 is 0, in the value as in the text", () => {
+  test("VALUE-1: -0 is 0, in the value as in the text", () => {
     const { value, text } = encode({ at: [-0] }, "v");
     expect(text).toBe('{"at":[0]}');
     expect(Object.is((value as { at: number[] }).at[0], 0)).toBe(true);
   });
 
-  test("V1: keys stay in the order given, not sorted", () => {
+  test("VALUE-1: keys stay in the order given, not sorted", () => {
     expect(encode({ z: 1, a: 2, m: 3 }, "v").text).toBe('{"z":1,"a":2,"m":3}');
   });
 
-  test("V2: each property is read once, so a getter cannot change its mind", () => {
+  test("VALUE-2: each property is read once, so a getter cannot change its mind", () => {
     let reads = 0;
     const fickle = {
       get when() {
@@ -69,7 +69,7 @@ describe("encode", () => {
     expect(reads).toBe(1);
   });
 
-  test("V2: an array that grows while it is read is refused, not cut", () => {
+  test("VALUE-2: an array that grows while it is read is refused, not cut", () => {
     const list: unknown[] = [];
     Object.defineProperty(list, 0, {
       enumerable: true,
@@ -81,7 +81,7 @@ describe("encode", () => {
     expectRefused("v", "an array with named properties is not JSON", () => encode(list, "v"));
   });
 
-  test("V3: the copy is frozen all the way down", () => {
+  test("VALUE-3: the copy is frozen all the way down", () => {
     fc.assert(
       fc.property(jsonValue, (value) => {
         expect(isDeeplyFrozen(encode(value, "v").value)).toBe(true);
@@ -90,7 +90,7 @@ describe("encode", () => {
     );
   });
 
-  test("V3: nothing the caller does later reaches the copy, and the caller's own value stays free", () => {
+  test("VALUE-3: nothing the caller does later reaches the copy, and the caller's own value stays free", () => {
     const mine = { plan: [{ done: false }], tags: ["a"] };
     const { value } = encode(mine, "v");
     (mine.plan[0] as { done: boolean }).done = true;
@@ -98,7 +98,7 @@ describe("encode", () => {
     expect(value).toEqual({ plan: [{ done: false }], tags: ["a"] });
   });
 
-  test("V4: `__proto__` and its like are ordinary keys", () => {
+  test("VALUE-4: `__proto__` and its like are ordinary keys", () => {
     const text = '{"__proto__":{"admin":true},"constructor":1,"hasOwnProperty":2,"toString":3}';
     const { value, text: again } = encode(JSON.parse(text), "v");
     expect(again).toBe(text);
@@ -378,7 +378,7 @@ describe("D8: bounds", () => {
 });
 
 describe("put", () => {
-  test("V4: `__proto__` becomes a key of its own, and can be written again", () => {
+  test("VALUE-4: `__proto__` becomes a key of its own, and can be written again", () => {
     const into: Record<string, number> = {};
     put(into, "a", 1);
     put(into, "__proto__", 2);

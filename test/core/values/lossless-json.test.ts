@@ -24,7 +24,7 @@ function likeDoubles(value: Json, plain: Json): Json {
   );
 }
 
-describe("N1: numbers past a double", () => {
+describe("LOSSLESS-1: numbers past a double", () => {
   test("are text with the same digits, and are named", () => {
     const text =
       '{"a": 9007199254740993, "b": [1, {"c d": -9223372036854775808}], "e": 1e400, "f": 9007199254740991, "g": 1.0, "h": 1e+21}';
@@ -101,7 +101,7 @@ describe("N1: numbers past a double", () => {
   });
 });
 
-test("N2: what is not JSON is refused", async () => {
+test("LOSSLESS-2: what is not JSON is refused", async () => {
   const bad = [
     "",
     " ",
@@ -120,7 +120,7 @@ test("N2: what is not JSON is refused", async () => {
     expect(await errorOf(() => parseJson(text)), text).toMatchObject({ code: "INVALID_VALUE" });
 });
 
-test("N3: nesting is bounded, and the time is linear", async () => {
+test("LOSSLESS-3: nesting is bounded, and the time is linear", async () => {
   expect(await errorOf(() => parseJson("[".repeat(100_000) + "]".repeat(100_000)))).toMatchObject({
     code: "INVALID_VALUE",
   });

@@ -78,7 +78,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
   };
 
   test.each(["look", "refund", "mail"] as const)(
-    "R1 inside %s: it is in doubt at once, and nothing is made before somebody's word",
+    "DOUBT-1 inside %s: it is in doubt at once, and nothing is made before somebody's word",
     async (at) => {
       const { hold, bot, made, keys } = await copied(at);
       const before = [...made];
@@ -163,7 +163,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     }
   });
 
-  test("E4 while the original may be inside a call, it is not made again even after somebody's word", async () => {
+  test("EFFECT-4 while the original may be inside a call, it is not made again even after somebody's word", async () => {
     const { hold, bot, made } = await copied("refund", { lives: true });
     await hold.effects.settle(firstIn(await bot.run("a", "go")), { retry: true });
     const going = bot.run("a", "go");
@@ -173,7 +173,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     expect(made).toEqual(["look", "refund", "refund", "mail"]);
   });
 
-  test("R1 it is said once, whoever opens it and however often; the next generation says it anew", async () => {
+  test("DOUBT-1 it is said once, whoever opens it and however often; the next generation says it anew", async () => {
     const { hold, bot } = await copied("refund");
     await bot.run("a", "go");
     const other = on.start().hold;
@@ -190,7 +190,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     ).toEqual(["(restored)"]);
   });
 
-  test("R1 killed at any write while it is opened, it is in doubt when it is opened next", async () => {
+  test("DOUBT-1 killed at any write while it is opened, it is in doubt when it is opened next", async () => {
     const { hold: first, agentOf, made } = await copied("mail");
     await first.close();
     const before = [...made];
@@ -220,7 +220,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     await expect(hold.markRestored()).rejects.toMatchObject(coded("BAD_STATUS"));
   });
 
-  test("R2 what was completed or cancelled opens as it is, and new turns are run", async () => {
+  test("DOUBT-2 what was completed or cancelled opens as it is, and new turns are run", async () => {
     const { agentOf, made } = world();
     const bot = agentOf(on.start().hold);
     await bot.run("done", "go");
@@ -251,7 +251,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
   });
 
   test.each(["halted", "failed"] as const)(
-    "R2 what was %s opens as it is; whoever goes on with it is asked first",
+    "DOUBT-2 what was %s opens as it is; whoever goes on with it is asked first",
     async (status) => {
       let broken = true;
       const made: string[] = [];
@@ -285,7 +285,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     },
   );
 
-  test("R2 a turn that waited is begun, and then in doubt; one that is submitted here is run", async () => {
+  test("DOUBT-2 a turn that waited is begun, and then in doubt; one that is submitted here is run", async () => {
     const { agentOf, made } = world();
     const there = agentOf(on.start().hold);
     await there.run("a", "first");
@@ -453,7 +453,7 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
   );
 
   test.each(["once", "keyed"] as const)(
-    "R3 a %s call that was approved and not yet begun in the copy is in doubt itself",
+    "DOUBT-3 a %s call that was approved and not yet begun in the copy is in doubt itself",
     async (mode) => {
       // A key keeps for a time, and of a call that the original has begun since nobody here knows
       // when that was.

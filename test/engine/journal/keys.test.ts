@@ -366,7 +366,7 @@ describe.each(stores)("keys on $name", ({ address }) => {
     expect(await hold.sessions.has("later")).toBe(true);
   });
 
-  test("K2: of two removals under one key at the same moment one is made, and the other changes nothing", async () => {
+  test("KEY-2: of two removals under one key at the same moment one is made, and the other changes nothing", async () => {
     const hold = keep(await open(address(), { search: false }));
     const at = await prepare(hold);
     const third = await hold.checkpoints.create("s");
@@ -441,7 +441,7 @@ describe.each(stores)("keys on $name", ({ address }) => {
     expect(await hold.sessions.get("parent")).toBeUndefined();
   });
 
-  test("K3: receipts say nothing of what was said, and are forgotten after a week", async () => {
+  test("KEY-3: receipts say nothing of what was said, and are forgotten after a week", async () => {
     const inner = await openStore(address());
     let now = Date.now();
     const hold = keep(holdOn(inner, () => now));

@@ -31,7 +31,7 @@ async function puppet(path: string | undefined, command: readonly string[] = [])
 
 const saved = ({ lines }: Child): string[] => lines.flatMap(({ saved: id }) => id ?? []);
 
-test("B1 two processes write all the while: what was acknowledged before is in it, they go on, and so does this one", async () => {
+test("BACKUP-1 two processes write all the while: what was acknowledged before is in it, they go on, and so does this one", async () => {
   const directory = fresh();
   const path = join(directory, "store.db");
   await largeStore(path, 40);
@@ -86,7 +86,7 @@ test("B1 two processes write all the while: what was acknowledged before is in i
   ).toEqual([]);
 });
 
-test(`B2 ${KILLS} kills at random moments leave the store and the old backup whole; what is left behind is cleared away`, {
+test(`BACKUP-2 ${KILLS} kills at random moments leave the store and the old backup whole; what is left behind is cleared away`, {
   timeout: 60_000 + KILLS * 2_000,
 }, async () => {
   const { wrong, left, names } = await backupCampaign({ seed: SEED, kills: KILLS });
@@ -96,11 +96,11 @@ test(`B2 ${KILLS} kills at random moments leave the store and the old backup who
   expect(names).toEqual(["backup.db"]);
 });
 
-test("B2 negative control: backups that are written into their place are found torn", async () => {
+test("BACKUP-2 negative control: backups that are written into their place are found torn", async () => {
   expect((await backupCampaign({ seed: SEED, kills: 1, torn: true })).wrong).not.toEqual([]);
 });
 
-test("B5 a store that another process has open is not replaced; what a killed one had acknowledged is kept aside", async () => {
+test("BACKUP-5 a store that another process has open is not replaced; what a killed one had acknowledged is kept aside", async () => {
   const directory = fresh();
   const [path, backup] = [join(directory, "store.db"), join(directory, "backup.db")];
   const writer = await puppet(path);
@@ -145,7 +145,7 @@ test("B5 a store that another process has open is not replaced; what a killed on
   await hold.close();
 });
 
-test("B6 killed while it is restored, there is a store in the place, the old one or the new, and what stood there is kept", async () => {
+test("BACKUP-6 killed while it is restored, there is a store in the place, the old one or the new, and what stood there is kept", async () => {
   const KILLED = 10;
   const rng = random(SEED);
   const directory = fresh();

@@ -311,7 +311,7 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
     return { directory, hold, live };
   }
 
-  test("ROOM-1: deletes and gc free a full disk also after one save that is longer than the reserve", async () => {
+  test("RECLAIM-1: deletes and gc free a full disk also after one save that is longer than the reserve", async () => {
     const { directory, hold, live } = await madeWithLongLog();
     for (const id of ["a", "b", "c"])
       expect(await hold.sessions.delete(id)).toMatchObject({ deleted: true });
@@ -323,7 +323,7 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
     expect((await hold.verify()).findings).toEqual([]);
   });
 
-  test("ROOM-1: so do they if each is a process of its own, which moves the log when it closes the store", async () => {
+  test("RECLAIM-1: so do they if each is a process of its own, which moves the log when it closes the store", async () => {
     const { directory, hold } = await madeWithLongLog();
     await hold.close();
     const each = async (run: (hold: Holdfast) => Promise<unknown>) => {

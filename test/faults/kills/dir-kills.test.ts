@@ -161,7 +161,7 @@ async function killed(
 }
 
 test.each(Object.entries(WORK))(
-  "X4: a process that %s and is killed at any file operation leaves each session once or not at all",
+  "a process that %s and is killed at any file operation leaves each session once or not at all",
   async (name, work) => {
     const base = await prepare();
     for (let diesAt = 1; ; diesAt++) {

@@ -391,7 +391,7 @@ async function holdingLock<T>(schema: string, session: string, use: () => Promis
   }
 }
 
-test("P4: a session whose lock somebody keeps is BUSY in time, and others are saved meanwhile", {
+test("PORT-4: a session whose lock somebody keeps is BUSY in time, and others are saved meanwhile", {
   timeout: 60_000,
 }, async () => {
   const address = direct();

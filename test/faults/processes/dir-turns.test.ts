@@ -43,7 +43,7 @@ async function until(holds: () => boolean): Promise<void> {
     if (Date.now() > deadline) throw new Error("it did not come to hold");
 }
 
-test("T1: a process that appended from outside and lives on keeps no worker from writing, nor a worker that process", async () => {
+test("TENURE-1: a process that appended from outside and lives on keeps no worker from writing, nor a worker that process", async () => {
   const path = place();
   const server = await puppet(path);
   expect(await server.ask({ do: "append", session: "s", texts: ["first"] })).toMatchObject({
@@ -73,7 +73,7 @@ test("T1: a process that appended from outside and lives on keeps no worker from
 });
 
 test.each([false, true])(
-  "T2: a process releases the lock unasked, and may then be stopped (it holds a session: %s)",
+  "TENURE-2: a process releases the lock unasked, and may then be stopped (it holds a session: %s)",
   async (holds) => {
     const path = place();
     const server = await puppet(path);
@@ -91,7 +91,7 @@ test.each([false, true])(
   },
 );
 
-test("T2: a process that saves in a loop does not take the lock for each save", async () => {
+test("TENURE-2: a process that saves in a loop does not take the lock for each save", async () => {
   const path = place();
   await using hold = await open(`dir:${path}`);
   const session = await hold.session("s");
@@ -206,7 +206,7 @@ function roundTimes(ms: number): void {
   });
 }
 
-test("A1: a line that another process has deleted since is not reported as lost", async () => {
+test("ANCHOR-1: a line that another process has deleted since is not reported as lost", async () => {
   const path = place();
   const [one, two] = [await openDir(path), await openDir(path)];
   const [kept, gone] = [new Fixture("kept"), new Fixture("gone")];

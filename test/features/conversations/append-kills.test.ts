@@ -81,7 +81,7 @@ test("a text of a letter that is damaged keeps nobody from its session", async (
 /** Every write that there is, before it and behind it. */
 const MOST = 40;
 
-test("E1: a store that is away for a moment while messages are taken in does not have them taken in twice", async () => {
+test("APPEND-1: a store that is away for a moment while messages are taken in does not have them taken in twice", async () => {
   const store = await openStore("memory:");
   let fails = 0;
   const blob: Store["blob"] = async (name) => {
@@ -113,7 +113,7 @@ test("E1: a store that is away for a moment while messages are taken in does not
 });
 
 test.each(["messages", "a signal"])(
-  "E1: where the save that takes in %s fails for a passing reason, the next look does not take them in again",
+  "APPEND-1: where the save that takes in %s fails for a passing reason, the next look does not take them in again",
   async (what) => {
     const store = await openStore("memory:");
     let fails = 0;
@@ -152,7 +152,7 @@ test.each(["messages", "a signal"])(
   },
 );
 
-test("E1: a letter that comes while the same is appended without one, and is looked at just then, does not have it appended twice", async () => {
+test("APPEND-1: a letter that comes while the same is appended without one, and is looked at just then, does not have it appended twice", async () => {
   const store = await openStore("memory:");
   const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
   const other = made(store);

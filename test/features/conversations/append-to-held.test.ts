@@ -24,7 +24,7 @@ const said = async (hold: Holdfast) => {
 };
 const user = (content: string) => [{ role: "user" as const, content }];
 
-test("E2: a holder in another process takes messages in between its saves", async () => {
+test("APPEND-2: a holder in another process takes messages in between its saves", async () => {
   const path = join(fresh(), "store.db");
   const child = await holder(path);
   await using hold = await open(path);
@@ -52,7 +52,7 @@ test("E2: a holder in another process takes messages in between its saves", asyn
   expect(await hold.verify()).toMatchObject({ ok: true });
 });
 
-test("E1: where the holder is killed before it could, whoever sends again, or opens the session, takes them in, once", async () => {
+test("APPEND-1: where the holder is killed before it could, whoever sends again, or opens the session, takes them in, once", async () => {
   for (const again of ["append", "open"] as const) {
     const path = join(fresh(), "store.db");
     const child = await holder(path);

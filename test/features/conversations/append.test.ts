@@ -47,7 +47,7 @@ describe.each(stores)("append on $name", ({ address }) => {
     return session.epoch;
   };
 
-  test("E4: a session that is completed stays so, with more in its transcript, and can be forked there", async () => {
+  test("APPEND-4: a session that is completed stays so, with more in its transcript, and can be forked there", async () => {
     const { hold } = on.start();
     const bot = hold.agent({ name: "bot", model: script("hello") });
     await bot.run("a", "hi", { key: "k" });
@@ -108,7 +108,7 @@ describe.each(stores)("append on $name", ({ address }) => {
     expect(await hold.sessions.append("a", [])).toEqual({ count: 0, taken: true });
   });
 
-  test("E1: one key is one call, also when what it appended is gone from the transcript; without one, each call appends", async () => {
+  test("APPEND-1: one key is one call, also when what it appended is gone from the transcript; without one, each call appends", async () => {
     const { hold } = on.start();
     await hold.sessions.append("a", [user("x")], { create: true, key: "k" });
     const session = await hold.session("a");
@@ -134,7 +134,7 @@ describe.each(stores)("append on $name", ({ address }) => {
     expect((await said(hold, "a")).filter((branch) => branch === "user z")).toHaveLength(1);
   });
 
-  test("E1: a call that fails leaves its key to others, and one that is refused for its key is told which it was", async () => {
+  test("APPEND-1: a call that fails leaves its key to others, and one that is refused for its key is told which it was", async () => {
     const { hold } = on.start();
     await hold.sessions.append("a", [user("x", { id: "m1" })], { create: true });
     const wrong = [user("y", { id: "m1" })];
@@ -165,7 +165,7 @@ describe.each(stores)("append on $name", ({ address }) => {
     expect(await said(hold, "a")).toEqual(["user x", "user free", "user held"]);
   });
 
-  test("E1: a message whose id is known is passed over; the same id with other words is a CONFLICT, and nothing is written", async () => {
+  test("APPEND-1: a message whose id is known is passed over; the same id with other words is a CONFLICT, and nothing is written", async () => {
     const { hold } = on.start();
     await hold.sessions.append("a", [user("x", { id: "m1" })], { create: true });
     await hold.sessions.append("a", [user("x", { id: "m1" }), user("y", { id: "m2" })]);
@@ -186,7 +186,7 @@ describe.each(stores)("append on $name", ({ address }) => {
     await session.close();
   });
 
-  test("E2: where another holds the session it takes them in between its steps, all at once", async () => {
+  test("APPEND-2: where another holds the session it takes them in between its steps, all at once", async () => {
     const holder = on.start({ leaseMs: 600 }).hold;
     const { hold } = on.start();
     const session = await holder.session("a");
@@ -310,7 +310,7 @@ describe.each(stores)("append on $name", ({ address }) => {
 
   // ---- while an agent is at work
 
-  test("E3: while a tool runs a letter waits, and the model is told of it as soon as all is answered", async () => {
+  test("APPEND-3: while a tool runs a letter waits, and the model is told of it as soon as all is answered", async () => {
     const { hold } = on.start();
     const inside = door();
     const out = door();
@@ -339,7 +339,7 @@ describe.each(stores)("append on $name", ({ address }) => {
     expect(model.requests[1]?.messages.map(short).slice(-2)).toEqual(["user one", "user two"]);
   });
 
-  test("E3: while a model is asked a letter waits; behind its last words it is taken in, and begins no turn", async () => {
+  test("APPEND-3: while a model is asked a letter waits; behind its last words it is taken in, and begins no turn", async () => {
     const { hold } = on.start();
     const asked = door();
     const answer = door();
@@ -354,7 +354,7 @@ describe.each(stores)("append on $name", ({ address }) => {
     expect(await hold.sessions.get("a")).toMatchObject({ status: "completed" });
   });
 
-  test("E3, APPEND-4: in a session that waits for somebody it waits too, wakes nobody, and comes behind the answer", async () => {
+  test("APPEND-3, APPEND-4: in a session that waits for somebody it waits too, wakes nobody, and comes behind the answer", async () => {
     const { hold } = on.start();
     const bot = hold.agent({
       name: "bot",
@@ -391,7 +391,7 @@ describe.each(stores)("append on $name", ({ address }) => {
     ]);
   });
 
-  test("E3: behind a run that was halted with calls open it waits, without end to nobody, and comes with the next turn", async () => {
+  test("APPEND-3: behind a run that was halted with calls open it waits, without end to nobody, and comes with the next turn", async () => {
     const { hold } = on.start();
     const calls = Array.from({ length: 3 }, () => asks(["look", { at: 1 }]));
     const bot = hold.agent({

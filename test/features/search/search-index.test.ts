@@ -91,7 +91,7 @@ describe("the file of an index in SQLite", () => {
     expect(existsSync(`${path}-search`)).toBe(false);
   });
 
-  test("X1: what is not ours is moved aside as it is", async () => {
+  test("SEARCHFILE-1: what is not ours is moved aside as it is", async () => {
     const strange: readonly ((file: string) => void)[] = [
       (file) => writeFileSync(file, "a text that somebody left here"),
       (file) => mkdirSync(file),
@@ -149,13 +149,13 @@ describe("the file of an index in SQLite", () => {
         db.close();
       },
     ],
-  ])("X2: one that %s is made again", async (_, spoil) => {
+  ])("SEARCHFILE-2: one that %s is made again", async (_, spoil) => {
     const { path, file } = await filled();
     spoil(file);
     await finds(path);
   });
 
-  test("X2: bytes that are changed in it are never an error, and never show what is not there", async () => {
+  test("SEARCHFILE-2: bytes that are changed in it are never an error, and never show what is not there", async () => {
     const { path, file } = await filled();
     const whole = readFileSync(file);
     for (let at = 100; at < whole.length; at += 977) {

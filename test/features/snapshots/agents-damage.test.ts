@@ -117,7 +117,7 @@ describe.each(stores)("damage on $name", ({ address }) => {
     expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
   });
 
-  test("R3: a sound snapshot is restored over it; what was left of it is kept with the recovery, and said there", async () => {
+  test("RESTORE-3: a sound snapshot is restored over it; what was left of it is kept with the recovery, and said there", async () => {
     const snap = await damagedRecord();
     const { recovery, agent } = await hold.agents.restore(snap.id);
     expect(agent).toMatchObject({ version: 4, system: "Help.", state: { n: 1 } });
@@ -339,7 +339,7 @@ describe.each(directories)("damaged files on $name", ({ address }) => {
     ]);
   });
 
-  test("P8: no document has the number of one that was damaged", async () => {
+  test("PORT-8: no document has the number of one that was damaged", async () => {
     const { root, place, bob } = await world();
     const store = await openStore(place);
     const last = (await store.documents.get("snapshot", bob.id))?.no as number;

@@ -711,7 +711,7 @@ describe.each(stores)("sessions that go on while they are restored, on $name", (
   }
 
   test.each([{ takeOver: true }, {}])(
-    "R2: one that was where it should be is seized too, %o",
+    "RESTORE-2: one that was where it should be is seized too, %o",
     async (o) => {
       const { hold, snap } = await meanwhile(async (_store, time) => {
         if (time === 1) await say(hold, "b", "meanwhile");
@@ -885,7 +885,7 @@ describe.each(stores)("sessions that were put back, on $name", ({ address }) => 
   const texts = async (hold: Holdfast, id: string) =>
     (await said(hold, id)).map((text) => String(text).split(" ")[0]);
 
-  test("R2: the place that a line begins at loads for as long as the line is there", async () => {
+  test("RESTORE-2: the place that a line begins at loads for as long as the line is there", async () => {
     const hold = await open(address());
     try {
       await putBack(hold);

@@ -630,7 +630,7 @@ describe.each(stores)("$name", (kind) => {
   });
 });
 
-test("T1 whole sessions cannot change places, or come twice", async () => {
+test("EXPORT-1 whole sessions cannot change places, or come twice", async () => {
   const source = await make(memory);
   for (const id of ["a", "b", "c"]) await (await source.session(id)).close();
   const [first, a, endOfA, b, endOfB, ...rest] = (await rowsOf(source.export())) as [

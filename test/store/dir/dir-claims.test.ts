@@ -110,7 +110,7 @@ test("who finds only sessions that others hold does not become the one who write
   await store.close();
 });
 
-test("T2: claims that find nothing are no writes: the lock is released while they go on", async () => {
+test("TENURE-2: claims that find nothing are no writes: the lock is released while they go on", async () => {
   const path = fresh();
   const store = await openDir(path);
   await store.apply([begin("held", { agent: "x", due: 0 }), begin("idle", { agent: "x" })]);

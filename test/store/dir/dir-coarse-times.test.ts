@@ -38,7 +38,7 @@ function stopTime(when: "long ago" | "now"): void {
   });
 }
 
-test("X3: two processes whose changes have one time know of each other's sessions, and gc removes nothing of theirs", async () => {
+test("CATALOG-3: two processes whose changes have one time know of each other's sessions, and gc removes nothing of theirs", async () => {
   const path = join(fresh(), "store");
   const [a, b] = [await openDir(path), await openDir(path)];
   await a.apply([begin("first")]);
@@ -83,7 +83,7 @@ function followed() {
   return { index, listed, add, exchange };
 }
 
-test("X3: a reader looks into a log that was touched a moment ago, also where its times are the same", () => {
+test("CATALOG-3: a reader looks into a log that was touched a moment ago, also where its times are the same", () => {
   const { index, listed, add, exchange } = followed();
   stopTime("now");
   expect([index.follow(), listed()]).toEqual([true, ["a"]]);
@@ -93,7 +93,7 @@ test("X3: a reader looks into a log that was touched a moment ago, also where it
   expect(index.follow()).toBe(false);
 });
 
-test("X3: the process that takes the lock looks into the log, whatever its times say", () => {
+test("CATALOG-3: the process that takes the lock looks into the log, whatever its times say", () => {
   const { index, listed, add, exchange } = followed();
   stopTime("long ago");
   expect([index.follow(), listed()]).toEqual([true, ["a"]]);

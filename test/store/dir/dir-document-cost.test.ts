@@ -107,7 +107,7 @@ describe("after another process has written", () => {
     expect(looks.slice(0, 2)).toEqual(looks.slice(2));
   });
 
-  test("P10: what is pinned is looked for among the documents that may pin something, and no receipt is read", async () => {
+  test("PORT-10: what is pinned is looked for among the documents that may pin something, and no receipt is read", async () => {
     const looks: number[] = [];
     for (const documents of [10, 150]) {
       const { one, two, f } = await inTurns(documents);
@@ -134,7 +134,7 @@ test("what pins nothing by its kind is refused with pins: they would not be foun
   await store.close();
 });
 
-test("P10: a line may be pinned by more documents than a call takes arguments", async () => {
+test("PORT-10: a line may be pinned by more documents than a call takes arguments", async () => {
   const store = await openDir(fresh());
   const f = new Fixture("s", { agent: "x" });
   await store.apply([f.begin(), f.save({ items: 1 }), f.save({ items: 1 })]);
@@ -221,7 +221,7 @@ describe("DOCNO: numbers rise, and none is used twice", () => {
   });
 });
 
-describe("P10: a document that was exchanged is seen, also where inodes are used again and times are coarse", () => {
+describe("PORT-10: a document that was exchanged is seen, also where inodes are used again and times are coarse", () => {
   const branch = "0".repeat(16) as never;
   const pinning = (seq: number): FiledDoc => docOf("a", seq, [placeId(branch, seq)]);
 

@@ -46,7 +46,7 @@ const step = fc.oneof(
   fc.record({ kind: fc.constantFrom("ended", "removed by hand"), id, places: fc.constant([]) }),
 );
 
-test("P10: the pins of a line are those of all documents there are, for who writes and for who reads beside it", () => {
+test("PORT-10: the pins of a line are those of all documents there are, for who writes and for who reads beside it", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 10 }), (steps) => {
       const path = fresh();
@@ -100,7 +100,7 @@ test("what pins a line is found by the line, however much else is pinned", () =>
   expect(performance.now() - begun).toBeLessThan(1_000);
 });
 
-test("S2: a document that ends with a change that is made, and not yet in place, is gone for everybody, and not damaged", () => {
+test("SESSIONFILE-2: a document that ends with a change that is made, and not yet in place, is gone for everybody, and not damaged", () => {
   const path = fresh();
   const pending: DocStep[] = [];
   const [writer, reader] = [new DocFiles(path, () => pending), new DocFiles(path, () => pending)];

@@ -60,7 +60,7 @@ const calls = ["writeSync", "renameSync", "fsyncSync", "fdatasyncSync"];
 const several = [false, true];
 
 test.each(calls.flatMap((name) => several.map((isSeveral) => ({ name, isSeveral }))))(
-  "P1: a change (of several sessions: $isSeveral) in which any call of $name fails is made or is not made",
+  "PORT-1: a change (of several sessions: $isSeveral) in which any call of $name fails is made or is not made",
   { timeout: 120_000 },
   async ({ name, isSeveral }) => {
     for (let n = 1; ; n++) {
@@ -283,7 +283,7 @@ test("of saves that are synced side by side, one that fails lets none seem safe"
 });
 
 test.each(["ended", "made anew", "changed"] as const)(
-  "S2: a document that is %s while a change of several is not finished stays so when that is",
+  "SESSIONFILE-2: a document that is %s while a change of several is not finished stays so when that is",
   async (what) => {
     const { path, store } = await made();
     const put = (version: number, text: string) => ({
@@ -334,7 +334,7 @@ test.each(["ended", "made anew", "changed"] as const)(
 );
 
 test.each(["lists first", "writes first"])(
-  "S2: a change of several that is made and not finished is not forgotten when all files are read again, by a process that %s",
+  "SESSIONFILE-2: a change of several that is made and not finished is not forgotten when all files are read again, by a process that %s",
   async (what) => {
     const { path, f: a, store } = await made();
     const [f, g] = [new Fixture("one"), new Fixture("Two")];
@@ -380,7 +380,7 @@ test.each(["lists first", "writes first"])(
 test.each([
   { what: "is taken back", cuts: true, code: "DISK_FULL" },
   { what: "that cannot be taken back is the last that is written", cuts: false, code: "IO" },
-])("C3: half a row in the log of changes $what", async ({ cuts, code }) => {
+])("DIR-3: half a row in the log of changes $what", async ({ cuts, code }) => {
   const { path, store } = await made();
   const write = instead("writeSync", (fd: number, bytes: Buffer, ...at: number[]) => {
     if (!bytes.toString().startsWith('["b"]')) return write(fd, bytes, ...at);
@@ -407,7 +407,7 @@ test.each([
   await reader.close();
 });
 
-test("C5: mail that was taken in, and could not be synced where it is kept, is the last that is written", async () => {
+test("DIR-5: mail that was taken in, and could not be synced where it is kept, is the last that is written", async () => {
   const { path, f, store } = await made();
   await store.inbox.post("a", { id: "m", text: "m", due: 0 });
   let isMoved = false;

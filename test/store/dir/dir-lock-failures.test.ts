@@ -38,7 +38,7 @@ const calls = [
 ];
 
 test.each(calls.flatMap((name) => ["ENFILE", "ENOMEM", "EIO"].map((code) => ({ name, code }))))(
-  "O6: one call of $name that fails with $code while the lock is taken leaves it taken here, or free for all",
+  "LOCK-6: one call of $name that fails with $code while the lock is taken leaves it taken here, or free for all",
   async ({ name, code }) => {
     for (let n = 1; ; n++) {
       const path = fresh();
@@ -65,7 +65,7 @@ test.each(calls.flatMap((name) => ["ENFILE", "ENOMEM", "EIO"].map((code) => ({ n
   },
 );
 
-test("O6: a process that waited and cannot remove its place in the queue has the lock all the same", async () => {
+test("LOCK-6: a process that waited and cannot remove its place in the queue has the lock all the same", async () => {
   const path = fresh();
   const [holding, lock] = [new Lock(path), new Lock(path)];
   await holding.take(0);
@@ -80,7 +80,7 @@ test("O6: a process that waited and cannot remove its place in the queue has the
   lock.release();
 });
 
-test("O6: a lock that was linked and could not be removed again is taken over by the store that left it", async () => {
+test("LOCK-6: a lock that was linked and could not be removed again is taken over by the store that left it", async () => {
   const path = fresh();
   const lock = new Lock(path);
   let isLinked = false;

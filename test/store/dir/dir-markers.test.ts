@@ -96,7 +96,7 @@ const post = (poster: Store): Promise<unknown> =>
   poster.inbox.post("a", { id: "new", text: "x", due: 0 }).catch(() => {});
 
 test.each([true, false])(
-  "K1: a process killed at any call while it posts (marked before: %s) leaves no mail unmarked",
+  "MARKER-1: a process killed at any call while it posts (marked before: %s) leaves no mail unmarked",
   async (marked) => {
     for (let diesAt = 1; ; diesAt++) {
       const { poster, isFound } = await made({ marked });
@@ -137,14 +137,14 @@ async function interleave(marked: boolean, settleBy: (m: Made) => () => void): P
 }
 
 test.each([true, false])(
-  "K2: a claim at any call of one who posts (marked before: %s), and a kill at any later one, leave no mail unmarked",
+  "MARKER-2: a claim at any call of one who posts (marked before: %s), and a kill at any later one, leave no mail unmarked",
   { timeout: 300_000 },
   async (marked) => {
     expect(await interleave(marked, ({ settle }) => settle)).toEqual([]);
   },
 );
 
-test("K2: negative control: a claim that does not look for drafts loses a marker", {
+test("MARKER-2: negative control: a claim that does not look for drafts loses a marker", {
   timeout: 300_000,
 }, async () => {
   const careless = ({ path }: Made) => {
@@ -156,7 +156,7 @@ test("K2: negative control: a claim that does not look for drafts loses a marker
 });
 
 test.each([true, false])(
-  "K2: mail posted at any call of a claim (and the claim killed at any later: %s) is not unmarked",
+  "MARKER-2: mail posted at any call of a claim (and the claim killed at any later: %s) is not unmarked",
   async (killed) => {
     for (let at = 1; ; at++) {
       let calls = 0;

@@ -77,7 +77,7 @@ describe("names", () => {
     fc.constantFrom("..", ".", "con", "nul.txt", "a/b", "A", "a", "a~b", "é", "COM1", ""),
   );
 
-  test("N1, NAME-2: a name is one plain component, and two ids never share one, whatever their case", () => {
+  test("NAME-1, NAME-2: a name is one plain component, and two ids never share one, whatever their case", () => {
     fc.assert(
       fc.property(ids, ids, (a, b) => {
         for (const name of [nameOf(a), nameOf(b)]) {
@@ -95,7 +95,7 @@ describe("names", () => {
     );
   });
 
-  test("N3: what is a good name already is its own", () => {
+  test("NAME-3: what is a good name already is its own", () => {
     for (const id of ["order-42", "a", "v1.2_x", "-"]) expect(nameOf(id)).toBe(id);
     expect(nameOf("Order 42")).toMatch(/^order-42~[0-9a-f]{20}$/);
     expect(blobPath(digestOf("x"))).toMatch(/^blobs\/([0-9a-f]{2})\/\1[0-9a-f]{62}$/);
@@ -109,7 +109,7 @@ describe("rows", () => {
   );
   const salts = fc.stringMatching(/^[A-Za-z0-9_-]{16}$/);
 
-  test("R1: a section's text and its rows say the same, byte for byte", () => {
+  test("ROWS-1: a section's text and its rows say the same, byte for byte", () => {
     fc.assert(
       fc.property(texts, salts, (records, salt) => {
         const text = `[${records.join(",\n")},\n"${salt}"]`;
@@ -120,7 +120,7 @@ describe("rows", () => {
     );
   });
 
-  test("R2, ROWS-3: a seal says how much stands before it, and no changed bit of it is believed", () => {
+  test("ROWS-2, ROWS-3: a seal says how much stands before it, and no changed bit of it is believed", () => {
     fc.assert(
       fc.property(fc.option(texts), fc.option(texts), salts, fc.nat(), (items, state, salt, at) => {
         const { save } = seal({
@@ -332,7 +332,7 @@ describe("the lock", () => {
     ],
     ["in another container", { ...holder, owner: { ...self, space: "pid:[1]", pid: gone } }, false],
     ["that says nothing", "half a l", false],
-  ])("O3: one %s", async (_, content, isFree) => {
+  ])("LOCK-3: one %s", async (_, content, isFree) => {
     const path = fresh();
     const f = await made(path);
     for (const name of readdirSync(path).filter((file) => file.startsWith("lock-")))
@@ -350,7 +350,7 @@ describe("the lock", () => {
     expect(locksIn(path)).toEqual([isFree ? "lock-8.json" : "lock-7.json"]);
   });
 
-  test("O2: one that was released is free, also where a person has removed its first name, and its number is not used again", async () => {
+  test("LOCK-2: one that was released is free, also where a person has removed its first name, and its number is not used again", async () => {
     const path = fresh();
     const f = await made(path);
     expect(locksIn(path)).toEqual(["lock-1.json"]);
@@ -381,7 +381,7 @@ describe("the lock", () => {
     await store.close();
   });
 
-  test("O1: of processes that race for a dead holder's lock exactly one wins", async () => {
+  test("LOCK-1: of processes that race for a dead holder's lock exactly one wins", async () => {
     for (let round = 0; round < runs(1, 5); round++) {
       const path = fresh();
       mkdirSync(path);
@@ -527,7 +527,7 @@ describe("ends that are not whole", () => {
     await store.close();
   });
 
-  test("K2: saves of a change that was never made do not count, and do not come to count later", async () => {
+  test("VIEW-2: saves of a change that was never made do not count, and do not come to count later", async () => {
     const path = fresh();
     const f = await made(path, 1);
     const journal = journalOf(path, f);
@@ -550,7 +550,7 @@ describe("ends that are not whole", () => {
     await later.close();
   });
 
-  test("K2: saves that came together count together", async () => {
+  test("VIEW-2: saves that came together count together", async () => {
     const path = fresh();
     const f = await made(path, 1);
     const journal = journalOf(path, f);
@@ -584,7 +584,7 @@ describe("ends that are not whole", () => {
     }
   });
 
-  test("S2: a change of several sessions that was begun is finished by the next writer, and seen before that", async () => {
+  test("SESSIONFILE-2: a change of several sessions that was begun is finished by the next writer, and seen before that", async () => {
     const path = fresh();
     const store = await openDir(path);
     await store.apply([begin("a"), begin("b")]);
@@ -735,7 +735,7 @@ describe("what sessions there are", () => {
     return path;
   };
 
-  test("X2: sessions are found whatever stands in the log", async () => {
+  test("CATALOG-2: sessions are found whatever stands in the log", async () => {
     const path = await many();
     const log = join(path, "changes.jsonl");
     const other = await many();
@@ -761,7 +761,7 @@ describe("what sessions there are", () => {
     }
   });
 
-  test("X1: a row whose change comes later, or never, misleads no reader", async () => {
+  test("CATALOG-1: a row whose change comes later, or never, misleads no reader", async () => {
     const path = await many();
     const reader = await openDir(path);
     const listed = async () => (await reader.sessions({ limit: 100 })).map(({ id }) => id);
@@ -817,7 +817,7 @@ describe("what sessions there are", () => {
 });
 
 describe("other processes", () => {
-  test("P5: a reader beside a writer sees whole saves only, and all of them in the end", async () => {
+  test("PORT-5: a reader beside a writer sees whole saves only, and all of them in the end", async () => {
     const path = fresh();
     const f = new Fixture("a");
     const store = await openDir(path);
@@ -865,7 +865,7 @@ describe("other processes", () => {
     await reader.close();
   });
 
-  test("M1: mail is posted from another process, without the lock, and taken in once", async () => {
+  test("POST-1: mail is posted from another process, without the lock, and taken in once", async () => {
     const path = fresh();
     const store = await openDir(path);
     await store.apply([begin("a")]);
@@ -1042,7 +1042,7 @@ describe("what was left behind, and what stands in the way", () => {
     await store.close().catch(() => {});
   });
 
-  test("W3: links in the place of our directories and of the anchors are not followed", async () => {
+  test("FILE-3: links in the place of our directories and of the anchors are not followed", async () => {
     const path = fresh();
     await made(path, 1);
     const outside = fresh();

@@ -52,7 +52,7 @@ const changesOf = (f: Fixture) => {
 const names = ["openSync", "writeSync", "mkdirSync", "renameSync", "linkSync", "unlinkSync"];
 
 test.each(names.flatMap((name) => [0, 1, 2].map((which) => ({ name, which }))))(
-  "C5: a change ($which) in which any call of $name fails with EIO is made, or is taken back and made by the same store",
+  "DIR-5: a change ($which) in which any call of $name fails with EIO is made, or is taken back and made by the same store",
   async ({ name, which }) => {
     for (let n = 1; ; n++) {
       const { path, f, store } = await made();
@@ -92,7 +92,7 @@ test.each(
     [0, 1, 2].map((which) => ({ name, which })),
   ),
 )(
-  "C5: a change ($which) in which any call of $name is made and reported as failed is made, or is not made, and nothing between",
+  "DIR-5: a change ($which) in which any call of $name is made and reported as failed is made, or is not made, and nothing between",
   async ({ name, which }) => {
     for (let n = 1; ; n++) {
       const { path, f, store } = await made();
@@ -154,7 +154,7 @@ function failSyncs(name: "fdatasyncSync" | "fdatasync"): {
 }
 
 test.each(["fdatasyncSync", "fdatasync"] as const)(
-  "K4: a journal whose %s failed is not synced again; another process writes it anew, and goes on",
+  "VIEW-4: a journal whose %s failed is not synced again; another process writes it anew, and goes on",
   async (name) => {
     const { path, f, store } = await made();
     const g = new Fixture("g");
@@ -181,7 +181,7 @@ test.each(["fdatasyncSync", "fdatasync"] as const)(
   },
 );
 
-test("K4: a process that cannot say which journal was not synced keeps the lock until it can", async () => {
+test("VIEW-4: a process that cannot say which journal was not synced keeps the lock until it can", async () => {
   const { path, f, store } = await made();
   const other = await openDir(path, { busyMs: 1 });
   failSyncs("fdatasyncSync");
@@ -200,7 +200,7 @@ test("K4: a process that cannot say which journal was not synced keeps the lock 
   await other.close();
 });
 
-test("C5: a store that has failed reads what other processes do, also of the change that failed", async () => {
+test("DIR-5: a store that has failed reads what other processes do, also of the change that failed", async () => {
   const { path, store } = await made();
   const other = await openDir(path, { busyMs: 60_000 });
   let isPlaced = false;
@@ -221,7 +221,7 @@ test("C5: a store that has failed reads what other processes do, also of the cha
   await other.close();
 });
 
-test("O2: a release that was made and reported as failed leaves no second holder", async () => {
+test("LOCK-2: a release that was made and reported as failed leaves no second holder", async () => {
   const path = fresh();
   const [lock, other] = [new Lock(path), new Lock(path)];
   await lock.take(0);

@@ -125,7 +125,7 @@ test("negative control: without the locks two claims are given the same session"
   for (const store of [...stores, made]) await store.close();
 });
 
-test("G1: what others are just writing to is neither waited for nor given", async () => {
+test("LOCKS-1: what others are just writing to is neither waited for nor given", async () => {
   const schema = freshSchema();
   const store = await openStore(at(schema));
   await store.apply(due(["locked", "row", "free"]));
@@ -149,7 +149,7 @@ test("G1: what others are just writing to is neither waited for nor given", asyn
   await store.close();
 });
 
-test("G1: what is saved beside claims is there for whoever is given the session, and nothing comes after it", async () => {
+test("LOCKS-1: what is saved beside claims is there for whoever is given the session, and nothing comes after it", async () => {
   const address = at(freshSchema());
   const [holder, worker] = [await openStore(address), await openStore(address)];
   for (let round = 0; round < 40; round++) {
@@ -174,7 +174,7 @@ test("G1: what is saved beside claims is there for whoever is given the session,
 });
 
 test.each<Direction>(["to server", "to client"])(
-  "G2: a claim whose connection is cut %s is done once, and is answered",
+  "LOCKS-2: a claim whose connection is cut %s is done once, and is answered",
   { timeout: 180_000 },
   async (direction) => {
     const address = at(freshSchema());

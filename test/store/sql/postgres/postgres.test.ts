@@ -76,7 +76,7 @@ describe("opening", () => {
   test.each([
     ["63 bytes", cut],
     ["63 bytes of longer characters", "ü".repeat(31).concat("s")],
-  ])("M4: a name of %s is a schema of that name", async (_, schema) => {
+  ])("POSTGRES-4: a name of %s is a schema of that name", async (_, schema) => {
     await saveOne(at(schema));
     expect(
       await server.run("SELECT 1 FROM pg_namespace WHERE nspname = $1", { values: [schema] }),
@@ -92,7 +92,7 @@ describe("opening", () => {
     ["the beginning of the server's own", "pg_mine", '"pg_"'],
     ["nothing in it", "", "empty"],
   ])(
-    "M4: a schema name with %s is refused, in the options and in the address",
+    "POSTGRES-4: a schema name with %s is refused, in the options and in the address",
     async (_, schema, said) => {
       const before = await server.run("SELECT nspname FROM pg_namespace ORDER BY 1");
       for (const call of [() => open(server.url(), { schema }), () => open(at(schema))]) {
@@ -104,7 +104,7 @@ describe("opening", () => {
     },
   );
 
-  test("M4: a database or a role whose name would be cut is refused", async () => {
+  test("POSTGRES-4: a database or a role whose name would be cut is refused", async () => {
     await server.run(`CREATE DATABASE "${cut}" OWNER holdfast`);
     const address = (change: (url: URL) => void): string => {
       const url = new URL(server.url());
@@ -152,7 +152,7 @@ describe("opening", () => {
     await again.close();
   });
 
-  test("M1: sixteen that open a new schema at the same moment all get it", async () => {
+  test("POSTGRES-1: sixteen that open a new schema at the same moment all get it", async () => {
     const address = at(freshSchema());
     const holds = await Promise.all(
       Array.from({ length: 16 }, () => open(address, { connections: 2 })),
@@ -161,7 +161,7 @@ describe("opening", () => {
     for (const hold of holds) await hold.close();
   });
 
-  test("M1: a role that may make nothing can use what is there, and is told what to do where nothing is", async () => {
+  test("POSTGRES-1: a role that may make nothing can use what is there, and is told what to do where nothing is", async () => {
     const schema = freshSchema();
     await server.run(
       `CREATE ROLE clerk LOGIN; CREATE SCHEMA "${schema}" AUTHORIZATION clerk; REVOKE CREATE ON DATABASE holdfast FROM PUBLIC`,
@@ -184,7 +184,7 @@ describe("opening", () => {
     ).toEqual([]);
   });
 
-  test("M2: a schema of a newer version is refused and left alone", async () => {
+  test("POSTGRES-2: a schema of a newer version is refused and left alone", async () => {
     const schema = freshSchema();
     await saveOne(at(schema));
     await server.run(`UPDATE "${schema}".meta SET value = '99' WHERE key = 'format'`);
@@ -256,7 +256,7 @@ describe("opening", () => {
 });
 
 describe("tenants", () => {
-  test("P9: row level security is forced on every table, and shows nothing to those who do not say who they are", async () => {
+  test("PORT-9: row level security is forced on every table, and shows nothing to those who do not say who they are", async () => {
     const schema = freshSchema();
     for (const tenant of ["acme", "other"]) await saveOne(at(schema), { tenant });
     await saveOne(at(schema));
@@ -296,7 +296,7 @@ describe("tenants", () => {
     );
   });
 
-  test("P9: a superuser's tenants do not see each other either", async () => {
+  test("PORT-9: a superuser's tenants do not see each other either", async () => {
     const schema = freshSchema();
     await saveOne(at(schema, "postgres"), { tenant: "acme" });
     const hold = await open(at(schema, "postgres"), { tenant: "other" });
@@ -332,7 +332,7 @@ describe("search", () => {
 describe("what is asked of the server", () => {
   const contract = eachNth(8, storeContract);
 
-  test("G3: behind a pooler that moves every transaction to another connection, all of the contract holds", {
+  test("LOCKS-3: behind a pooler that moves every transaction to another connection, all of the contract holds", {
     timeout: 120_000,
   }, async () => {
     const pooler = new Pooler(server.port, 3);

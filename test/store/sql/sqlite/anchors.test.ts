@@ -85,7 +85,7 @@ test("the file stays as long as it has to be, also where each process saves once
   await again.close();
 });
 
-test("A2: a row that was cut short says nothing, and the rows after it are read", async () => {
+test("ANCHOR-2: a row that was cut short says nothing, and the rows after it are read", async () => {
   const path = join(fresh(), "store.db");
   await saved(path, "a", "one");
   appendFileSync(`${path}-anchors`, readFileSync(`${path}-anchors`, "utf8").trim().slice(0, 40));
@@ -103,7 +103,7 @@ test("A2: a row that was cut short says nothing, and the rows after it are read"
   await hold.close();
 });
 
-test("A2: the file cut at any length accuses nobody", async () => {
+test("ANCHOR-2: the file cut at any length accuses nobody", async () => {
   const path = join(fresh(), "store.db");
   await saved(path, "a", "one");
   await saved(path, "b", "two");
