@@ -347,7 +347,7 @@ const planted: readonly Refused[] = [
   {
     what: "without one of its tables",
     codes: changed,
-    make: (path) => tampered(path, "DROP TABLE mail"),
+    make: (path) => tampered(path, "DROP TABLE inbox"),
   },
   {
     what: "without its own id",
