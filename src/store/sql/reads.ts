@@ -36,6 +36,8 @@ export abstract class SqlReads extends Access {
     const params = [this.tenant, id, this.tenant, id];
     const [row, older] = await this.read(this.sql.sessionOrBuried, ...params);
     const found = row?.[ID] === null ? older : row;
+    // One that was made between the two looks is looked at again: its branch must come along.
+    if (found !== undefined && how === "end") return this.session(id, how);
     if (found !== undefined) return { row: sessionRow(found), buried: 0 };
     return { row: undefined, buried: row === undefined ? 0 : epochRow(row, id) };
   }
