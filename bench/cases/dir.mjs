@@ -15,8 +15,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { open } from "../../dist/index.js";
+import { sealedText, unsealed } from "../../dist/store/dir/files/checksummed-json.js";
 import { sessionPath } from "../../dist/store/dir/files/names.js";
-import { sealedText, unsealed } from "../../dist/store/dir/files/sealed.js";
 import { median, now, step, timeLoads, timeSaves } from "../measure.mjs";
 
 export async function dir({ directory, rounds, loads, sessions }) {

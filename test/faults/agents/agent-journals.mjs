@@ -22,7 +22,7 @@ export class Journals {
   /**
    * Of the ledger, as it was at the last look; and how many of them were held against the journals.
    */
-  #branches = [];
+  #lines = [];
   #heard = 0;
   counts = { acknowledged: 0, calls: 0, acts: 0, deduped: 0, settled: 0, checked: 0 };
   wrong = [];
@@ -36,11 +36,11 @@ export class Journals {
   // ---- taking in
 
   /** What a child has said, up to now. */
-  hear(branches) {
-    for (const branch of branches) {
-      if (branch.fault) this.wrong.push(`the child failed: ${branch.fault}`);
-      for (const save of branch.saved ?? [])
-        this.#acknowledged.set(`${save.branch}-${save.seq}`, { ...save, n: branch.n });
+  hear(lines) {
+    for (const line of lines) {
+      if (line.fault) this.wrong.push(`the child failed: ${line.fault}`);
+      for (const save of line.saved ?? [])
+        this.#acknowledged.set(`${save.branch}-${save.seq}`, { ...save, n: line.n });
     }
     this.counts.acknowledged = this.#acknowledged.size;
   }
@@ -49,7 +49,7 @@ export class Journals {
   async look(store) {
     // First the ledger: what reaches it while the journals are read is held against them the next
     // time.
-    this.#branches = [...this.ledger.read()];
+    this.#lines = [...this.ledger.read()];
     for (const { id, head } of await store.sessions({ limit: PAGE }))
       await this.#readBranch(store, head.branch, id);
     for (const [place, { check, session }] of this.#acknowledged) {
@@ -72,10 +72,10 @@ export class Journals {
       if (this.#found.get(place) !== check) this.wrong.push(`save ${place} was there and is gone`);
   }
 
-  async #readBranch(store, branch, session) {
+  async #readBranch(store, line, session) {
     for (;;) {
-      const from = (this.#ends.get(branch) ?? 0) + 1;
-      const saves = await store.saves(branch, {
+      const from = (this.#ends.get(line) ?? 0) + 1;
+      const saves = await store.saves(line, {
         from,
         to: Number.MAX_SAFE_INTEGER,
         limit: PAGE,
@@ -83,9 +83,9 @@ export class Journals {
         state: true,
       });
       for (const save of saves) {
-        const place = `${branch}-${save.seq}`;
+        const place = `${line}-${save.seq}`;
         this.#found.set(place, save.check);
-        this.#ends.set(branch, save.seq);
+        this.#ends.set(line, save.seq);
         // What nobody acknowledged was there when it was found, at the latest.
         const when = this.#acknowledged.get(place)?.n ?? instant();
         for (const record of JSON.parse(save.state ?? "[]"))
@@ -152,34 +152,34 @@ export class Journals {
    * The calls that reached the world since the last look, against what the journal says of them.
    */
   #hold() {
-    for (const branch of this.#branches.slice(this.#heard)) {
+    for (const line of this.#lines.slice(this.#heard)) {
       this.counts.calls += 1;
-      if (branch.did === "acted") this.counts.acts += 1;
-      if (branch.did === "deduped") this.counts.deduped += 1;
-      const effect = this.#byKey.get(branch.key);
-      const what = `${branch.name} ${branch.callId} of ${branch.session}`;
-      this.branch(branch, effect);
-      if (!acts(this.#declared[branch.name])) continue;
+      if (line.did === "acted") this.counts.acts += 1;
+      if (line.did === "deduped") this.counts.deduped += 1;
+      const effect = this.#byKey.get(line.key);
+      const what = `${line.name} ${line.callId} of ${line.session}`;
+      this.line(line, effect);
+      if (!acts(this.#declared[line.name])) continue;
       if (effect === undefined) {
         this.wrong.push(`${what} was called without an intent in the journal`);
         continue;
       }
-      const calls = this.#under(branch.key).length;
+      const calls = this.#under(line.key).length;
       if (acts(effect) && calls > effect.attempts)
         this.wrong.push(`${what} was called ${calls} times and begun ${effect.attempts} times`);
     }
-    this.#heard = this.#branches.length;
+    this.#heard = this.#lines.length;
     for (const effect of this.effects.values()) this.#holdOne(effect);
   }
 
   /** Told of every line of the ledger, once, and of the call that it belongs to. */
-  branch() {}
+  line() {}
 
   #holdOne(effect) {
     const { key, mode, done } = effect;
     if (!acts(effect)) return;
     const calls = this.#under(key);
-    if (done !== undefined && calls.some((branch) => branch.n > done.when))
+    if (done !== undefined && calls.some((line) => line.n > done.when))
       this.once(effect, `${name(effect)} was called again after its outcome was recorded`);
     const reached = calls.filter(({ did }) => did !== "nothing").length;
     if (mode === "once" && reached > 1)
@@ -194,12 +194,12 @@ export class Journals {
     const happened =
       calls.length === 0
         ? 0
-        : this.#branches.filter((branch) => branch.did === "acted" && same(branch)).length;
+        : this.#lines.filter((line) => line.did === "acted" && same(line)).length;
     if (happened > 1) this.once(effect, `${name(effect)} happened ${happened} times`);
   }
 
   #under(key) {
-    return this.#branches.filter((branch) => branch.key === key);
+    return this.#lines.filter((line) => line.key === key);
   }
 
   /** The same is not said again at every kill. */

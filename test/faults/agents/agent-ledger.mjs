@@ -9,7 +9,7 @@ export class Ledger {
   #file;
   #at = 0;
   #rest = "";
-  branches = [];
+  lines = [];
 
   constructor(path) {
     this.#file = openSync(path, "a+");
@@ -22,18 +22,18 @@ export class Ledger {
   /** The lines of others since the last look, and one's own. */
   read() {
     const chunk = Buffer.alloc(fstatSync(this.#file).size - this.#at);
-    if (chunk.length === 0) return this.branches;
+    if (chunk.length === 0) return this.lines;
     this.#at += readSync(this.#file, chunk, 0, chunk.length, this.#at);
     const parts = (this.#rest + chunk.toString("utf8")).split("\n");
     this.#rest = parts.pop();
     for (const part of parts) {
       try {
-        this.branches.push(JSON.parse(part));
+        this.lines.push(JSON.parse(part));
       } catch {
         // Cut short, and ended by whoever came next.
       }
     }
-    return this.branches;
+    return this.lines;
   }
 
   /** The calls that came under a key, in their order. */

@@ -3,7 +3,7 @@
  * run sessions until nothing is left.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { baseTuning } from "../../../dist/core/journal/fold.js";
+import { baseTuning } from "../../../dist/core/journal/session-state.js";
 import { leaseOf } from "../../../dist/engine/records/rows.js";
 import { Holdfast } from "../../../dist/holdfast.js";
 import { openStore } from "../../../dist/open.js";

@@ -95,7 +95,7 @@ export async function overStores({ kills, seed, place, program, plan }, work) {
   const spare = async () => {
     const child = next;
     next = start(program.child);
-    await child.heard((branch) => branch.ready);
+    await child.heard((line) => line.ready);
     return child;
   };
   const draws = new Draws(program.points, when);
@@ -164,7 +164,7 @@ async function oneStore(
       world.wrong.push(`the child ended by itself: ${child.stderr}`);
     // What had reached a server when the child died may be done a moment later.
     if (settleMs > 0) await sleep(settleMs);
-    world.hear(child.branches);
+    world.hear(child.lines);
     await visit(address, async (there) => {
       await world.look(there.store);
       if (end === "done" && world.wrong.length === 0) await world.finish(there);
@@ -194,26 +194,26 @@ export function tally(result, before, world, where) {
  * with is seen to meanwhile, by a person.
  */
 async function outlive(child, { moment, point, address, world }) {
-  for (let from = 0; ; from = child.branches.length) {
-    const said = child.heard((branch) => branch.at ?? branch.idle ?? branch.fault, { from });
+  for (let from = 0; ; from = child.lines.length) {
+    const said = child.heard((line) => line.at ?? line.idle ?? line.fault, { from });
     // Whoever is killed first says nothing more.
     said.catch(() => {});
-    const branch = await (moment === undefined ? said : Promise.race([said, moment]));
-    if (branch === "now") return "now";
-    if (branch.at !== undefined) return "stands";
-    if (branch.fault !== undefined) return "failed";
-    world.hear(child.branches);
+    const line = await (moment === undefined ? said : Promise.race([said, moment]));
+    if (line === "now") return "now";
+    if (line.at !== undefined) return "stands";
+    if (line.fault !== undefined) return "failed";
+    world.hear(child.lines);
     let isDone = false;
     await visit(address, async (there) => {
       await world.look(there.store);
-      isDone = await world.idle(there, branch.idle);
+      isDone = await world.idle(there, line.idle);
     });
     if (world.wrong.length > 0) return "failed";
     if (point === "idle" && !isDone) return "now";
     child.tell(isDone ? { end: true } : { go: true, ...world.orders() });
     if (!isDone) continue;
     await child.closed;
-    return child.branches.at(-1).closed ? "done" : "failed";
+    return child.lines.at(-1).closed ? "done" : "failed";
   }
 }
 

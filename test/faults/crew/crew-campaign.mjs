@@ -49,7 +49,7 @@ export function crewCampaign({ kills, seed, place = sqliteFile, broken, onProgre
         await outside(crew, there).catch((error) => world.wrong.push(`outside: ${error.stack}`));
         end("over");
         await Promise.all(lanes);
-        for (const child of crew.children) world.hear(child.branches);
+        for (const child of crew.children) world.hear(child.lines);
         await world.look(there.store);
         if (world.wrong.length === 0) await world.finish(there);
       });
@@ -69,7 +69,7 @@ async function lane({ order, rng, spare, result, world, most, children, over }) 
     const { point, stopAt } = isKilled ? spare.point() : {};
     child.tell({ ...order, run: result.runs++, ...world.orders(), ...(stopAt && { stopAt }) });
     const stands = child
-      .heard((branch) => branch.at ?? branch.fault, { withinMs: 600_000 })
+      .heard((line) => line.at ?? line.fault, { withinMs: 600_000 })
       .catch(() => {});
     end = await Promise.race([
       over,
@@ -91,7 +91,7 @@ async function outside({ children, result, world, most, rng }, there) {
   while (world.wrong.length === 0) {
     await sleep(rng.between(5, 50));
     await world.submit(there.hold);
-    for (const child of children) world.hear(child.branches);
+    for (const child of children) world.hear(child.lines);
     if (await world.lookForAll(there.store)) return;
     await world.person.act(there, { all: rng.next() < 0.3 });
     const stands = JSON.stringify(world.counts);

@@ -1,6 +1,6 @@
 /** Turns that were submitted to workers: when, and what must have become of them. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { keyOf } from "../../../dist/engine/records/letters.js";
+import { keyOf } from "../../../dist/engine/records/append-messages.js";
 import { DeskWorld } from "../desk/desk-world.mjs";
 
 const SHAPE = {

@@ -3,7 +3,7 @@
  * and says what became of calls of which nobody knows. Keeps in mind what was decided when, for
  * whoever judges it.
  */
-import { keyOf } from "../../../dist/engine/records/letters.js";
+import { keyOf } from "../../../dist/engine/records/append-messages.js";
 import { instant } from "../agents/agent-points.mjs";
 import { post } from "../agents/agent-settle.mjs";
 import { changed } from "./desk-script.mjs";

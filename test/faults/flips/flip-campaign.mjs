@@ -29,15 +29,15 @@ export async function damageAll({ store, jobs, workers = 2, onProgress }) {
     const ready = async () => {
       child = start(new URL("./flip-child.mjs", import.meta.url));
       child.tell({ path: join(directory, `${worker}.db`), ...store });
-      await child.heard((branch) => branch.ready);
+      await child.heard((line) => line.ready);
     };
     await ready();
     for (let job = queue.pop(); job !== undefined; job = queue.pop()) {
-      const from = child.branches.length;
+      const from = child.lines.length;
       child.tell(job);
       let said;
       try {
-        said = await child.heard((branch) => branch.job !== undefined, { from, withinMs: HANG_MS });
+        said = await child.heard((line) => line.job !== undefined, { from, withinMs: HANG_MS });
       } catch {
         said = {
           job,

@@ -25,16 +25,16 @@ class Acknowledged {
   faults = [];
   count = 0;
 
-  hear(branches) {
+  hear(lines) {
     this.removed = new Set();
     this.held = new Set();
     this.flying = new Map();
-    for (const branch of branches) {
-      if (branch.fault) this.faults.push(`the child failed: ${branch.fault}`);
-      else if (branch.begin) this.flying.set(branch.n, branch);
-      else if (branch.done) {
-        this.flying.delete(branch.n);
-        this.#done(branch);
+    for (const line of lines) {
+      if (line.fault) this.faults.push(`the child failed: ${line.fault}`);
+      else if (line.begin) this.flying.set(line.n, line);
+      else if (line.done) {
+        this.flying.delete(line.n);
+        this.#done(line);
       }
     }
   }
@@ -81,7 +81,7 @@ class Acknowledged {
     const flying = [...this.flying.values()];
     const on = (session, ...ops) =>
       flying.some(
-        (branch) => branch.session === session && (ops.length === 0 || ops.includes(branch.begin)),
+        (line) => line.session === session && (ops.length === 0 || ops.includes(line.begin)),
       );
 
     for (const [id, known] of this.sessions) {
@@ -188,19 +188,19 @@ export const inPostgres = (url) => (directory, n) => ({
 async function callsOfBirth(address) {
   const child = start(new URL("./kill-child.mjs", import.meta.url));
   child.tell({ path: address, seed: 0, stopAt: 0 });
-  const { calls } = await child.heard((branch) => branch.opened);
+  const { calls } = await child.heard((line) => line.opened);
   await child.end();
   return calls;
 }
 
 /** Waits until the child is to be killed. */
 async function theMoment(child, { birth, ackEarly, rng }) {
-  if (birth === "points") return child.heard((branch) => branch.at ?? branch.opened);
-  if (ackEarly) return child.heard((branch) => branch.stands ?? branch.fault);
+  if (birth === "points") return child.heard((line) => line.at ?? line.opened);
+  if (ackEarly) return child.heard((line) => line.stands ?? line.fault);
   let done = 0;
   if (!birth)
     await child.heard(
-      (branch) => branch.fault !== undefined || (branch.done !== undefined && ++done === 2),
+      (line) => line.fault !== undefined || (line.done !== undefined && ++done === 2),
     );
   return new Promise((resolve) =>
     setTimeout(resolve, birth ? rng.between(0, 25) : rng.between(0.5, 40)),
@@ -248,7 +248,7 @@ export async function killCampaign({
       const child = next;
       next = start(new URL("./kill-child.mjs", import.meta.url));
       // Loaded and waiting: from here on only the store itself is being made.
-      await child.heard((branch) => branch.ready);
+      await child.heard((line) => line.ready);
       child.tell({
         path: address,
         seed: seed + n,
@@ -260,8 +260,8 @@ export async function killCampaign({
       if (child.ended.signal !== "SIGKILL")
         result.wrong.push(`the child ended by itself: ${child.stderr}`);
 
-      known.hear(child.branches);
-      if (!child.branches.some((branch) => branch.opened)) {
+      known.hear(child.lines);
+      if (!child.lines.some((line) => line.opened)) {
         result.unopened += 1;
         if (path !== undefined && existsSync(path)) result.halfMade += 1;
       }

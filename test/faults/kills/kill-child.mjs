@@ -4,7 +4,7 @@
  */
 import fs from "node:fs";
 import { createRequire, syncBuiltinESMExports } from "node:module";
-import { baseTuning } from "../../../dist/core/journal/fold.js";
+import { baseTuning } from "../../../dist/core/journal/session-state.js";
 import { open } from "../../../dist/index.js";
 // Loaded now, and not while the store is being made.
 import "../../../dist/store/dir/open.js";

@@ -44,32 +44,30 @@ export async function compete({
       });
     const [first, ...others] = children;
     tell(first, 0, { standsFirst: !own });
-    if (!own) await first.heard((branch) => branch.stands ?? branch.fault);
+    if (!own) await first.heard((line) => line.stands ?? line.fault);
     for (const [i, child] of others.entries()) tell(child, i + 1);
     if (!own) {
       const lost =
-        stallMs === undefined ? (branch) => branch.lost === "LEASE_HELD" : (branch) => branch.saved;
-      await Promise.any(
-        others.map((child) => child.heard((branch) => lost(branch) ?? branch.fault)),
-      );
+        stallMs === undefined ? (line) => line.lost === "LEASE_HELD" : (line) => line.saved;
+      await Promise.any(others.map((child) => child.heard((line) => lost(line) ?? line.fault)));
       first.tell({ go: true });
     }
     await Promise.all(children.map(({ closed }) => closed));
     const saved = new Map();
     for (const [i, child] of children.entries()) {
-      for (const branch of child.branches) {
-        if (branch.fault) wrong.push(`${names[i]}: ${branch.fault}`);
-        if (branch.saved) saved.set(branch.session, [...(saved.get(branch.session) ?? []), branch]);
-        if (branch.lost) lost[branch.lost] += 1;
+      for (const line of child.lines) {
+        if (line.fault) wrong.push(`${names[i]}: ${line.fault}`);
+        if (line.saved) saved.set(line.session, [...(saved.get(line.session) ?? []), line]);
+        if (line.lost) lost[line.lost] += 1;
         if (
-          branch.lost === "LEASE_HELD" &&
-          !(/^process \d+$/.test(branch.details.holder) && branch.details.remainingMs > 0)
+          line.lost === "LEASE_HELD" &&
+          !(/^process \d+$/.test(line.details.holder) && line.details.remainingMs > 0)
         )
-          wrong.push(`LEASE_HELD does not say who holds it: ${JSON.stringify(branch.details)}`);
-        if (branch.lost === "STALE_LEASE" && branch.aborted === false)
+          wrong.push(`LEASE_HELD does not say who holds it: ${JSON.stringify(line.details)}`);
+        if (line.lost === "STALE_LEASE" && line.aborted === false)
           wrong.push(`${names[i]} was superseded and its signal did not abort`);
       }
-      if (child.branches.at(-1)?.ended === undefined)
+      if (child.lines.at(-1)?.ended === undefined)
         wrong.push(`${names[i]} did not come to its end: ${child.stderr}`);
     }
     const hold = await open(path);

@@ -62,7 +62,7 @@ export async function snapshotCampaign({
       if (settleMs !== undefined) await new Promise((resolve) => setTimeout(resolve, settleMs));
       let before = world;
       let flying;
-      for (const line of child.branches) {
+      for (const line of child.lines) {
         if (line.fault) result.wrong.push(`the child failed: ${line.fault}`);
         if (line.begin) flying = line;
         if (line.done) {

@@ -3,7 +3,7 @@
  * says what all of them will be when it is done: whoever looks after the kill must find that, or
  * what was before, and nothing in between.
  */
-import { baseTuning } from "../../../dist/core/journal/fold.js";
+import { baseTuning } from "../../../dist/core/journal/session-state.js";
 import { open } from "../../../dist/index.js";
 import { hear, say } from "../../support/children/said.mjs";
 import { random } from "../../support/random.mjs";
