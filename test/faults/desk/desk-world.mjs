@@ -92,16 +92,16 @@ export class DeskWorld extends Journals {
     this.#cancelledAt.set(session, Math.min(when, this.#cancelledAt.get(session) ?? when));
   }
 
-  branch(branch, effect) {
-    const { name, input, session, callId, did, entered } = branch;
+  line(line, effect) {
+    const { name, input, session, callId, did, entered } = line;
     const what = `${name} ${callId} of ${session}`;
-    if (TOOLS[name].approval) this.#holdToDecision(branch, effect, what);
-    if (input.hears !== undefined && !isDeepStrictEqual(branch.heard, input.hears))
+    if (TOOLS[name].approval) this.#holdToDecision(line, effect, what);
+    if (input.hears !== undefined && !isDeepStrictEqual(line.heard, input.hears))
       this.wrong.push(
-        `${what} should have heard ${JSON.stringify(input.hears)} and heard ${JSON.stringify(branch.heard)}`,
+        `${what} should have heard ${JSON.stringify(input.hears)} and heard ${JSON.stringify(line.heard)}`,
       );
-    if (input.errand !== undefined && branch.output !== `${input.errand.flat().length} answers`)
-      this.wrong.push(`${what} was told by its aide: ${branch.output}`);
+    if (input.errand !== undefined && line.output !== `${input.errand.flat().length} answers`)
+      this.wrong.push(`${what} was told by its aide: ${line.output}`);
     const root = this.#rootOf(session);
     const since = Math.min(
       this.#cancelledAt.get(root) ?? Number.POSITIVE_INFINITY,

@@ -556,7 +556,7 @@ test("D5: processes that stall past their lease lose it, are told so, and lose n
 });
 
 async function dump(schema: string): Promise<string> {
-  const tables = ["save", "session", "branch", "blob", "ref", "mail"];
+  const tables = ["save", "session", "branch", "blob", "ref", "inbox"];
   return JSON.stringify(
     await Promise.all(
       tables.map((table) => server.run(`SELECT * FROM "${schema}".${table} ORDER BY 1, 2`)),

@@ -19,7 +19,7 @@ function dump(path: string): string {
   const db = new Database(path, { readonly: true });
   try {
     return JSON.stringify(
-      ["save", "session", "branch", "blob", "ref", "mail"].map((table) =>
+      ["save", "session", "branch", "blob", "ref", "inbox"].map((table) =>
         db.prepare(`SELECT * FROM ${table}`).all(),
       ),
     );
