@@ -324,12 +324,6 @@ const rows: readonly Row[] = [
       await hold.agents.snapshot("ann");
       await hold.sessions.delete("f");
     },
-    left: [/a deleted session said/],
-    then: async (hold) => {
-      for (const { id } of (await hold.agents.snapshots("ann")).items)
-        await hold.agents.deleteSnapshot(id);
-      await hold.gc({ scrub: true });
-    },
   },
   // ---- beside the journal
   {
@@ -699,20 +693,20 @@ describe.each(stores)("what a redaction must leave alone, on $name", (kind) => {
   test("limits: what stands in the place of a text never makes a session unreadable", async () => {
     const hold = await open(kind.address());
     const session = await hold.session("a", {
-      title: `Bob ${"t".repeat(996)}`,
-      tags: [`Bob ${"g".repeat(190)}`, "Bob"],
+      title: `B~b ${"t".repeat(996)}`,
+      tags: [`B~b ${"g".repeat(190)}`, "B~b"],
     });
-    session.append(said("Bob says hello"));
+    session.append(said("B~b says hello"));
     await session.checkpoint({
-      label: `Bob ${"l".repeat(996)}`,
-      description: `Bob ${"d".repeat(99_990)}`,
+      label: `B~b ${"l".repeat(996)}`,
+      description: `B~b ${"d".repeat(99_990)}`,
     });
-    await session.halt(`Bob ${"r".repeat(99_990)}`);
+    await session.halt(`B~b ${"r".repeat(99_990)}`);
     await session.close();
     for (const o of [{}, { with: "two\nlines ".repeat(90) }]) {
-      await hold.sessions.redact("a", o.with === undefined ? "Bob" : "[redacted]", o);
+      await hold.sessions.redact("a", o.with === undefined ? "B~b" : "[redacted]", o);
       expect((await hold.verify()).findings).toEqual([]);
-      expect(await everyRead(hold)).not.toContain("Bob");
+      expect(await everyRead(hold)).not.toContain("B~b");
       const elsewhere = await open("memory:");
       expect((await elsewhere.import(await exported(hold))).conflicts).toEqual([]);
       await elsewhere.close();
