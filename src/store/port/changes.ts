@@ -36,12 +36,12 @@ export interface Change {
    */
   readonly branch?: NewBranch;
   /**
-   * With `absent`: begins a branch that belongs to nobody yet, and makes no session, so that a
+   * With `absent`: begins a branch without an owner, and makes no session, so that a
    * whole journal can be brought in before anybody sees it. One that is there already, and the
    * same, stays as it is. Its fork point must be a save, be it without its checkpoint.
    */
   readonly loose?: NewBranch;
-  /** Branches that belong to nobody become this session's. */
+  /** Branches without an owner become this session's. */
   readonly claims?: readonly BranchId[];
   /**
    * Appended in order. Each must follow the last record of its branch; a branch with no save ends
@@ -57,7 +57,7 @@ export interface Change {
   readonly reworded?: readonly { readonly id: string; readonly text: string }[];
   /**
    * Forgets also the digests of what was taken in. From then on the id of such an entry is known,
-   * whatever is posted under it.
+   * with any text that is posted under it.
    */
   readonly forgets?: true;
   /**

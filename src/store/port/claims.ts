@@ -5,7 +5,7 @@ export interface ClaimQuery {
   readonly agent: string;
   /**
    * Wall time: sessions that are due by then, or have an inbox message that is. For turns a session
-   * that waits for somebody is not offered.
+   * that waits for a decision is not offered.
    */
   readonly dueBy: number;
   readonly limit: number;

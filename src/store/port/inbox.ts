@@ -10,12 +10,12 @@ export interface InboxMessage {
 }
 
 /**
- * How the ids of inbox messages begin that begins a turn. A session that waits for somebody has no
- * use for it until then.
+ * How the ids of inbox messages begin that begin a turn. A session that waits for a decision has
+ * no use for them until then.
  */
 export const TURN_MESSAGES = "turn:";
 
-/** What a session's status is while it waits for somebody. */
+/** What a session's status is while it waits for a decision. */
 export const WAITS: readonly string[] = ["waiting", "in-doubt"];
 
 /** Whether an inbox message makes a session one to be claimed. */
@@ -31,7 +31,7 @@ export type InboxQuery =
       readonly limit: number;
     }
   /**
-   * Those of these that wait, whenever they are due. At most `MAX_IDS`: whoever asks sees to it.
+   * Those of these that wait, whenever they are due. At most `MAX_IDS`: the caller sees to it.
    */
   | { readonly ids: readonly string[] };
 

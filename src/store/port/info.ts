@@ -25,7 +25,7 @@ export interface Counts {
   readonly sizeBytes: number;
 }
 
-/** Something about where a store stands that somebody should know, and what to do about it. */
+/** A risk of the place where a store is kept, and what to do about it. */
 export interface Concern {
   readonly code: string;
   readonly message: string;

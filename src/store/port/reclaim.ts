@@ -17,8 +17,8 @@ export interface Replacement {
 }
 
 /**
- * What whoever plans to take something from a branch knew of: the newest branch that begins on it,
- * and the newest document that pins it.
+ * What the caller that plans to take something from a branch knew of: the newest branch that begins
+ * on it, and the newest document that pins it.
  */
 export interface KnownNeeds {
   readonly branch: number;
@@ -54,7 +54,7 @@ export interface StoreReclaim {
   /**
    * Removes the saves of an ownerless branch behind `after`, at most `limit`, newest first; with
    * `after` -1 the branch too, once it is empty. Never what a branch that begins on this one needs,
-   * or what is pinned, whatever `after` says: a fork may have come in between. Answers how many
+   * or what is pinned, also if `after` says less: a fork may have come in between. Answers how many
    * went, and what they held; `dryRun` only answers. A store that takes `inBulk` may take fewer
    * than there are, but not none.
    */
